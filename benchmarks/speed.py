@@ -26,7 +26,7 @@ from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question,
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.evaluation.tables import markdown_table
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
-from attribot_rag.methods.base import Thresholds
+from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Scorer, ScoringModels
 from benchmarks.stopwatch import Stopwatch
 

@@ -188,7 +188,7 @@ class Attributor:
             self.language_model.backend.turn(),
             naming_out_of_memory(num_tokens),
             torch.autocast("cpu" if device == "meta" else device, enabled=False),
-            self._scoring_models.settled(),
+            self._scoring_models.for_attribution(),
         ):
             yield
 

@@ -9,7 +9,6 @@ from attribot_rag.methods.base import (
     Method,
     Part,
     Scores,
-    Thresholds,
     answer_sentences,
     best,
     check_count,
@@ -24,6 +23,7 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
@@ -58,11 +58,8 @@ class Auto:
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
         reliance = whole.changes[0]
-        scores = replace(
-            whole_response(scorer, None, "nats"),
-            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            context_reliance=reliance,
-        )
+        full = scores_of(whole).token_log_likelihoods
+        scores = replace(whole_response(scorer, None, "nats", full), context_reliance=reliance)
         if reliance is None:
             return scores
         search = Sufficiency(scorer, reliance, self.thresholds)
@@ -76,7 +73,7 @@ class Auto:
             located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
-        search.score_likely(parts)
+        search.score_word_holders(parts)
         scores = self._ranked(scorer, scores, sentences)
         if scorer.session.judged is scorer.language_model:
             scorer.session.needs_search = True

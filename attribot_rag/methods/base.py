@@ -77,31 +77,6 @@ class Scores:
         return [None if row is None else sum(row) for row in self.token_scores]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """When sources suffice for a part of the response.
-
-    A part is looked into if its context reliance, or that of one of its content words, is at least
-    `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
-    each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
-    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
-    four below three times. A source that suffices is replaceable if the part, or a content word,
-    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
-    that share with it alone, and its words. Below `min_reliance` no set is sought unless a content
-    word loses half of `min_word_effect` without one of the most promising sources.
-    """
-
-    min_sought: float = 2.0
-    min_effect: float = 4.0
-    kept_share: float = 0.7
-    kept_word: float = 0.5
-    min_word: float = 2.0
-    needed_share: float = 0.5
-    min_reliance: float = 6.0
-    min_word_effect: float = 2.5
-    max_set: int = 6
-
-
 @dataclass(frozen=True)
 class Part:
     """Response tokens, and those of each content word among them, with its text."""
@@ -144,14 +119,13 @@ class Method(Protocol):
         ...
 
 
-def num_kept(keep: int | float, count: int, name: str = "keep") -> int:
+def num_kept(keep: int | float, count: int) -> int:
     """The number of units to keep out of `count`, from 1 to `count`.
 
-    `keep` is a number, or a fraction up to 1.0. Raises InvalidInput for any other value, under the
-    option's `name`.
+    `keep` is a number, or a fraction up to 1.0. Raises InvalidInput for any other value.
     """
     if isinstance(keep, bool) or not keep > 0 or (isinstance(keep, float) and keep > 1):
-        raise InvalidInput(f"{name}={keep!r}; use a number of at least 1, or a fraction up to 1.0")
+        raise InvalidInput(f"keep={keep!r}; use a number of at least 1, or a fraction up to 1.0")
     kept = keep if isinstance(keep, int) else round(keep * count)
     return max(1, min(kept, count))
 

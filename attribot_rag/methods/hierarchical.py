@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
@@ -22,6 +23,8 @@ from attribot_rag.methods.base import (
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -121,20 +124,15 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
     Scores stay `exact` only if both scorers have the same prompt.
     """
     in_full = finer.context is scorer.context
-    places = {index: place for place, index in enumerate(kept)}
 
-    def spread(rows: Sequence[TokenScores | None]) -> tuple[TokenScores | None, ...]:
-        return tuple(
-            rows[places[index]] if index in places else None for index in range(len(scorer.units))
-        )
+    def spread(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+        by_unit = dict(zip(kept, values, strict=True))
+        return tuple(by_unit.get(index) for index in range(len(scorer.units)))
 
     return replace(
         scores,
         token_scores=spread(scores.token_scores),
-        exact=tuple(
-            in_full and index in places and scores.exact[places[index]]
-            for index in range(len(scorer.units))
-        ),
+        exact=tuple(in_full and bool(exact) for exact in spread(scores.exact)),
         groups=tuple(
             replace(
                 members,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import (
     Scores,
     TokenScores,
@@ -42,11 +41,7 @@ class Patching:
         return f"patching, {self.gates} gates" if self.gates > 1 else "patching"
 
     def run(self, scorer: Scorer) -> Scores:
-        if not scorer.sees_attention:
-            raise UnsupportedModel(
-                f"attention is not seen in {scorer.language_model.name!r}"
-                f"{scorer.why_unseen}; use 'auto'"
-            )
+        scorer.require_attention()
         sentences = answer_sentences(scorer)
         estimates = scorer.patched(sentences, self.gates)
         scores = whole_response(scorer, None, "nats")

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Generator, Iterator, Sequence
 from functools import cache
 from itertools import repeat, zip_longest
 from typing import TypeVar
 
-from attribot_rag.context import Ablation
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import (
-    Carriers,
-    Part,
-    Scores,
-    Thresholds,
-    TokenScores,
-    best,
-    total,
-    words_in,
-)
-from attribot_rag.scoring import Reencoded, Scorer
+from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total, words_in
+from attribot_rag.methods.losses import Losses, Request
+from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.scoring import Scorer
 
-Request = tuple[Ablation, Reencoded | None]
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
@@ -32,25 +22,21 @@ _NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
 
 
-class Sufficiency:
-    """Searches for the units that suffice for parts of a response, and measures these units.
+class _BudgetEnded(Exception):
+    """A row that a search cannot do without was not scored."""
 
-    Rows are exact: the prompt with a few sources is short, however long the context is. What the
-    response loses without a source (its necessity) is masked where the architecture allows it.
-    `reliance` [response tokens] is the score of the whole context.
+
+class Sufficiency(Losses):
+    """Searches for the few units with which parts of a response keep what they rely on.
 
     Where seconds are bounded, the unit that holds most of the part's words is tried first, which
     needs no ranking.
     """
 
     def __init__(self, scorer: Scorer, reliance: TokenScores, thresholds: Thresholds) -> None:
-        self._scorer = scorer
-        self.reliance = reliance
+        super().__init__(scorer, reliance)
         self._thresholds = thresholds
         self._in_haste = scorer.session.meter.deadline is not None
-        self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
-        self._changes: dict[Request, TokenScores] = {}
-        self._present = frozenset(scorer.context.present)
         self._words = cache(self._words_of)
 
     def carriers(
@@ -71,32 +57,15 @@ class Sufficiency:
         for together in [[search] for search in searches] if in_order else [searches]:
             yield from self._in_rounds(together)
 
-    def score_likely(self, parts: Sequence[Part]) -> None:
-        """Score each part with only the unit that is tried first, if seconds are bounded."""
+    def score_word_holders(self, parts: Sequence[Part]) -> None:
+        """Score each part with only the unit that holds its words, if seconds are bounded."""
         if self._in_haste:
-            self.score_only(filter(None, map(self._likely, filter(self.matters, parts))))
+            self.score_only(filter(None, map(self._word_holder, filter(self.matters, parts))))
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
         least = self._thresholds.min_sought
         return any(total(self.reliance, own) >= least for own in (part.tokens, *part.words))
-
-    def without(self, units: Collection[int]) -> TokenScores | None:
-        """The loss of each response token without these units, None if it was not scored."""
-        exact, masked = self._without(units, None), self._without(units, self._how)
-        return self._changes.get(exact, self._changes.get(masked))
-
-    def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
-        """Score the response without each of these sets of units."""
-        self._score([self._without(units, None if exact else self._how) for units in sets])
-
-    def only(self, units: Collection[int]) -> TokenScores | None:
-        """The loss of each response token with only these units, None if it was not scored."""
-        return self._changes.get(self._only(units))
-
-    def score_only(self, sets: Iterable[Collection[int]]) -> None:
-        """Score the response with only each of these sets of units."""
-        self._score([self._only(units) for units in sets])
 
     def lost(
         self, part: Part, units: Collection[int], beside: Collection[int] = ()
@@ -106,8 +75,8 @@ class Sufficiency:
         The loss is counted from the log-likelihood with the whole context; or from that with only
         the units `beside`, for words which these make more likely.
         """
-        row, limits = self.only(units) or self.reliance, self._thresholds
-        other = self.only(beside) if beside else None
+        row, limits = self.loss_with_only(units) or self.reliance, self._thresholds
+        other = self.loss_with_only(beside) if beside else None
         lost = {}
         for index, word in enumerate(part.words):
             least = min(0.0, total(other, word))
@@ -117,42 +86,38 @@ class Sufficiency:
                 lost[index] = loss
         return lost
 
-    def refine(self, scores: Scores) -> Scores:
-        """The scores with those of the units that were measured, instead of estimates."""
-        rows, exact = list(scores.token_scores), list(scores.exact)
-        estimated = list(scores.estimated or (False,) * len(rows))
-        for index in range(len(rows)):
-            row = self.without([index])
-            if row is not None and not exact[index]:
-                rows[index], estimated[index] = row, False
-                exact[index] = self._without([index], None) in self._changes
-        return replace(
-            scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
-        )
-
     def _carriers(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
         if not self.matters(part):
             return Carriers()
-        members: list[int] | None = None
-        if self._in_haste and (likely := self._likely(part)):
-            yield [self._only(likely)]
-            members = likely if self._suffices(part, likely) else None
-        if ranking is None:
-            ranking, members = yield from self._unranked(part, members)
-        elif self._how and not (yield from self._may_be_needed(part, ranking)):
-            return Carriers()
-        else:
-            members = members or (yield from self._enough(part, ranking))
-        if members is None:
+        try:
+            return (yield from self._sought(part, ranking))
+        except _BudgetEnded:
             return Carriers(complete=False)
+
+    def _sought(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
+        """Units that suffice, of these the smallest set, then what replaces a set of one."""
+        members: list[int] = []
+        if self._in_haste and (holder := self._word_holder(part)):
+            yield [self._keeping(holder)]
+            members = holder if self._suffices(part, holder) else []
+        if ranking is None:
+            ranking = self._by_words(part) or members
+            members = members or (yield from self._enough(part, ranking))
+            if not members:
+                ranking = yield from self._by_search(part)
+                members = yield from self._enough(part, ranking)
+        elif self._recompute and not (yield from self._may_be_needed(part, ranking)):
+            return Carriers()
+        elif not members:
+            members = yield from self._enough(part, ranking)
         if not members:
             return (yield from self._most_needed(part, ranking[:_NUM_NEEDED]))
         members = yield from self._smallest(part, members)
-        yield [self._without([unit], self._how) for unit in members]
+        yield [self._ablating([unit]) for unit in members]
+        alternatives: tuple[int, ...] = ()
         if len(members) == 1 and self._is_replaceable(part, members[0]):
-            replacements = yield from self._replacements(part, members[0], ranking)
-            return Carriers(tuple(members), replacements)
-        return Carriers(tuple(members))
+            alternatives = yield from self._replacements(part, members[0], ranking)
+        return Carriers(tuple(members), alternatives)
 
     def _may_be_needed(self, part: Part, ranking: Sequence[int]) -> Steps[bool]:
         """Whether the part relies on the context, or may need one of the most promising units."""
@@ -160,8 +125,8 @@ class Sufficiency:
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
         units = self._promising(part, (), ranking)[: _NUM_NEEDED + 1]
-        yield [self._without([unit], self._how) for unit in units]
-        rows = [self.without([unit]) for unit in units]
+        yield [self._ablating([unit]) for unit in units]
+        rows = [self.loss_without([unit]) for unit in units]
         return any(
             row is None or total(row, word) >= limits.min_word_effect / 2
             for row in rows
@@ -169,16 +134,18 @@ class Sufficiency:
         )
 
     def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
-        yield [self._without([unit], self._how) for unit in units]
-        losses = {unit: total(row, part.tokens) for unit in units if (row := self.without([unit]))}
+        """The unit without which the part loses most, where no set suffices."""
+        yield [self._ablating([unit]) for unit in units]
+        rows = {unit: self.loss_without([unit]) for unit in units}
+        losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
         if not losses:
-            return Carriers(complete=False)
+            raise _BudgetEnded
         member = max(losses, key=lambda unit: losses[unit])
-        yield [self._only([member])]
+        yield [self._keeping([member])]
         return Carriers((member,), sufficient=False)
 
-    def _enough(self, part: Part, ranking: Sequence[int]) -> Steps[list[int] | None]:
-        """The first units, or twice as many each time, which suffice; None beyond the budget.
+    def _enough(self, part: Part, ranking: Sequence[int]) -> Steps[list[int]]:
+        """The first units, or twice as many each time, which suffice; none if no set does.
 
         Units are added in turn from the ranking and from those that hold the words which the units
         before do not keep.
@@ -186,24 +153,25 @@ class Sufficiency:
         worth = total(self.reliance, part.tokens) / self._thresholds.min_effect
         most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
         units = list(ranking[:1])
-        while True:
-            yield [self._only(units)]
-            if self.only(units) is None:
-                return None
+        while units:
+            yield [self._keeping(units)]
+            if self.loss_with_only(units) is None:
+                raise _BudgetEnded
             if self._suffices(part, units):
                 return units
             if len(units) >= most:
-                return []
+                break
             rest = [unit for unit in ranking if unit not in units]
             added = self._promising(part, units, rest)
             units += added[: min(len(units), most - len(units))]
+        return []
 
     def _promising(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
         """The rest, in turn with those of it that hold words which the units lose."""
         pairs = zip_longest(self._holding(part, units, rest), rest)
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
-    def _likely(self, part: Part) -> list[int]:
+    def _word_holder(self, part: Part) -> list[int]:
         """The unit that holds most of what the part's words rely on, if there is one."""
         return self._holding(part, (), range(len(self._scorer.units)))[:1]
 
@@ -225,7 +193,7 @@ class Sufficiency:
         """The units without those that are not needed, the least promising first."""
         for unit in units[::-1] if len(units) > 1 else ():
             fewer = [other for other in units if other != unit]
-            yield [self._only(fewer)]
+            yield [self._keeping(fewer)]
             if fewer and self._suffices(part, fewer):
                 units = fewer
         return units
@@ -233,24 +201,13 @@ class Sufficiency:
     def _replacements(
         self, part: Part, unit: int, ranking: Sequence[int]
     ) -> Steps[tuple[int, ...]]:
+        """The units that suffice alone, in the place of this one."""
         rest = [other for other in ranking if other != unit]
-        likely = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
-        yield [self._only([other]) for other in likely]
+        others = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
+        yield [self._keeping([other]) for other in others]
         share = self._thresholds.needed_share
-        enough = (other for other in likely if self._suffices(part, [other], share))
+        enough = (other for other in others if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
-
-    def _unranked(
-        self, part: Part, members: list[int] | None
-    ) -> Steps[tuple[Sequence[int], list[int] | None]]:
-        """A ranking by words and its first units that suffice; by search, where none of it does."""
-        ranking = self._by_words(part) or members
-        if ranking:
-            members = members or (yield from self._enough(part, ranking))
-            if members != []:
-                return ranking, members
-        ranking = yield from self._by_search(part)
-        return ranking, (yield from self._enough(part, ranking))
 
     def _by_words(self, part: Part) -> list[int]:
         """All units, those first that hold words which the part relies on.
@@ -269,19 +226,19 @@ class Sufficiency:
     def _by_search(self, part: Part) -> Steps[list[int]]:
         """The units of the best documents, by what the part loses with each of them alone."""
         documents = group(self._scorer.context, self._scorer.units, "document")
-        yield [self._only(members) for members in documents]
+        yield [self._keeping(members) for members in documents]
         losses = [self._loss(part, members) for members in documents]
         chosen = best([-loss for loss in losses], _NUM_DOCUMENTS)
         units = [unit for index in chosen for unit in documents[index]]
-        yield [self._only([unit]) for unit in units]
+        yield [self._keeping([unit]) for unit in units]
         units.sort(key=lambda unit: self._loss(part, [unit]))
         return [*dict.fromkeys([*units, *range(len(self._scorer.units))])]
 
     def _loss(self, part: Part, units: Collection[int]) -> float:
-        return total(self.only(units) or self.reliance, part.tokens)
+        return total(self.loss_with_only(units) or self.reliance, part.tokens)
 
     def _suffices(self, part: Part, units: Collection[int], share: float | None = None) -> bool:
-        row = self.only(units)
+        row = self.loss_with_only(units)
         if row is None:
             return False
         most = 1 - (share or self._thresholds.kept_share)
@@ -291,7 +248,7 @@ class Sufficiency:
 
     def _is_replaceable(self, part: Part, unit: int) -> bool:
         """Whether the part, or a word that relies on the context, hardly needs the unit."""
-        row, limits = self.without([unit]), self._thresholds
+        row, limits = self.loss_without([unit]), self._thresholds
         if row is None:
             return False
         relying = [word for word in part.words if total(self.reliance, word) >= limits.min_word]
@@ -299,24 +256,6 @@ class Sufficiency:
             total(row, own) < limits.needed_share * total(self.reliance, own)
             for own in (part.tokens, *relying)
         )
-
-    def _without(self, units: Collection[int], how: Reencoded | None) -> Request:
-        return Ablation(self._ids(units)), how
-
-    def _only(self, units: Collection[int]) -> Request:
-        return Ablation(self._present - self._ids(units)), None
-
-    def _ids(self, units: Collection[int]) -> frozenset[int]:
-        return frozenset(source for unit in units for source in self._scorer.units[unit])
-
-    def _score(self, requests: Iterable[Request]) -> None:
-        requests = dict.fromkeys(requests)
-        for how in dict.fromkeys((None, self._how)):
-            new = [x for x in requests if x[1] == how and x not in self._changes]
-            if new:
-                scored = self._scorer.score([ablation for ablation, _ in new], recompute=how)
-                pairs = zip(new, scored.changes, strict=True)
-                self._changes.update((request, row) for request, row in pairs if row is not None)
 
     def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
         """The results of the searches; what all ask for next is scored at once."""

@@ -32,16 +32,9 @@ class Background(ForkSafe):
             return sum(not future.done() for future in self._futures)
 
     def submit(
-        self,
-        task: Callable[[], Result],
-        *,
-        max_pending: int,
-        after: Future[Any] | None = None,
+        self, task: Callable[[], Result], *, max_pending: int, after: Future[Any] | None = None
     ) -> Future[Result]:
-        """Run the task once the future `after` is done.
-
-        Raises QueueFull if `max_pending` tasks wait or run already.
-        """
+        """Run the task once `after` is done; raises QueueFull if `max_pending` wait or run."""
         future: Future[Result] = Future()
         with self._submitting:
             if self.num_pending >= max_pending:

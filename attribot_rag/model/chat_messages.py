@@ -14,10 +14,7 @@ Message = Mapping[str, Any]
 
 
 def message_text(message: Message) -> str:
-    """The text of a message's content: a string, or parts, of which those of text count.
-
-    '' for a message without content, such as one that calls tools.
-    """
+    """The text of a content, a string or parts; '' without, as in a message that calls tools."""
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""

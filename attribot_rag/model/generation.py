@@ -25,10 +25,6 @@ class LayerCache(NamedTuple):
     keys: torch.Tensor
     values: torch.Tensor
 
-    @property
-    def num_positions(self) -> int:
-        return self.keys.shape[-2]
-
 
 PromptCache = tuple[LayerCache, ...]
 
@@ -66,10 +62,6 @@ class Conditioning:
     @property
     def names(self) -> tuple[str, ...]:
         return (*self.whole, *self.per_token, *self.unknown)
-
-    def forgotten(self) -> Conditioning:
-        """The same without its tensors, by name only."""
-        return Conditioning(unknown=self.names)
 
     def inputs(self, token_ids: Sequence[int], device: torch.device) -> dict[str, Any]:
         """The inputs of a forward pass over these ids."""
@@ -141,7 +133,7 @@ class Generation:
 
     def without_tensors(self) -> Generation:
         """The same generation without its cache and without other inputs, which are named only."""
-        return replace(self, cache=None, conditioning=self.conditioning.forgotten())
+        return replace(self, cache=None, conditioning=Conditioning(unknown=self.conditioning.names))
 
     def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with only the first tokens of its response."""
@@ -166,10 +158,7 @@ CACHE_NAMES = (*_NAMES, *(name for name in utils.ALL_CACHE_NAMES if name not in 
 
 
 def cache_name(model: nn.Module) -> str | None:
-    """The parameter by which a forward pass takes a cache or states; None without any.
-
-    A name in CACHE_NAMES, or any parameter that is annotated as a Cache.
-    """
+    """The parameter for a cache or states, by its name or its type; None without any."""
     parameters = inspect.signature(model.forward).parameters
     annotated = (name for name, parameter in parameters.items() if _is_cache(parameter.annotation))
     named = (name for name in CACHE_NAMES if name in parameters)

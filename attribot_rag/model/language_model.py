@@ -114,11 +114,7 @@ class LanguageModel:
         return frozenset(self.tokenizer.added_tokens_decoder)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """The ids of a text without added tokens.
-
-        With `special`, a string such as `<|im_end|>` becomes its special token, otherwise ordinary
-        tokens.
-        """
+        """The ids of a text; `special` makes special tokens of strings such as `<|im_end|>`."""
         return self._encode(text, add_special_tokens=False, split_special_tokens=not special)
 
     def _encode(self, text: str, **settings: bool) -> tuple[int, ...]:
@@ -194,10 +190,7 @@ def is_chat(prompt: Prompt) -> bool:
 
 
 def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
-    """Token ids as plain integers, from a list, a tuple, or a row of a tensor or array.
-
-    Raises InvalidInput for anything else.
-    """
+    """Integers of a list, a tuple, or a row of a tensor; raises InvalidInput for anything else."""
     try:
         return tuple(map(operator.index, ids.tolist() if hasattr(ids, "tolist") else ids))
     except TypeError as error:

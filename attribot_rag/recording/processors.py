@@ -31,10 +31,7 @@ class ProcessorWatch:
 
     @property
     def changing(self) -> tuple[str, ...] | None:
-        """Names of the processors that made another token the best, other than to end the response.
-
-        None if the call's processors were not seen.
-        """
+        """Processors that changed the best token, other than to end; None if they were not seen."""
         if self._changed is None:
             return None
         return tuple(name for name, changed in self._changed.items() if changed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
@@ -18,7 +19,8 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
-VISIBILITY = "attribot_packed"
+PACKED_ATTENTION = "attribot_packed"
+"""The name of the attention function, and of its mask, by which transformers knows them."""
 
 # Any: of the batch, the head, the query and the key; transformers types them as numbers.
 MaskFunction = Callable[[Any, Any, Any, Any], Any]
@@ -38,7 +40,7 @@ class Visibility:
         """Whether a query sees every key before it."""
         return self.function is causal_mask_function
 
-    def visible(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    def visible(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Whether the query at a position sees the key at another one: bool [queries, keys]."""
         zero = torch.zeros((), dtype=torch.long)
         visible = self.function(zero, zero, queries[:, None], keys[None])
@@ -48,7 +50,7 @@ class Visibility:
 def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
     """The mask of each type of layers by the configuration; of None if there are no types."""
     config = copy.copy(config.get_text_config(decoder=True))
-    config._attn_implementation = VISIBILITY
+    config._attn_implementation = PACKED_ATTENTION
     token = torch.ones(1, 1)
     required = [
         name
@@ -63,12 +65,9 @@ def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
     return dict(masks) if isinstance(masks, dict) else {None: masks}
 
 
-def _visibility_mask(mask_function: MaskFunction, **_: Any) -> Visibility:
-    return Visibility(mask_function)
-
-
-AttentionMaskInterface.register(VISIBILITY, _visibility_mask)
-
+AttentionMaskInterface.register(
+    PACKED_ATTENTION, lambda mask_function, **_: Visibility(mask_function)
+)
 
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
@@ -86,7 +85,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Prefill:
     """Reading of the prompt in pieces, before the first row.
 
     `branches` are ascending positions from which rows are expected to go on. `before_piece` is
@@ -103,17 +102,17 @@ class Implementation(ABC):
     """Log-likelihoods of a response under rows, by one way of running the model.
 
     `prefilled_tokens` and `scored_tokens` count the tokens that went through the model.
-    `sees_weights` says that `weights` is available, `packs_rows` that all rows of a call go through
-    the model in one forward pass.
+    `sees_weights` says that `weights` and `effects` are available, else they raise Unsupported.
+    `packs_rows` says that all rows of a call go through the model in one forward pass.
     """
 
     name: ClassVar[str]
     sees_weights: ClassVar[bool] = False
     packs_rows: ClassVar[bool] = False
 
-    def __init__(self, generation: Generation, reading: Reading | None = None) -> None:
+    def __init__(self, generation: Generation, prefill: Prefill | None = None) -> None:
         self.generation = generation
-        self.reading = reading or Reading()
+        self.prefill = prefill or Prefill()
         self.prefilled_tokens = 0
         self.scored_tokens = 0
 
@@ -122,23 +121,21 @@ class Implementation(ABC):
         return row.num_tokens
 
     @abstractmethod
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
 
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+    def weights(self, row: Row, reduction: Reduction) -> Tensor:
         """Attention weights from the row's tokens to each encoded token of the prompt.
 
         [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight from
-        any of the row's tokens, or the 'total' over them. Raises Unsupported without
-        `sees_weights`.
+        any of the row's tokens, or the 'total' over them.
         """
         raise Unsupported("it does not see attention weights")
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         """The drop of the log-likelihood of each part of the response without each unit.
 
-        A forward pass over each row, and as many back as the patch says. Raises Unsupported without
-        `sees_weights`.
+        A forward pass over each row, and as many back as the patch says.
         """
         raise Unsupported("it does not see attention weights")
 
@@ -153,9 +150,9 @@ class TwinImplementation(Implementation):
     attention: ClassVar[str | None] = None
 
     def __init__(
-        self, twin: PreTrainedModel, generation: Generation, reading: Reading | None = None
+        self, twin: PreTrainedModel, generation: Generation, prefill: Prefill | None = None
     ) -> None:
-        super().__init__(generation, reading)
+        super().__init__(generation, prefill)
         self.twin = twin
         self.device = twin.device
         self._targets = torch.tensor(generation.response_ids, device=self.device)
@@ -184,7 +181,7 @@ class TwinImplementation(Implementation):
     def prepare(self, native: PreTrainedModel) -> None:
         """Prepare the state of all rows; `native` is a twin with the model's own attention."""
 
-    def _mask(self, row: Row, *, encoded: bool) -> torch.Tensor | dict[str, torch.Tensor]:
+    def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
         """The addend to attention scores under a masked row; by type of layers, if there are types.
 
         For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
@@ -200,7 +197,7 @@ class TwinImplementation(Implementation):
         queries = positions[len(positions) - len(visible) :]
         least = torch.finfo(self.twin.dtype).min
 
-        def added(visibility: Visibility) -> torch.Tensor:
+        def added(visibility: Visibility) -> Tensor:
             inside = visible & (visibility.is_causal | visibility.visible(queries, positions))
             bias = torch.zeros(inside.shape, dtype=self.twin.dtype).masked_fill_(~inside, least)
             return bias[None, None].to(self.device)
@@ -210,7 +207,7 @@ class TwinImplementation(Implementation):
             return added(next(iter(by_type.values())))
         return {str(layers): added(visibility) for layers, visibility in by_type.items()}
 
-    def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
+    def _logits(self, positions: Tensor, **inputs: Any) -> Tensor:
         """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""
         inputs = {name: value for name, value in inputs.items() if name in self._forward_parameters}
         if "logits_to_keep" in self._forward_parameters:
@@ -218,7 +215,7 @@ class TwinImplementation(Implementation):
             return torch.as_tensor(logits)
         return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
 
-    def _target_log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def _target_log_probabilities(self, logits: Tensor) -> Tensor:
         """From [rows * response tokens, vocab] to float32 [rows, response tokens]."""
         targets = self._targets.to(logits.device).repeat(len(logits) // len(self._targets))
         step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])

@@ -9,18 +9,20 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringFailed
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
+from attribot_rag.scoring.base import Implementation, OutOfTime, Prefill, Reduction
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
+from attribot_rag.scoring.implementations.probes import tolerance
 from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
+from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
@@ -38,14 +40,12 @@ class Engine:
     language_model: LanguageModel
     generation: Generation
     models: AnyScoringModels
-    requested: Requested
-    token_budget: int | None
+    options: ScoringOptions
     session: Session
     branches: Sequence[int] = ()
     num_units: int = 0
-    max_memory: int | None = None
     _implementation: Implementation | None = field(default=None, init=False)
-    _full: torch.Tensor | None = field(default=None, init=False)
+    _full: Tensor | None = field(default=None, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
@@ -61,10 +61,10 @@ class Engine:
 
     def _prepare(self) -> Implementation:
         if self.footprint is not None:
-            self.footprint.check(self.max_memory, self.language_model.device)
+            self.footprint.check(self.options.max_memory, self.language_model.device)
         started = self.session.clock()
-        reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
-        implementation = self.models.select(self.requested, self.generation, reading)
+        prefill = Prefill(self.branches, self._before_piece, self.session.meter.deadline)
+        implementation = self.models.select(self.options.implementation, self.generation, prefill)
         self.session.meter.spend(implementation.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
@@ -99,7 +99,7 @@ class Engine:
         """The class that the implementation has or will have; reads no prompt."""
         if self._implementation is not None:
             return type(self._implementation)
-        return self.models.first(self.requested, self.generation)
+        return self.models.first(self.options.implementation, self.generation)
 
     @property
     def usage(self) -> Usage:
@@ -113,7 +113,7 @@ class Engine:
             return 0
         return len(self.generation.prompt_ids) - 1
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
         The first rows, as many as the budget allows. The first of all is that of the full prompt,
@@ -152,18 +152,12 @@ class Engine:
             self._full = scored[:1]
         return scored
 
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
-        """Attention weights of a row [num_prompt_tokens], see `Implementation.weights`.
-
-        None beyond the budget, and if they do not fit into memory.
-        """
+    def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
+        """As `Implementation.weights`; None where budget or memory do not allow it."""
         return self._observed(row.num_tokens, 0, lambda model: model.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
-        """Effects of units on parts of the response, see `Implementation.effects`.
-
-        None beyond the budget, and if they do not fit into memory.
-        """
+        """As `Implementation.effects`; None where budget or memory do not allow it."""
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens
@@ -193,9 +187,10 @@ class Engine:
 
     @cached_property
     def batching(self) -> Batching:
-        batching = self.models.batching(self.implementation, self.token_budget)
-        if self.max_memory is not None and self.footprint is not None:
-            most = self.footprint.batch_tokens(self.max_memory)
+        batching = self.models.batching(self.implementation, self.options.token_budget)
+        max_memory = self.options.max_memory
+        if max_memory is not None and self.footprint is not None:
+            most = self.footprint.batch_tokens(max_memory)
             batching.budget = min(batching.budget, most)
         return batching
 
@@ -211,36 +206,36 @@ class Engine:
                 return batch[:count]
         return batch[:1] if first and not self.usage.scored_tokens else ()
 
-
-def check_finite(
-    scored: Matrix,
-    ablations: Sequence[Ablation],
-    response_ids: Sequence[int],
-    language_model: LanguageModel,
-) -> None:
-    """Raises ScoringFailed for a value that is not finite; the first row is the full prompt."""
-    bad = np.argwhere(~np.isfinite(scored))
-    if len(bad):
+    def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
+        """Raises ScoringFailed for a value that is not finite; the first row is the full prompt."""
+        bad = np.argwhere(~np.isfinite(scored))
+        if not len(bad):
+            return
         row, token = (int(index) for index in bad[0])
         what = f"without {ablations[row - 1]}" if row else "of the full prompt"
-        text = language_model.decode([response_ids[token]])
+        text = self.language_model.decode([self.generation.response_ids[token]])
         raise ScoringFailed(
             f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
-            f"({text!r}); the model's weights or its {language_model.dtype} overflow: "
+            f"({text!r}); the model's weights or its {self.language_model.dtype} overflow: "
             "try float32 or bfloat16"
         )
 
+    def check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
+        """Compare the row that changes the log-likelihoods most, on the user's own model.
 
-def difference_to_model(
-    models: AnyScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
-) -> float:
-    """The largest difference, in nats at a token, to the user's own model.
-
-    Of the row in which the log-likelihoods change most; the first row is that of the full prompt.
-    """
-    changes = np.abs(scored - scored[0]).sum(axis=1)
-    index = int(changes.argmax())
-    with torch.no_grad():
-        reference = Reference(models.original, generation)
-        truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
-    return float(np.abs(truth - scored[index]).max())
+        The first row is the full prompt. Raises ScoringFailed if a token differs by more than
+        rounding and the noise of a server.
+        """
+        index = int(np.abs(scored - scored[0]).sum(axis=1).argmax())
+        with torch.no_grad():
+            reference = Reference(self.models.original, self.generation)
+            truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
+        difference = float(np.abs(truth - scored[index]).max())
+        self.session.self_check = max(difference, self.session.self_check or 0.0)
+        model = self.language_model
+        limit = tolerance(model.dtype) + (model.backend.noise or 0.0)
+        if difference > limit:
+            raise ScoringFailed(
+                f"{self.kind.name!r} differs from the reference by {difference:.3g} nats at "
+                f"a token, more than {limit}; use implementation='reference' and report the model"
+            )

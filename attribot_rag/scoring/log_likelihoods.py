@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 Matrix = npt.NDArray[np.float64]
 
@@ -52,18 +53,18 @@ class Patch:
     response token is predicted counts for its part, that of the question's tokens for each part.
     """
 
-    members: torch.Tensor
+    members: Tensor
     parts: Sequence[Sequence[int]]
     factors: tuple[float, ...] = ()
     located: bool = False
 
-    def values(self, responses: torch.Tensor) -> list[torch.Tensor]:
+    def values(self, responses: Tensor) -> list[Tensor]:
         """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
         if self.located:
             return [responses.sum()]
         return [responses[:, list(part)].sum() for part in self.parts]
 
-    def located_in(self, row_length: int, num_response_tokens: int) -> torch.Tensor:
+    def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
         """[num_parts, row_length]: 1 where a token's attention counts for a part."""
         first = row_length - num_response_tokens  # it predicts the response's first token
         counted = torch.zeros(len(self.parts), row_length)
@@ -91,8 +92,8 @@ class Effects:
     row, summed over heads and layers.
     """
 
-    by_part: torch.Tensor
-    weights: torch.Tensor
+    by_part: Tensor
+    weights: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,5 +104,5 @@ class Estimates:
     them, heads and layers.
     """
 
-    effects: torch.Tensor
+    effects: Tensor
     attention: list[float]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.intervals import Interval
@@ -112,7 +113,7 @@ class Row:
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
 
     @property
-    def visible(self) -> torch.Tensor:
+    def visible(self) -> Tensor:
         """Whether a new token sees a position: bool [new tokens, num_visible + new tokens].
 
         The columns are the prompt's first `num_visible` positions and the new tokens.
@@ -129,6 +130,7 @@ class Row:
         return visible
 
 
+@dataclass(eq=False)
 class AblatedRows(Sequence[Row]):
     """The rows of the full prompt and of ablations, made when they are needed and not kept.
 
@@ -137,47 +139,33 @@ class AblatedRows(Sequence[Row]):
     whether it is exact, once its row is made.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        generation: Generation,
-        language_model: LanguageModel,
-        ablations: Sequence[Ablation],
-        recompute: Reencoded | None,
-    ) -> None:
-        self._of = context, generation, language_model
-        self._ablations = ablations
-        self._recompute = recompute
-        self._indices = range(1 + len(ablations))
+    context: Context
+    generation: Generation
+    language_model: LanguageModel
+    ablations: Sequence[Ablation]
+    recompute: Reencoded | None
+
+    def __post_init__(self) -> None:
+        self.in_step = [False] * len(self.ablations)
         self._last: tuple[int, Row] | None = None
-        self.in_step = [False] * len(ablations)
 
     def __len__(self) -> int:
-        return len(self._indices)
+        return 1 + len(self.ablations)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [self[number] for number in self._indices[index]]
-        index = self._indices[index]
+    def __getitem__(self, index: int) -> Row:  # type: ignore[override]
         if self._last is None or self._last[0] != index:
             self._last = index, self._make(index)
         return self._last[1]
 
     def _make(self, index: int) -> Row:
-        context, generation, language_model = self._of
-        ablation = self._ablations[index - 1] if index else Ablation()
-        if self._recompute is not None:
-            return masked_row(context, generation, ablation, self._recompute)
+        generation = self.generation
+        ablation = self.ablations[index - 1] if index else Ablation()
+        if self.recompute is not None:
+            return masked_row(self.context, generation, ablation, self.recompute)
         if not index:
             prompt_ids = generation.prompt_ids
             return Row.exact(prompt_ids, len(prompt_ids), generation)
-        prompt = context.ablate(ablation, language_model)
+        prompt = self.context.ablate(ablation, self.language_model)
         self.in_step[index - 1] = prompt.in_step
         return Row.exact(prompt.ids, prompt.num_shared, generation)
 

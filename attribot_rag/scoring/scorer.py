@@ -10,22 +10,22 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
-from attribot_rag.errors import ScoringFailed, UnsupportedModel
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
-from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
-from attribot_rag.scoring.implementations.probes import tolerance
+from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.implementations.reference import embedding_gradients
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import AblatedRows, Reencoded, Row, masked_row
+from attribot_rag.scoring.row import AblatedRows, Reencoded, masked_row
 from attribot_rag.scoring.session import Session, Usage
 
 
@@ -34,9 +34,9 @@ class Scorer:
     """Scores a response under any ablations of its context.
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
-    source alone. A scorer is never changed: `narrowed`, `rebased`, `without` and `answering` return
-    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
-    `decoded` is the response's text, where it is known.
+    source alone. A scorer is never changed: `narrowed`, `rebased`, `rebased_without` and
+    `answering` return other scorers with the same session. `prompt_input` lets a proxy encode the
+    same prompt; `decoded` is the response's text, where it is known.
     """
 
     language_model: LanguageModel
@@ -55,12 +55,10 @@ class Scorer:
             self.language_model,
             self.generation,
             self.models,
-            self.options.implementation,
-            self.options.token_budget,
+            self.options,
             self.session,
             self.context.branches,
             len(self.units),
-            self.options.max_memory,
         )
         # With the same prompt and response, an ablation is scored once, whoever asks for it.
         self._scored: dict[tuple[Ablation, Reencoded | None], tuple[Matrix, bool]] = {}
@@ -107,9 +105,9 @@ class Scorer:
         the sources that the prompt lacks.
         """
         gone = Ablation(frozenset(self.context.present) - frozenset(kept))
-        return self.without(gone) if gone.source_ids else self
+        return self.rebased_without(gone) if gone.source_ids else self
 
-    def without(self, removed: Ablation) -> Scorer | None:
+    def rebased_without(self, removed: Ablation) -> Scorer | None:
         """A scorer of the same response after the reduced prompt; None beyond the budget."""
         context = reduced(self.context, removed, self.language_model)
         if not self.session.meter.affords(len(context.prompt.ids)):
@@ -126,10 +124,7 @@ class Scorer:
     def answering(
         self, response_ids: Sequence[int], *, preceding: Sequence[int] = ()
     ) -> Scorer | None:
-        """A scorer of another response, after the prompt and `preceding` tokens of an answer.
-
-        None beyond the budget.
-        """
+        """A scorer of what follows `preceding` tokens of an answer; None beyond the budget."""
         generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
         if self.language_model.backend.is_encoder_decoder:
             begun = generation.decoder_ids or decoder_start_ids(self.language_model.model)
@@ -169,9 +164,9 @@ class Scorer:
         rows = AblatedRows(self.context, self.generation, self.language_model, new, recompute)
         self.session.progress.expect(len(new))
         scored = self._engine.log_likelihoods(rows).double().numpy()
-        check_finite(scored, new, self.generation.response_ids, self.language_model)
+        self._engine.check_finite(scored, new)
         if self.options.self_check and recompute is None and new:
-            self._check_against_reference(rows, scored)
+            self._engine.check_against_reference(rows, scored)
         self.usage.seconds += self.session.clock() - started
         for ablation, row, exact in zip(new, scored[1:], rows.in_step, strict=False):
             self._scored[ablation, recompute] = row, exact
@@ -188,11 +183,14 @@ class Scorer:
         """Whether `attention` is available here."""
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
-    @property
-    def why_unseen(self) -> str:
-        """Why attention is not seen, as the rest of a sentence; empty if that is not known."""
-        reason = self.masked_refusal
-        return f": {reason}" if reason else ""
+    def require_attention(self, subject: str = "attention is") -> None:
+        """Raises UnsupportedModel, in a sentence with this subject, where it is not available."""
+        if self.sees_attention:
+            return
+        reason = f": {self.masked_refusal}" if self.masked_refusal else ""
+        raise UnsupportedModel(
+            f"{subject} not seen in {self.language_model.name!r}{reason}; use 'auto'"
+        )
 
     def attention(self, reduction: Reduction = "largest") -> list[float] | None:
         """Attention weights on each unit, summed over its tokens and all layers, or None.
@@ -273,17 +271,6 @@ class Scorer:
         """Positions of each unit's tokens in the prompt."""
         return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
 
-    def _of_units(self, values: torch.Tensor) -> list[float]:
+    def _of_units(self, values: Tensor) -> list[float]:
         """The sum over each unit's tokens of values [num_prompt_tokens]."""
         return [float(values[tokens].sum()) for tokens in self._unit_tokens]
-
-    def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
-        """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
-        difference = difference_to_model(self.models, self.generation, rows, scored)
-        self.session.self_check = max(difference, self.session.self_check or 0.0)
-        limit = tolerance(self.language_model.dtype) + (self.language_model.backend.noise or 0.0)
-        if difference > limit:
-            raise ScoringFailed(
-                f"{self.implementation!r} differs from the reference by {difference:.3g} nats at "
-                f"a token, more than {limit}; use implementation='reference' and report the model"
-            )

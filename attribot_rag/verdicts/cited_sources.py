@@ -11,8 +11,8 @@ from attribot_rag.context.words import has_words, num_unspaced, words
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, total
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Verdict
-from attribot_rag.verdicts.options import VerdictOptions
 
 
 class CitedSources:
@@ -43,9 +43,9 @@ class CitedSources:
         """The verdict with the necessity and the sufficiency of what it cites."""
         source_ids, reliance = cited.source_ids, cited.reliance or 0.0
         sets = [source_ids] if cited.kind == "redundant" else [(unit,) for unit in source_ids]
-        effect = sum(total(self._search.without(units), part.tokens) for units in sets)
+        effect = sum(total(self._search.loss_without(units), part.tokens) for units in sets)
         alone = members if cited.relation == "either" else source_ids
-        lost = total(self._search.only(alone), part.tokens)
+        lost = total(self._search.loss_with_only(alone), part.tokens)
         kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
         in_part = kept is not None and kept < self._options.kept_share
         return replace(cited, effect=effect, kept=kept, in_part=in_part)
@@ -63,9 +63,9 @@ class CitedSources:
         """The group of these sources; the best of them, where others make up for the group."""
         members, reliance = grounded.source_ids, grounded.reliance or 0.0
         self._search.score_without([members])
-        if not self._is_fair(total(self._search.without(members), part.tokens), reliance):
+        if not self._is_fair(total(self._search.loss_without(members), part.tokens), reliance):
             self._search.score_only([[unit] for unit in members])
-            rows = {unit: self._search.only([unit]) for unit in members}
+            rows = {unit: self._search.loss_with_only([unit]) for unit in members}
             lost = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
             best = min(lost, key=lambda unit: lost[unit], default=members[0])
             if lost and lost[best] <= self._may_lose(reliance):
@@ -81,8 +81,8 @@ class CitedSources:
 
     def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without them."""
-        kept = reliance - total(self._search.only(cited), part.tokens)
-        lost = sum(total(self._search.without([unit]), part.tokens) for unit in cited)
+        kept = reliance - total(self._search.loss_with_only(cited), part.tokens)
+        lost = sum(total(self._search.loss_without([unit]), part.tokens) for unit in cited)
         return kept >= self._options.kept_share * reliance or lost >= self._may_lose(reliance)
 
     def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
@@ -96,7 +96,7 @@ class CitedSources:
         self._search.score_only(sets)
         lost = [self._search.lost(part, rest).keys() for rest in sets]
         nothing = (0.0,) * len(self._search.reliance)
-        without = [self._search.without([member]) or nothing for member in members]
+        without = [self._search.loss_without([member]) or nothing for member in members]
         for index, member in enumerate(members):
             rest = {word for i, words in enumerate(lost) if i != index for word in words}
             is_worth = total(without[index], part.tokens) >= self._options.min_word
@@ -120,7 +120,7 @@ class CitedSources:
             return effect >= options.min_reliance
         if effect < options.cited_share * (cited.reliance or 0.0):
             return False
-        rows = [self._search.without([unit]) for unit in cited.source_ids]
+        rows = [self._search.loss_without([unit]) for unit in cited.source_ids]
         of_words = [max(total(row, word) for row in rows) for word in part.words]
         if effect >= options.min_effect:
             return max(of_words, default=effect) >= options.min_word_effect / 2

@@ -13,12 +13,12 @@ from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import Carriers, Part, parts_of, total
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.cited_sources import CitedSources, may_rest_on_unlocated
 from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
-from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 

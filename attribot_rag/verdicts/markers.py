@@ -186,5 +186,5 @@ class MarkerAudit:
         if not own or not tokens:
             return None
         self.search.score_without([own])
-        row = self.search.without(own)
+        row = self.search.loss_without(own)
         return None if row is None else total(row, tokens) >= self.min_effect

@@ -12,9 +12,9 @@ from rapidfuzz import fuzz
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
-from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.sentences import AnswerSentence
 
 _DEFAULTS = VerdictOptions()
@@ -51,13 +51,13 @@ class Origins:
         self._scorer = scorer
         self._sentences = sentences
         self._options = options
-        self._bare = scorer.without(scorer.context.whole)
+        self._bare = scorer.rebased_without(scorer.context.whole)
         self._after_all = self._read(self._bare)
         self._without_turns: Matrix | None = None
         self._read_after: dict[tuple[tuple[int, ...], tuple[int, ...]], Matrix | None] = {}
         if self._bare is not None and self._bare.context.conversation:
             turns = Ablation(characters=self._bare.context.conversation)
-            self._without_turns = self._read(self._bare.without(turns))
+            self._without_turns = self._read(self._bare.rebased_without(turns))
 
     def largest(self, index: int, reliance: float) -> Origin | None:
         """The origin of a sentence with the largest effect, if that is enough, None otherwise.
@@ -84,7 +84,7 @@ class Origins:
             return Carriers()
         turns = tuple((self._after_all - self._without_turns).tolist())
         (carried,) = search.carriers([part], ranking)
-        alone = search.only(carried.members)
+        alone = search.loss_with_only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
         kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
@@ -100,7 +100,7 @@ class Origins:
     @cached_property
     def _search_without_turns(self) -> Sufficiency | None:
         turns = Ablation(characters=self._scorer.context.conversation)
-        scorer = self._scorer.without(turns)
+        scorer = self._scorer.rebased_without(turns)
         if scorer is None or scorer.units != self._scorer.units:
             return None
         reliance = scorer.score([scorer.context.whole]).changes[0]

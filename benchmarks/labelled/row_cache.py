@@ -13,7 +13,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
-from attribot_rag.scoring.base import Implementation, Reading, Reduction, TwinImplementation
+from attribot_rag.scoring.base import Implementation, Prefill, Reduction, TwinImplementation
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
@@ -87,10 +87,10 @@ class CachingModels(ScoringModels):
         self.store = store
 
     def select(
-        self, requested: Requested, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, prefill: Prefill | None = None
     ) -> TwinImplementation:
         if self.first(requested, generation) is not Packed:
-            return super().select(requested, generation, reading)
+            return super().select(requested, generation, prefill)
         return _CachedPacked(self, generation)
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:

@@ -56,7 +56,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
         return torch.ones(len(ids), dtype=torch.bool)
 
     def score() -> None:
-        with model.backend.turn(), models.settled(), models._derived._lock:
+        with model.backend.turn(), models.for_attribution(), models._derived._lock:
             hold(scoring)
 
     def attributes() -> bool:

@@ -19,7 +19,8 @@ from support.scorers import (
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Scores
 from attribot_rag.methods.auto import rankings
-from attribot_rag.methods.base import Part, Thresholds, answer_sentences
+from attribot_rag.methods.base import Part, answer_sentences
+from attribot_rag.methods.thresholds import Thresholds
 
 MANY = many_documents()
 EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)

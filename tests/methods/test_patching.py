@@ -14,9 +14,8 @@ from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.scoring.attention.patching import GatedAttention
 from attribot_rag.scoring.implementations.cropped import as_dynamic_cache, prefill
-from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.packed import GatedAttention, Packed
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.log_likelihoods import Patch
 from attribot_rag.scoring.row import Row

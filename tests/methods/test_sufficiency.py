@@ -12,8 +12,9 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag import Budget
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, Thresholds, parts_of
+from attribot_rag.methods.base import Carriers, Part, parts_of
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring.session import Meter
 
 RESPONSE = "The ships came with salt."

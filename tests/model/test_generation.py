@@ -31,7 +31,7 @@ def test_truncating_keeps_the_rest() -> None:
 def test_num_bytes_count_the_storage_that_is_kept_alive() -> None:
     whole = layer(10)
     view = LayerCache(whole.keys[:, :, :3], whole.values[:, :, :3])
-    assert view.num_positions == 3
+    assert view.keys.shape[-2] == 3
     generation = Generation((5,), (7,), (view, layer(1)))
     assert generation.num_bytes == 2 * 2 * 4 * 4 * (10 + 1)
     assert generation.without_cache().num_bytes == 0

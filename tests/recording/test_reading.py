@@ -71,7 +71,7 @@ def assert_cache_is_that_of_a_prefill(
         assert truth.keys is not None
         assert truth.values is not None
         assert layer.keys.shape == truth.keys.shape
-        assert layer.num_positions == len(generation.prompt_ids)
+        assert layer.keys.shape[-2] == len(generation.prompt_ids)
         torch.testing.assert_close(layer.keys, truth.keys, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(layer.values, truth.values, atol=1e-5, rtol=1e-5)
 

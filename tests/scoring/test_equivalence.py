@@ -14,7 +14,7 @@ from support.implementations import (
 )
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import Reading, TwinImplementation
+from attribot_rag.scoring.base import Prefill, TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference, rope_changes
@@ -140,7 +140,7 @@ def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Arc
         Row.exact(prompt[:start] + prompt[start + 100 :], start, generation) for start in starts
     ]
     models = ScoringModels(model_of(architecture))
-    implementation = models.make(Cropped, generation, Reading(starts))
+    implementation = models.make(Cropped, generation, Prefill(starts))
     with torch.inference_mode():
         scored = implementation.log_likelihoods(rows)
     read = implementation.prefilled_tokens + implementation.scored_tokens

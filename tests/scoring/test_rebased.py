@@ -60,7 +60,7 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
 
 def test_without_the_whole_context() -> None:
     scorer = make_scorer(f"{A} {B}", f"{C} {D}")
-    without = scorer.without(scorer.context.whole)
+    without = scorer.rebased_without(scorer.context.whole)
     assert without is not None
     assert byte_level().decode(without.generation.prompt_ids) == (
         "<|im_start|>user\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"

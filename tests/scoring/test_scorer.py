@@ -154,7 +154,7 @@ def with_implementation(scorer: Scorer, kind: type[Packed], **attributes: Any) -
     implementation = scoring_models(scorer.language_model).make(kind, scorer.generation)
     vars(implementation).update(attributes)
     scorer._engine._implementation = implementation
-    scorer._engine.batching._implementation = implementation
+    scorer._engine.batching.implementation = implementation
     return scorer
 
 

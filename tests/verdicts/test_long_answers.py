@@ -40,7 +40,7 @@ def judged(
         context_reliance=(reliance,) * width,
     )
     options = options or VerdictOptions(min_tokens=10**9)
-    with one.models.settled():
+    with one.models.for_attribution():
         return judge(one, scores, ResponseText(*one.response.aligned(None)), options)
 
 

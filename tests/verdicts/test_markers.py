@@ -40,7 +40,7 @@ class Measured(Sufficiency):
     def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         pass
 
-    def without(self, units: Collection[int]) -> tuple[float, ...] | None:
+    def loss_without(self, units: Collection[int]) -> tuple[float, ...] | None:
         rows = [self._rows[unit] for unit in units]
         return None if None in rows else tuple(map(sum, zip(*filter(None, rows), strict=True)))
 

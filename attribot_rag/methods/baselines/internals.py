@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
@@ -22,11 +21,7 @@ class AttentionWeights:
     name = "attention_weights"
 
     def run(self, scorer: Scorer) -> Scores:
-        if not scorer.sees_attention:
-            raise UnsupportedModel(
-                f"attention weights are not seen in {scorer.language_model.name!r}"
-                f"{scorer.why_unseen}; use 'auto'"
-            )
+        scorer.require_attention("attention weights are")
         weights = scorer.attention("total")
         scorer.session.meter.exhausted |= weights is None
         return whole_response(scorer, weights, "attention")

@@ -80,10 +80,7 @@ class ServerBackend:
         return 0.0
 
     def score(
-        self,
-        sequences: Sequence[Sequence[int]],
-        num_scored: int,
-        deadline: float | None = None,
+        self, sequences: Sequence[Sequence[int]], num_scored: int, deadline: float | None = None
     ) -> list[Scored]:
         """Log-probabilities of the last tokens of each sequence, given all tokens before.
 

@@ -25,6 +25,7 @@ from tenacity import (
 )
 
 from attribot_rag.errors import InvalidInput, ServerFailed
+from attribot_rag.model.forking import ForkSafe
 
 KEY = "ATTRIBOT_RAG_SERVER_KEY"
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -100,7 +101,7 @@ def on_one_replica() -> Iterator[None]:
         _replica.reset(token)
 
 
-class Client:
+class Client(ForkSafe):
     """Requests to one server, from any number of threads; all of them run in one event loop.
 
     The API key is read from the environment and only ever sent to this server.
@@ -109,9 +110,11 @@ class Client:
     def __init__(self, url: str, options: ServerOptions) -> None:
         self.url = _base(url)
         self.options = options
+        super().__init__()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._process = 0
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
@@ -143,11 +146,10 @@ class Client:
             raise
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of this client's thread; a forked process needs another one."""
+        """The event loop of this client's thread."""
         with self._lock:
-            if self._loop is None or self._process != os.getpid():
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._process = os.getpid()
                 self._http = self._connections()
                 self._turns = asyncio.Semaphore(self.options.concurrency)
                 threading.Thread(
@@ -176,11 +178,7 @@ class Client:
             raise ServerFailed(f"the server at {self.url} {error}") from error
 
     async def _post_all(
-        self,
-        path: str,
-        bodies: Sequence[Any],
-        deadline: float | None,
-        headers: dict[str, str],
+        self, path: str, bodies: Sequence[Any], deadline: float | None, headers: dict[str, str]
     ) -> Any:
         tasks = [asyncio.ensure_future(self._persist(path, body, headers)) for body in bodies]
         seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())

@@ -52,18 +52,12 @@ class Protocol(ABC):
         """The request for the log-probabilities of the last tokens of a sequence."""
 
     def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
-        """The same request without the prefix cache, where replies lack tokens that the cache held.
-
-        None where no reply does.
-        """
+        """The request without the prefix cache; None where replies hold all tokens with it."""
         return None
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
-        """The log-probabilities in a reply; None without those of the prompt.
-
-        Raises ServerFailed for those of other tokens.
-        """
+        """The prompt's log-probabilities, or None; raises ServerFailed if of other tokens."""
 
     @abstractmethod
     def completing(
@@ -87,13 +81,7 @@ class VllmCompletions(Protocol):
     reads_cache = False
 
     def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "prompt": list(token_ids),
-            "max_tokens": 1,
-            "temperature": 0,
-            "prompt_logprobs": 0,
-        }
+        return self._asking(token_ids, 1, prompt_logprobs=0)
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
         positions = answer["choices"][0].get("prompt_logprobs")
@@ -108,20 +96,17 @@ class VllmCompletions(Protocol):
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
     ) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "prompt": list(prompt_ids),
-            "max_tokens": max_new_tokens,
-            "temperature": 0,
-            "return_token_ids": True,
-            **options,
-        }
+        return self._asking(prompt_ids, max_new_tokens, return_token_ids=True) | options
 
     def completion(self, answer: Any) -> Completion:
         choice = answer["choices"][0]
         ids = choice.get("token_ids")
         is_cut = choice.get("finish_reason") == "length"
         return Completion(None if ids is None else tuple(ids), choice["text"], is_cut)
+
+    def _asking(self, token_ids: Sequence[int], max_tokens: int, **options: Any) -> dict[str, Any]:
+        request = {"model": self.model, "prompt": list(token_ids), "max_tokens": max_tokens}
+        return {**request, "temperature": 0, **options}
 
 
 class VllmGenerate(Protocol):

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 from transformers import AttentionInterface
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import VISIBILITY, Unsupported, Visibility
+from attribot_rag.scoring.base import PACKED_ATTENTION, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
-
-PACKED_ATTENTION = VISIBILITY
 
 _HARMLESS = frozenset(
     {
@@ -47,16 +46,16 @@ class Attended:
     """
 
     view: View
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    output: torch.Tensor
-    log_sum: torch.Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+    log_sum: Tensor
     kernel: Kernel
 
-    def weights(self, keys: Keys, gate: torch.Tensor | None = None) -> torch.Tensor:
+    def weights(self, keys: Keys) -> Tensor:
         """Attention weights on keys of the cache [heads, tokens, keys]."""
-        return self.kernel.weights(self.query, self.key, keys, self.log_sum, gate)
+        return self.kernel.weights(self.query, self.key, keys, self.log_sum)
 
 
 class Observer(Protocol):
@@ -65,13 +64,13 @@ class Observer(Protocol):
     @property
     def differentiable(self) -> bool: ...
 
-    def gate(self, view: View) -> torch.Tensor | None:
+    def gate(self, view: View) -> Tensor | None:
         """An addend to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
 
     def see(self, attended: Attended) -> None:
         """Take note of a view of the next layer."""
 
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+    def pass_on(self, output: Tensor) -> Tensor:
         """The layer's output [1, tokens, heads, value_dim], as the model goes on from it."""
 
 
@@ -88,7 +87,7 @@ class PackedBlock(NamedTuple):
             own = (*own, Keys((self.row_start, self.span[0])))
         return View(self.span, own, tuple(map(Keys, self.segments)))
 
-    def masked_views(self, visibility: Visibility, positions: torch.Tensor) -> Iterator[View]:
+    def masked_views(self, visibility: Visibility, positions: Tensor) -> Iterator[View]:
         """Views of pieces of the block; `positions` [tokens] are those of the sequence."""
         for first in range(*self.span, _MASKED_QUERIES):
             last = min(first + _MASKED_QUERIES, self.span[1])
@@ -112,7 +111,7 @@ class PackedLayout:
     """
 
     cache: PromptCache
-    positions: torch.Tensor
+    positions: Tensor
     blocks: tuple[PackedBlock, ...]
     observer: Observer | None = None
     layers_seen: set[int] = field(default_factory=set)
@@ -141,8 +140,14 @@ class PackedLayout:
             else:
                 pieces = (block.masked_views(visibility, self.positions) for block in self.blocks)
                 views = tuple(chain.from_iterable(pieces))
-            self._views[id(visibility)] = views
+            self._views[id(visibility)] = views = tuple(map(self._gated, views))
         return views
+
+    def _gated(self, view: View) -> View:
+        gate = None if self.observer is None else self.observer.gate(view)
+        if gate is None:
+            return view
+        return replace(view, cached=tuple(keys.gated(gate) for keys in view.cached))
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
@@ -160,16 +165,16 @@ def packed_layout(layout: PackedLayout) -> Iterator[None]:
 
 def packed_attention(
     module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attention_mask: Visibility | None,
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
+    s_aux: Tensor | None = None,
     **keywords: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """An attention function for transformers' AttentionInterface.
 
     query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads, the
@@ -200,9 +205,8 @@ def packed_attention(
         parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
         if view.cached:
             assert cached is not None
-            gate = None if observer is None else observer.gate(view)
             attend = attend_recomputed if kernel.differentiable else Kernel.attend
-            parts += [attend(kernel, queries, *cached, keys, gate) for keys in view.cached]
+            parts += [attend(kernel, queries, *cached, keys) for keys in view.cached]
         part, log_sum = parts[0]
         for other in parts[1:]:
             part, log_sum = merge(part, log_sum, *other)
@@ -215,9 +219,7 @@ def packed_attention(
     return output if observer is None else observer.pass_on(output), None
 
 
-def _cached(
-    cache: PromptCache, module: torch.nn.Module, layer_index: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:
     """The cached keys and values that a layer attends to, as it attends to them.
 
     Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);

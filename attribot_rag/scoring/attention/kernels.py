@@ -6,23 +6,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attribot_rag.context.intervals import Interval
+
+Attention = tuple[Tensor, Tensor]
+"""The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
     """An interval of keys; with `causal` each query sees a key more than the query before it.
 
-    `mask` [queries, keys] says which query sees which key, None if all see all.
+    `mask` [queries, keys] says which query sees which key, None if all see all. `gate` [keys] is
+    added to the scores, which scales the weights before they are normalised.
     """
 
     interval: Interval
     causal: bool = False
-    mask: torch.Tensor | None = None
+    mask: Tensor | None = None
+    gate: Tensor | None = None
 
     @classmethod
-    def visible(cls, visible: torch.Tensor, first: int) -> Keys | None:
+    def visible(cls, visible: Tensor, first: int) -> Keys | None:
         """The smallest interval of all keys that any query sees; `visible` [queries, keys]."""
         columns = visible.any(0).nonzero()
         if not len(columns):
@@ -30,6 +36,16 @@ class Keys:
         start, end = int(columns[0]), int(columns[-1]) + 1
         inside = visible[:, start:end]
         return cls((first + start, first + end), mask=None if bool(inside.all()) else inside)
+
+    def gated(self, gate: Tensor) -> Keys:
+        """The same with their part of a gate of all keys."""
+        return replace(self, gate=gate[slice(*self.interval)])
+
+    def biased(self, scores: Tensor) -> Tensor:
+        """The scores with the gate added, and -inf where a query does not see a key."""
+        if self.gate is not None:
+            scores = scores + self.gate
+        return scores if self.mask is None else scores.masked_fill(~self.mask, float("-inf"))
 
 
 @dataclass(frozen=True)
@@ -43,43 +59,26 @@ class Kernel:
     softcap: float | None = None
     differentiable: bool = False
 
-    def attend(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        keys: Keys,
-        gate: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries].
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
+        """The attention of a query [1, heads, queries, head_dim] to these keys.
 
-        query [1, heads, queries, head_dim]; key and value [1, key-value heads, all keys, ...].
-        A query that sees none of the keys has the output 0 and a log-sum-exp of -inf. `gate` [all
-        keys] is added to the scores, which scales the weights before they are normalised.
+        key and value [1, key-value heads, all keys, ...]. A query that sees none of the keys has
+        the output 0 and a log-sum-exp of -inf.
         """
-        if gate is not None:
-            gate = gate[slice(*keys.interval)]
         key, value = (tensor[:, :, slice(*keys.interval)] for tensor in (key, value))
         if keys.causal:
             groups = query.shape[1] // key.shape[1]
             key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
-            return self._run(query, key, value, causal=True, mask=None, gate=gate)
+            return self._run(query, key, value, keys)
         shape = query.shape[:3]
         grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
-        mask = keys.mask
-        if mask is not None:
-            mask = mask.to(query.device).repeat(grouped.shape[2] // len(mask), 1)
-        output, log_sum = self._run(grouped, key, value, causal=False, mask=mask, gate=gate)
+        if keys.mask is not None:
+            mask = keys.mask.to(query.device).repeat(grouped.shape[2] // len(keys.mask), 1)
+            keys = replace(keys, mask=mask)
+        output, log_sum = self._run(grouped, key, value, keys)
         return output.reshape(*shape, -1), log_sum.reshape(shape)
 
-    def weights(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        keys: Keys,
-        log_sum: torch.Tensor,
-        gate: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def weights(self, query: Tensor, key: Tensor, keys: Keys, log_sum: Tensor) -> Tensor:
         """Attention weights [heads, queries, keys], given the log-sum-exp over all keys.
 
         No gradients flow through them: every step but the first is in place, since a tensor of this
@@ -87,97 +86,64 @@ class Kernel:
         """
         grouped = query.reshape(key.shape[1], -1, query.shape[-1])
         scores = self._scores(grouped, key[0, :, slice(*keys.interval)])
-        if gate is not None:
-            scores += gate[slice(*keys.interval)]
+        if keys.gate is not None:
+            scores += keys.gate
         weights = scores.view(*query.shape[1:3], -1).sub_(log_sum[0, :, :, None]).exp_()
         return weights if keys.mask is None else weights.mul_(keys.mask.to(weights))
 
-    def to_query(
-        self, of_scores: torch.Tensor, query: torch.Tensor, key: torch.Tensor
-    ) -> torch.Tensor:
-        """The gradient by the query [..., queries, head_dim] from that by the scores.
-
-        `of_scores` [..., queries, keys] is the gradient by the scores after scaling and softcap.
-        """
+    def to_query(self, of_scores: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """The gradient by the query from that by the scaled and capped scores."""
         if self.softcap is not None:
             slope = 1.0 - (self._scores(query, key) / self.softcap).square()
             of_scores = of_scores * slope
         return (of_scores.to(key.dtype) @ key) * self.scaling
 
-    def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         scores = (query @ key.transpose(-1, -2)).float().mul_(self.scaling)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         return scores
 
-    def _run(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        *,
-        causal: bool,
-        mask: torch.Tensor | None,
-        gate: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _run(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
         """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
         device, width = query.device.type, value.shape[-1]
-        is_biased = mask is not None or gate is not None
+        is_biased = keys.mask is not None or keys.gate is not None
         is_plain = self.differentiable or self.softcap is not None or key.shape[-1] < width
         if device != "cpu":
             is_plain |= device != "cuda" or query.shape[-1] > 256 or is_biased
         if is_plain:
-            return self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
+            return self._run_plainly(query, key, value, keys)
         kernels, scale = torch.ops.aten, self.scaling
         value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
         if device == "cpu":
             bias = None
             if is_biased:
-                bias = _biased(query.new_zeros(1, 1, query.shape[2], key.shape[2]), mask, gate)
+                bias = keys.biased(query.new_zeros(1, 1, query.shape[2], key.shape[2]))
             output, log_sum = kernels._scaled_dot_product_flash_attention_for_cpu(
-                query, key, value, 0.0, causal, attn_mask=bias, scale=scale
+                query, key, value, 0.0, keys.causal, attn_mask=bias, scale=scale
             )
         elif query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
             output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
-                query, key, value, 0.0, causal, False, scale=scale
+                query, key, value, 0.0, keys.causal, False, scale=scale
             )
         else:
             output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
-                query, key, value, None, True, 0.0, causal, scale=scale
+                query, key, value, None, True, 0.0, keys.causal, scale=scale
             )
-        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], mask)
+        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.mask)
 
-    def _run_plainly(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        *,
-        causal: bool,
-        mask: torch.Tensor | None,
-        gate: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
         scores = self._scores(query, key)
-        if causal:
+        if keys.causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = _biased(scores, mask, gate)
+            keys = replace(keys, mask=mask)
+        scores = keys.biased(scores)
         log_sum = scores.logsumexp(-1)
         output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
-        return _without_blind(output, log_sum, mask)
+        return _without_blind(output, log_sum, keys.mask)
 
 
-def _biased(
-    scores: torch.Tensor, mask: torch.Tensor | None, gate: torch.Tensor | None
-) -> torch.Tensor:
-    """The scores with the gate added, and -inf where a query does not see a key."""
-    if gate is not None:
-        scores = scores + gate
-    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-
-
-def _without_blind(
-    output: torch.Tensor, log_sum: torch.Tensor, mask: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _without_blind(output: Tensor, log_sum: Tensor, mask: Tensor | None) -> Attention:
     """The output 0 and the log-sum-exp -inf for queries that see no key."""
     if mask is None or bool(mask.any(1).all()):
         return output, log_sum
@@ -185,58 +151,48 @@ def _without_blind(
     return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
 
 
-def merge(
-    left: torch.Tensor, left_log_sum: torch.Tensor, right: torch.Tensor, right_log_sum: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attention:
     """Attention over two sets of keys from the attention over each and their log-sum-exps."""
     weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
     merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
     return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
 
 
-_Constants = tuple[Kernel, torch.Tensor, torch.Tensor, Keys, torch.Tensor | None]
-"""The kernel, the key, the value, the keys and the gate, to which no gradients flow."""
-
-
 def attend_recomputed(
-    kernel: Kernel,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    keys: Keys,
-    gate: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, keys: Keys
+) -> Attention:
     """`kernel.attend`, differentiable by the query only.
 
     Key and value may be inference tensors. The backward pass takes the weights anew from the
     log-sum-exp, as FlashAttention's does (section 3.1, arXiv 2205.14135): kept for all layers they
     would be many times what else is kept.
     """
-    constants: _Constants = (kernel, key, value, keys, gate)
+    constants: _Constants = (kernel, key, value, keys)
     return _Attention.apply(query, constants)  # type: ignore[no-any-return, no-untyped-call]
+
+
+_Constants = tuple[Kernel, Tensor, Tensor, Keys]
+"""The kernel, the key, the value and the keys, to which no gradients flow."""
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, query: torch.Tensor, constants: _Constants
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        kernel, key, value, keys, gate = constants
-        kernel = replace(kernel, differentiable=False)
-        output, log_sum = kernel.attend(query, key, value, keys, gate)
+    def forward(ctx: Any, query: Tensor, constants: _Constants) -> Attention:
+        kernel, key, value, keys = constants
+        output, log_sum = replace(kernel, differentiable=False).attend(query, key, value, keys)
         ctx.constants = constants
         ctx.save_for_backward(query, output, log_sum)
         return output, log_sum
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         of_output, of_log_sum = gradients
         query, output, log_sum = ctx.saved_tensors
         constants: _Constants = ctx.constants
-        kernel, all_keys, all_values, keys, gate = constants
+        kernel, all_keys, all_values, keys = constants
         key, value = (tensor[0, :, slice(*keys.interval)] for tensor in (all_keys, all_values))
         finite = log_sum.nan_to_num(neginf=torch.inf)  # a query that sees no key has weights of 0
-        weights = kernel.weights(query, all_keys, keys, finite, gate)
+        weights = kernel.weights(query, all_keys, keys, finite)
         along = of_output.reshape(len(value), -1, value.shape[-1]) @ value.transpose(-1, -2)
         mean = (of_output * output).float().sum(-1) - of_log_sum
         of_scores = along.view_as(weights).float().sub_(mean[0, :, :, None]).mul_(weights)

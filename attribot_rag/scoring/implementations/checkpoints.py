@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from attribot_rag.model.generation import cache_inputs, returned_cache
-from attribot_rag.scoring.base import Reading, Unsupported
+from attribot_rag.scoring.base import Prefill, Unsupported
 
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
 _NO_WINDOW = 1 << 31  # positions
 
-Attributes = dict[tuple[str, str], torch.Tensor | None]
+Attributes = dict[tuple[str, str], Tensor | None]
 """Tensors that modules keep on themselves, by the module's name and the attribute's."""
 
 
@@ -44,7 +45,7 @@ class Snapshot:
         copied = copy.deepcopy(cache, copies)
         kept = {name: _cloned(value) for name, value in attributes.items()}
         values = [*(value for key, value in copies.items() if key not in shared), *kept.values()]
-        num_bytes = sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
+        num_bytes = sum(value.nbytes for value in values if isinstance(value, Tensor))
         return cls(position, copied, kept, num_bytes)
 
 
@@ -61,22 +62,22 @@ class Checkpoints:
 
     @classmethod
     def of(
-        cls, twin: PreTrainedModel, token_ids: Sequence[int], reading: Reading | None = None
+        cls, twin: PreTrainedModel, token_ids: Sequence[int], prefill: Prefill | None = None
     ) -> Checkpoints:
         """Encode the prompt once, keeping the states after pieces of 64 to 127 tokens.
 
-        A piece ends at a branch of the reading, where rows will go on, if one is in reach.
+        A piece ends at a branch of the prefill, where rows will go on, if one is in reach.
         Pieces are longer if the states took more than 1 GB. Raises Unsupported if the model cannot
         go on from its states.
         """
-        reading = reading or Reading()
+        prefill = prefill or Prefill()
         empty = _empty_cache(twin)
         cache, before = copy.deepcopy(empty), _attributes(twin)
         snapshots: list[Snapshot] = []
         stride, start = _STRIDE, 0
         while start < len(token_ids):
-            reading.before_piece(start)
-            stop = min(_end_of_piece(start + stride, stride, reading.branches), len(token_ids))
+            prefill.before_piece(start)
+            stop = min(_end_of_piece(start + stride, stride, prefill.branches), len(token_ids))
             cache = _read(twin, token_ids[start:stop], start, cache)
             after = _attributes(twin)
             if not snapshots:
@@ -139,7 +140,7 @@ def _attributes(twin: PreTrainedModel) -> Attributes:
         (path, name): value
         for path, module in twin.named_modules()
         for name, value in vars(module).items()
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, Tensor)
     }
 
 
@@ -169,5 +170,5 @@ def _with_keys(cache: Any) -> list[Any]:
     return [layer for layer in layers if isinstance(layer, DynamicLayer)]
 
 
-def _cloned(value: torch.Tensor | None) -> torch.Tensor | None:
+def _cloned(value: Tensor | None) -> Tensor | None:
     return None if value is None else value.clone()

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
@@ -54,7 +55,7 @@ class CachedImplementation(TwinImplementation):
             self.prompt_cache = self.generation.cache
         elif prompt_ids:
             self.prompt_cache = prefill(
-                native, prompt_ids, self.generation.conditioning, self.reading.before_piece
+                native, prompt_ids, self.generation.conditioning, self.prefill.before_piece
             )
             self.prefilled_tokens = len(prompt_ids)
         else:
@@ -67,8 +68,8 @@ class CachedImplementation(TwinImplementation):
         whole = self._encodes_images(row)
         return row.num_visible + row.num_tokens if whole else row.num_tokens
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        parts: list[torch.Tensor] = []
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+        parts: list[Tensor] = []
         for whole, group in groupby(rows, self._encodes_images):
             members = list(group)
             if whole:
@@ -80,7 +81,7 @@ class CachedImplementation(TwinImplementation):
         return torch.cat(parts)
 
     @abstractmethod
-    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row]) -> Tensor:
         """The log-likelihoods of rows that encode no images."""
 
     def _encodes_images(self, row: Row) -> bool:
@@ -121,13 +122,13 @@ class Cropped(CachedImplementation):
         if self.generation.conditioning:
             raise Unsupported("rows do not share states after anything other than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
-        self.checkpoints = Checkpoints.of(native, prompt_ids, self.reading)
+        self.checkpoints = Checkpoints.of(native, prompt_ids, self.prefill)
         self.prefilled_tokens = len(prompt_ids)
 
-    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row]) -> Tensor:
         return torch.cat([self._score(row) for row in rows])
 
-    def _score(self, row: Row) -> torch.Tensor:
+    def _score(self, row: Row) -> Tensor:
         num_visible = start = row.num_visible
         cache: dict[str, Any]
         if self.checkpoints is None:
@@ -136,7 +137,7 @@ class Cropped(CachedImplementation):
             cache, start = self.checkpoints.resume(num_visible)
         ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)
         self.scored_tokens += len(ids)
-        mask: torch.Tensor | dict[str, torch.Tensor] | None = None
+        mask: Tensor | dict[str, Tensor] | None = None
         if not row.is_exact:
             mask = self._mask(row, encoded=False)
         elif self.checkpoints is None:
@@ -180,14 +181,17 @@ def prefill(
             base(**inputs)
         except (TypeError, ValueError, AttributeError) as error:
             raise Unsupported(f"its cache cannot be taken over ({error})") from error
+    layers = []
     for layer in cache.layers:
         if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
             raise Unsupported("it keeps something other than every position's keys and values")
+        assert layer.keys is not None and layer.values is not None
+        layers.append(LayerCache(layer.keys, layer.values))
     config = twin.config.get_text_config(decoder=True)
     num_layers = config.num_hidden_layers - (getattr(config, "num_kv_shared_layers", None) or 0)
-    if len(cache.layers) != num_layers:
-        raise Unsupported(f"{len(cache.layers)} of its {num_layers} layers keep keys and values")
-    return tuple(map(_layer_cache, cache.layers))
+    if len(layers) != num_layers:
+        raise Unsupported(f"{len(layers)} of its {num_layers} layers keep keys and values")
+    return tuple(layers)
 
 
 def piece_size(device: torch.device) -> int:
@@ -225,10 +229,3 @@ def position_offset(model: PreTrainedModel, generation: Generation) -> int:
     except TypeError:  # without all of these, the model counts tokens only
         return 0
     return int(index(ids, **inputs)[1].flatten()[0])
-
-
-def _layer_cache(layer: object) -> LayerCache:
-    assert isinstance(layer, DynamicLayer)
-    assert layer.keys is not None
-    assert layer.values is not None
-    return LayerCache(layer.keys, layer.values)

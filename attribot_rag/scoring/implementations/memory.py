@@ -25,15 +25,15 @@ class Footprint:
     """Bytes that scoring takes beyond the model, and beyond a cache that was recorded.
 
     `cache` holds the keys and values of a prompt that has to be read, `row` the states and logits
-    of the longest row, or of the largest piece of the prompt, `scores` the log-likelihoods of all
-    units. `token` are the bytes of one token's states, `shape` the numbers of the prompt's tokens,
-    the response's tokens and the units.
+    of the longest row, or of the largest piece of the prompt. `token` are the bytes of one token's
+    states. The other fields are numbers of tokens and units.
     """
 
-    shape: tuple[int, int, int]
+    num_prompt: int
+    num_response: int
+    num_units: int
     cache: int
     row: int
-    scores: int
     token: int
 
     @classmethod
@@ -59,12 +59,18 @@ class Footprint:
             row += (prompt + response) * kept
         piece = min(prompt, piece_size(model.device)) * token if is_read else 0
         return cls(
-            shape=(prompt, response, num_units),
+            num_prompt=prompt,
+            num_response=response,
+            num_units=num_units,
             cache=prompt * kept if is_read else 0,
             row=max(row, piece),
-            scores=num_units * response * _SCORE_BYTES,
             token=token,
         )
+
+    @property
+    def scores(self) -> int:
+        """The log-likelihoods of all units."""
+        return self.num_units * self.num_response * _SCORE_BYTES
 
     def batch_tokens(self, limit: int) -> int:
         """The tokens that a forward pass may have within so many bytes, at least 1."""
@@ -80,11 +86,10 @@ class Footprint:
         allowed = free_memory(device) if limit is None else limit
         if allowed is None or self.least <= allowed:
             return
-        prompt, response, units = self.shape
         room = "free" if limit is None else "allowed by ScoringOptions(max_memory=...)"
         raise ScoringOutOfMemory(
-            f"the attribution of {prompt:,} prompt tokens, {response:,} response tokens and "
-            f"{units:,} units would take about {_megabytes(self.least)}, and "
+            f"the attribution of {self.num_prompt:,} prompt tokens, {self.num_response:,} response "
+            f"tokens and {self.num_units:,} units would take about {_megabytes(self.least)}, and "
             f"{_megabytes(allowed)} are {room}; use a shorter context, a smaller dtype or another "
             "device, or set max_memory to allow more"
         )
@@ -152,18 +157,16 @@ _MEMORY_SHARE = 0.5
 Result = TypeVar("Result")
 
 
+@dataclass
 class Batching:
     """Divides rows into batches by a budget, which is halved when memory runs out.
 
     `cost` is a row's share of the budget.
     """
 
-    def __init__(
-        self, implementation: Implementation, budget: int, cost: Callable[[Row], int]
-    ) -> None:
-        self._implementation = implementation
-        self.budget = budget
-        self._cost = cost
+    implementation: Implementation
+    budget: int
+    cost: Callable[[Row], int]
 
     @classmethod
     def by_tokens(
@@ -185,7 +188,7 @@ class Batching:
         used = 0
         for index in range(start, len(rows)):
             row = rows[index]
-            used += self._cost(row)
+            used += self.cost(row)
             if used > self.budget and batch:
                 break
             batch.append(row)
@@ -195,10 +198,10 @@ class Batching:
         """Make room after this batch did not fit; raises ScoringOutOfMemory for a single row."""
         if len(batch) == 1:
             raise ScoringOutOfMemory(
-                f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
+                f"one ablation of {self.implementation.num_tokens(batch[0])} tokens does not fit "
                 f"into memory; {_REMEDY}"
             )
-        self.budget = min(self.budget, sum(map(self._cost, batch))) // 2
+        self.budget = min(self.budget, sum(map(self.cost, batch))) // 2
         torch.cuda.empty_cache()  # nothing without a GPU
 
 

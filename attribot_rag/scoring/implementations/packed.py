@@ -1,28 +1,30 @@
-"""Scores many rows in a single forward pass that shares the prefix cache."""
+"""Many rows in a single forward pass that shares the prefix cache; what its attention shows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.scoring.attention.attention import (
-    PACKED_ATTENTION,
     Attended,
     Observer,
     PackedLayout,
     View,
     packed_layout,
 )
-from attribot_rag.scoring.attention.patching import GatedAttention
-from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
+from attribot_rag.scoring.base import ATTENTION_LAYERS, PACKED_ATTENTION, Reduction, Unsupported
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
+
+_LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 
 @dataclass(eq=False)
@@ -33,7 +35,7 @@ class KeyWeights:
     over them.
     """
 
-    values: torch.Tensor
+    values: Tensor
     reduction: Reduction
     differentiable = False
 
@@ -46,8 +48,113 @@ class KeyWeights:
             reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
             self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
 
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+    def pass_on(self, output: Tensor) -> Tensor:
         return output
+
+
+class GatedAttention:
+    """Observes attention with its gradients, while the cache's keys are gated row by row.
+
+    `gates` [num_prompt_tokens] are the logarithms of the factors of each key's weight, one for each
+    of the rows, which have `row_length` tokens; without gates there is one row.
+    """
+
+    differentiable = True
+
+    def __init__(self, row_length: int, gates: Sequence[Tensor] = ()) -> None:
+        self._row_length = row_length
+        self._gates = gates
+        self._attended: list[Attended] = []
+        # of each layer, with a zero that was added to its output, for its gradient
+        self._layers: list[tuple[list[Attended], Tensor]] = []
+
+    @classmethod
+    def of(cls, patch: Patch, row_length: int) -> GatedAttention:
+        """With the keys of all units gated by the patch's factors."""
+        units = patch.members.any(1)
+        return cls(row_length, [units * math.log(factor) for factor in patch.factors])
+
+    def gate(self, view: View) -> Tensor | None:
+        return self._gates[self._row(view)] if self._gates else None
+
+    def _row(self, view: View) -> int:
+        return view.queries[0] // self._row_length
+
+    def see(self, attended: Attended) -> None:
+        self._attended.append(
+            replace(
+                attended,
+                query=attended.query.detach(),
+                output=attended.output.detach(),
+                log_sum=attended.log_sum.detach(),
+            )
+        )
+
+    def pass_on(self, output: Tensor) -> Tensor:
+        added = torch.zeros_like(output, requires_grad=True)
+        self._layers.append((self._attended, added))
+        self._attended = []
+        return output + added
+
+    def effects(self, responses: Tensor, patch: Patch) -> Effects:
+        """The drop of each part's log-likelihood without each unit's keys.
+
+        `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: the
+        gradient through a factor on the weights of the unit's keys. Where units are removed it is
+        divided by the weight that all other keys have together: then a head's output changes as it
+        would without these keys (attribution patching with the softmax as it is: AtP*, section 3.1,
+        arXiv 2403.00745).
+        """
+        values = patch.values(responses)
+        added = [zero for _, zero in self._layers]
+        gradients = [
+            torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
+            for index, value in enumerate(values)
+        ]
+        num_keys, num_units = patch.members.shape
+        by_part = patch.members.new_zeros(len(patch.parts), num_units)
+        located = patch.located_in(self._row_length, responses.shape[1]).to(by_part)
+        largest = patch.members.new_zeros(num_keys)
+        for index, (layer, _) in enumerate(self._layers):
+            gradient = torch.cat([of_value[index] for of_value in gradients]).transpose(1, 2)
+            for attended in layer:
+                queries = slice(*attended.view.queries)
+                effect = self._effect(attended, gradient[:, :, queries].float(), patch, largest)
+                if patch.located:
+                    tokens = torch.arange(*attended.view.queries) % self._row_length
+                    by_part += located[:, tokens] @ effect[0]
+                else:
+                    by_part += effect.sum(1)
+        return Effects(by_part.cpu(), largest.cpu())
+
+    def _effect(
+        self, attended: Attended, gradient: Tensor, patch: Patch, largest: Tensor
+    ) -> Tensor:
+        """Effects of units through each token, summed over heads: [values, tokens, units].
+
+        `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
+        `largest`.
+        """
+        num_values, num_heads, num_tokens, width = gradient.shape
+        num_units, row = patch.members.shape[1], self._row(attended.view)
+        share = gradient.new_zeros(num_heads, num_tokens, num_units)
+        moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
+        for keys in attended.view.cached:
+            weights = attended.weights(keys)
+            value = attended.value[0, :, slice(*keys.interval)].float()
+            grouped = gradient.reshape(num_values, len(value), -1, width)
+            along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)
+            of_keys = patch.members[slice(*keys.interval)].to(weights)
+            share += weights @ of_keys
+            moved += along.mul_(weights) @ of_keys
+            if row == patch.num_rows - 1:
+                largest[slice(*keys.interval)] += weights.amax(1).sum(0)
+        output = (gradient * attended.output[0].float()).sum(-1, keepdim=True)
+        effect = moved - share * output
+        if not patch.factors:
+            effect = effect / (1.0 - share).clamp_min(_LEAST)
+            return effect.sum(1)
+        return effect.sum(1) / (patch.factors[row] * len(patch.factors))
 
 
 class Packed(CachedImplementation):
@@ -71,12 +178,12 @@ class Packed(CachedImplementation):
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
         return self._target_log_probabilities(self._run(rows, observer, scored.flatten()))
 
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+    def weights(self, row: Row, reduction: Reduction) -> Tensor:
         weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
         self._run([row], weights, torch.tensor([row.num_tokens - 1]))
         return weights.values
@@ -89,9 +196,7 @@ class Packed(CachedImplementation):
             responses = self._on_cache(rows, observer)
             return observer.effects(responses, patch)
 
-    def _run(
-        self, rows: Sequence[Row], observer: Observer | None, scored: torch.Tensor
-    ) -> torch.Tensor:
+    def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""
         layout = PackedLayout.of(rows, self.prompt_cache, observer)
         ids = [token_id for row in rows for token_id in row.token_ids]

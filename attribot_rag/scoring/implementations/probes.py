@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation
@@ -89,7 +90,9 @@ class Probes:
             Row.masked(generation, range(5, 9), tail),
             Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
         ]
-        reference = Reference(self._twin(self._with_masks), generation)
+        own = getattr(self._model.config, "_attn_implementation", None)
+        takes_any_mask = own in ("eager", "sdpa", None)
+        reference = Reference(self._twin(None if takes_any_mask else "sdpa"), generation)
         with torch.no_grad():
             full = reference.log_likelihoods([_full(generation)])
             truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
@@ -163,21 +166,15 @@ class Probes:
 
     def _score(
         self, kind: type[TwinImplementation], generation: Generation, rows: Sequence[Row]
-    ) -> torch.Tensor:
+    ) -> Tensor:
         implementation = self._make(kind, generation)
         with torch.no_grad():
             return implementation.log_likelihoods(rows)
-
-    @property
-    def _with_masks(self) -> str | None:
-        """An attention function that takes any mask; None if the model's own does."""
-        own = getattr(self._model.config, "_attn_implementation", None)
-        return None if own in ("eager", "sdpa", None) else "sdpa"
 
 
 def _full(generation: Generation) -> Row:
     return Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)
 
 
-def _largest(scores: torch.Tensor, truth: torch.Tensor) -> float:
+def _largest(scores: Tensor, truth: Tensor) -> float:
     return float((scores - truth).abs().max())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 from torch.func import functional_call
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
@@ -28,16 +29,17 @@ class Reference(TwinImplementation):
     def num_tokens(self, row: Row) -> int:
         return row.num_visible + row.num_tokens
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         score = self._decode if self.twin.config.is_encoder_decoder else self._continue
         self.scored_tokens += sum(map(self.num_tokens, rows))
         return torch.cat([score(row) for row in rows])
 
-    def _continue(self, row: Row) -> torch.Tensor:
+    def _continue(self, row: Row) -> Tensor:
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last = ids.shape[1]
         if length_dependent_rope(self.twin) is not None:
-            self._reset_rope()
+            # A short pass forgets the frequencies that a longer row has set.
+            self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
             if rope_changes(self.twin, last - len(self._targets) + 1, last):
                 return self._generated(ids)
         scored = torch.arange(last - len(self._targets), last, device=self.device)
@@ -46,7 +48,7 @@ class Reference(TwinImplementation):
         logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **inputs)
         return self._target_log_probabilities(logits)
 
-    def _generated(self, ids: torch.Tensor) -> torch.Tensor:
+    def _generated(self, ids: Tensor) -> Tensor:
         """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
 
         The model itself decides at which length it encodes earlier tokens again.
@@ -71,11 +73,7 @@ class Reference(TwinImplementation):
             "position_ids": positions.to(self.device),
         }
 
-    def _reset_rope(self) -> None:
-        """Forget the frequencies that a longer row has set, by a short pass."""
-        self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
-
-    def _decode(self, row: Row) -> torch.Tensor:
+    def _decode(self, row: Row) -> Tensor:
         response = self.generation.response_ids
         ids = row.full_ids(self.generation)
         prompt_ids = ids[: len(ids) - len(response) + 1]
@@ -90,7 +88,7 @@ class Reference(TwinImplementation):
         return self._target_log_probabilities(logits)
 
 
-def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> torch.Tensor:
+def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> Tensor:
     """Gradients by the prompt's embeddings: float32 [num_prompt_tokens, hidden], on the CPU.
 
     Weights get no gradients, so the user's model stays as it is and only activations are kept.
@@ -146,11 +144,11 @@ def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
 class _Forced(LogitsProcessor):
     """Chooses the target tokens one after the other, and keeps the logits that they had."""
 
-    def __init__(self, targets: torch.Tensor) -> None:
+    def __init__(self, targets: Tensor) -> None:
         self._targets = targets
-        self.logits: list[torch.Tensor] = []
+        self.logits: list[Tensor] = []
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         target = self._targets[len(self.logits)]
         self.logits.append(scores)
         return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)

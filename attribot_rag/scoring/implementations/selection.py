@@ -15,7 +15,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_backend import placeholder_ids
 from attribot_rag.model.state import Derived, reads_elsewhere
-from attribot_rag.scoring.base import Implementation, Reading, TwinImplementation, Unsupported
+from attribot_rag.scoring.base import Implementation, Prefill, TwinImplementation, Unsupported
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.implementations.packed import Packed
@@ -61,9 +61,9 @@ class ScoringModels:
         self._derived = Derived(model)
         self._logged: set[type[Implementation]] = set()
 
-    def settled(self) -> AbstractContextManager[None]:
-        """Within it the model is taken for unchanged, see `Derived.settled`."""
-        return self._derived.settled()
+    def for_attribution(self) -> AbstractContextManager[None]:
+        """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
+        return self._derived.taken_for_unchanged()
 
     @property
     def original(self) -> PreTrainedModel:
@@ -80,16 +80,16 @@ class ScoringModels:
         return Batching.by_tokens(self._model, implementation, token_budget)
 
     def make(
-        self, kind: type[TwinImplementation], generation: Generation, reading: Reading | None = None
+        self, kind: type[TwinImplementation], generation: Generation, prefill: Prefill | None = None
     ) -> TwinImplementation:
         """The prepared implementation for a generation; raises Unsupported if it is not right."""
-        implementation = kind(self._twin(kind.attention), generation, reading)
+        implementation = kind(self._twin(kind.attention), generation, prefill)
         with torch.no_grad():
             implementation.prepare(self._twin(None))
         return implementation
 
     def select(
-        self, requested: Requested, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, prefill: Prefill | None = None
     ) -> TwinImplementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
@@ -98,7 +98,7 @@ class ScoringModels:
         """
         for kind in self._right(requested, generation):
             try:
-                return self.make(kind, generation, reading)
+                return self.make(kind, generation, prefill)
             except Unsupported as error:
                 _refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")

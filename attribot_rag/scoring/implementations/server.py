@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -15,7 +16,7 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_backend import LocalBackend
 from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
-from attribot_rag.scoring.base import Implementation, OutOfTime, Reading
+from attribot_rag.scoring.base import Implementation, OutOfTime, Prefill
 from attribot_rag.scoring.implementations.memory import Batching
 from attribot_rag.scoring.implementations.selection import Requested, ScoringModels
 from attribot_rag.scoring.row import Row
@@ -34,9 +35,9 @@ class Server(Implementation):
     name: ClassVar[str] = "server"
 
     def __init__(
-        self, server: ServerBackend, generation: Generation, reading: Reading | None = None
+        self, server: ServerBackend, generation: Generation, prefill: Prefill | None = None
     ) -> None:
-        super().__init__(generation, reading)
+        super().__init__(generation, prefill)
         self._server = server
         self._is_cached = False
 
@@ -44,7 +45,7 @@ class Server(Implementation):
         """Tokens of the row that the server is expected to encode: those that are not shared."""
         return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
         scored = torch.empty(len(rows), len(self.generation.response_ids))
         first = int(self._server.protocol.reads_cache and not self._is_cached)
@@ -53,11 +54,11 @@ class Server(Implementation):
             self._is_cached = self._server.protocol.reads_cache
         return scored
 
-    def _scored(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _scored(self, rows: Sequence[Row]) -> Tensor:
         response_ids = self.generation.response_ids
         sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
         try:
-            scores = self._server.score(sequences, len(response_ids), self.reading.deadline)
+            scores = self._server.score(sequences, len(response_ids), self.prefill.deadline)
         except NoAnswerInTime as error:
             raise OutOfTime from error
         self.scored_tokens += sum(score.num_tokens for score in scores)
@@ -73,7 +74,7 @@ class ServerScoring:
     def __init__(self, server: ServerBackend) -> None:
         self._server = server
 
-    def settled(self) -> AbstractContextManager[None]:
+    def for_attribution(self) -> AbstractContextManager[None]:
         return on_one_replica()
 
     @property
@@ -86,10 +87,10 @@ class ServerScoring:
         return self._server.model
 
     def select(
-        self, requested: Requested, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, prefill: Prefill | None = None
     ) -> Implementation:
         self.first(requested, generation)
-        return Server(self._server, generation, reading)
+        return Server(self._server, generation, prefill)
 
     def first(self, requested: Requested, generation: Generation) -> type[Implementation]:
         if requested not in ("auto", Server.name):
@@ -125,7 +126,7 @@ class ServerScoring:
         Without a deadline more, so that more are in the order in which a prefix cache serves.
         """
         num_rows = _ROUNDS * self._server.concurrency
-        if implementation.reading.deadline is None:
+        if implementation.prefill.deadline is None:
             num_rows = max(num_rows, _MOST_ROWS)
         return Batching(implementation, num_rows, lambda _: 1)
 

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from transformers import Cache, PreTrainedModel
@@ -94,22 +94,22 @@ def _begin_quantized(model: PreTrainedModel) -> None:
             module.init_8bit_state()
 
 
-def _quantization_states(model: PreTrainedModel) -> list[torch.Tensor]:
+def _quantization_states(model: PreTrainedModel) -> list[Tensor]:
     """Tensors that quantized layers keep in objects of their own, as bitsandbytes has it."""
     values = [  # listed in one step: another thread may start or stop recording the model
         value for module in model.modules() for value in list(vars(module).values())
     ]
-    tensors: list[torch.Tensor] = []
+    tensors: list[Tensor] = []
     while values:
         value = values.pop()
         if type(value).__name__ in ("MatmulLtState", "QuantState"):
             parts = vars(value).values()
-            tensors += (part for part in parts if isinstance(part, torch.Tensor))
+            tensors += (part for part in parts if isinstance(part, Tensor))
             values += parts
     return tensors
 
 
-def _weights_rescaled_in_place(model: PreTrainedModel) -> list[torch.Tensor]:
+def _weights_rescaled_in_place(model: PreTrainedModel) -> list[Tensor]:
     """Weights that RWKV divides in its first forward pass in evaluation mode, in each copy."""
     return [
         weight
@@ -141,11 +141,8 @@ def continue_from_states(twin: PreTrainedModel) -> None:
 
 
 def _scan_from_state(
-    mixer: Any,
-    function: FunctionType,
-    hidden_states: torch.Tensor,
-    **inputs: Any,
-) -> torch.Tensor:
+    mixer: Any, function: FunctionType, hidden_states: Tensor, **inputs: Any
+) -> Tensor:
     """The layer's forward pass `function`, whose scan begins with the state in the cache."""
     index = mixer.layer_idx
     cache = next((value for value in inputs.values() if isinstance(value, Cache)), None)
@@ -161,25 +158,25 @@ def _scan_from_state(
             function.__defaults__,
             function.__closure__,
         )
-    output: torch.Tensor = function(mixer, hidden_states, **inputs)
+    output: Tensor = function(mixer, hidden_states, **inputs)
     return output
 
 
 def _continued_scan(
-    scan: Callable[..., tuple[torch.Tensor, torch.Tensor]],
-    states: Iterator[torch.Tensor],
-    hidden_states: torch.Tensor,
-    time_steps: torch.Tensor,
-    rates: torch.Tensor,
-    inputs: torch.Tensor,
-    outputs: torch.Tensor,
+    scan: Callable[..., tuple[Tensor, Tensor]],
+    states: Iterator[Tensor],
+    hidden_states: Tensor,
+    time_steps: Tensor,
+    rates: Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
     *,
-    z: torch.Tensor | None = None,
-    delta_bias: torch.Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
     delta_softplus: bool = False,
     return_last_state: bool = False,
     **options: Any,
-) -> tuple[torch.Tensor, torch.Tensor] | torch.Tensor:
+) -> tuple[Tensor, Tensor] | Tensor:
     """The scan from a state of zeros, plus the remainder of the first state at each token.
 
     The recurrence is linear in its state, which decays by exp(rate * time step) with each token.
@@ -210,15 +207,13 @@ class Convolution:
 
     def __init__(self, block: Any) -> None:
         self._block = block
-        self._before: torch.Tensor | None = None
+        self._before: Tensor | None = None
 
     def remember(self, block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A hook before the block, which forgets these inputs."""
         self._before = block.conv1d_state if kwargs.get("use_cache") else None
 
-    def go_on(
-        self, convolution: nn.Conv1d, args: tuple[torch.Tensor], output: torch.Tensor
-    ) -> torch.Tensor | None:
+    def go_on(self, convolution: nn.Conv1d, args: tuple[Tensor], output: Tensor) -> Tensor | None:
         """A hook after the convolution, which had zeros before its first token."""
         if self._before is None:
             return None

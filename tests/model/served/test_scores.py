@@ -27,8 +27,8 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedModel,
 )
-from attribot_rag.methods.base import Thresholds
 from attribot_rag.methods.baselines import ContextCite
+from attribot_rag.methods.thresholds import Thresholds
 
 LOCAL = byte_level()
 MANY = many_documents()

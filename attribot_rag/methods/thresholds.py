@@ -1,13 +1,37 @@
-"""Thresholds of the verdicts."""
+"""Thresholds of the search for sources that suffice, and of the verdicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Thresholds
 
 _SHARES = ("kept_share", "kept_word", "needed_share", "cited_share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """When sources suffice for a part of the response.
+
+    A part is looked into if its context reliance, or that of one of its content words, is at least
+    `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
+    each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
+    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
+    four below three times. A source that suffices is replaceable if the part, or a content word,
+    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
+    that share with it alone, and its words. Below `min_reliance` no set is sought unless a content
+    word loses half of `min_word_effect` without one of the most promising sources.
+    """
+
+    min_sought: float = 2.0
+    min_effect: float = 4.0
+    kept_share: float = 0.7
+    kept_word: float = 0.5
+    min_word: float = 2.0
+    needed_share: float = 0.5
+    min_reliance: float = 6.0
+    min_word_effect: float = 2.5
+    max_set: int = 6
 
 
 @dataclass(frozen=True, kw_only=True)
