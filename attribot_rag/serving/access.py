@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attribot_rag.errors import QueueFull
-from attribot_rag.serving.body import Body, BodyLimits
+from attribot_rag.serving.body import Body, Limits
 from attribot_rag.serving.fair_queue import FairQueue
 
 _HEADERS = {
@@ -42,7 +42,7 @@ class AccessControl:
         *,
         tokens: tuple[str, ...],
         open_paths: frozenset[str],
-        body_limits: BodyLimits,
+        limits: Limits,
         queue: FairQueue,
     ) -> None:
         self._app = app
@@ -50,14 +50,14 @@ class AccessControl:
         self._tokens = [_comparable(token.encode().decode("latin-1")) for token in tokens]
         self._bearer = HTTPBearer(auto_error=False)
         self._open_paths = open_paths
-        self._body_limits = body_limits
+        self._limits = limits
         self._queue = queue
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = Body(scope, self._body_limits)
+        body = Body(scope, self._limits)
         receive, send = body.receiving(receive), _with_headers(body.sending(send))
         number = await self._find_token(Request(scope))
         is_open = scope["path"] in self._open_paths
@@ -67,7 +67,7 @@ class AccessControl:
             )
             await refusal(scope, receive, send)
         elif body.is_announced_too_large:
-            await _refusal(413, self._body_limits.too_large)(scope, receive, send)
+            await _refusal(413, body.too_large)(scope, receive, send)
         else:
             client = self._name_client(scope, number)
             scope.setdefault("state", {})["client"] = client

@@ -26,7 +26,7 @@ from attribot_rag.errors import AttributionError, InvalidInput, QueueFull
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
-from attribot_rag.serving.body import BodyLimits
+from attribot_rag.serving.body import Limits as Limits
 from attribot_rag.serving.fair_queue import FairQueue
 from attribot_rag.serving.metrics import CountResponses, Metrics
 from attribot_rag.serving.page import page
@@ -40,29 +40,6 @@ from attribot_rag.serving.request_models import (
     read_documents,
 )
 from attribot_rag.serving.stream import LINES, Pieces, streamed
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a service.
-
-    Args:
-        waiting: Requests in the queue or in progress, and requests of one client at once.
-        bytes: The size of a body.
-        seconds: For an answer, and again for its attribution, which is then partial; the time in
-            which other requests have the model does not count.
-        chunks: Chunks of the files that are retrieved for a question.
-        clients: Clients whose requests are worked on at the same time. They share the model by
-            time, and each takes the memory of an attribution.
-        read_seconds: For the head of a request, and again for its body.
-    """
-
-    waiting: int = 8
-    bytes: int = 1_000_000
-    seconds: float = 60.0
-    chunks: int = 4
-    clients: int = 4
-    read_seconds: float = 30.0
 
 
 def create_app(
@@ -125,7 +102,7 @@ def create_app(
         AccessControl,
         tokens=tuple(filter(str.strip, (token or "").splitlines())),
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
-        body_limits=BodyLimits(limits.bytes, limits.read_seconds),
+        limits=limits,
         queue=queue,
     )
     routes = frozenset(route.path for route in app.routes if isinstance(route, Route))

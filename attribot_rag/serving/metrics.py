@@ -33,16 +33,10 @@ class Metrics:
     def __init__(self, num_waiting: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
-            "attribot_rag_requests",
-            "Requests answered.",
-            ["route", "status"],
-            registry=registry,
+            "attribot_rag_requests", "Requests answered.", ["route", "status"], registry=registry
         )
         self._refusals = Counter(
-            "attribot_rag_refusals",
-            "Requests refused.",
-            ["reason"],
-            registry=registry,
+            "attribot_rag_refusals", "Requests refused.", ["reason"], registry=registry
         )
         self._seconds = Histogram(
             "attribot_rag_attribution_seconds",
@@ -57,9 +51,7 @@ class Metrics:
             registry=registry,
         )
         queue_length = Gauge(
-            "attribot_rag_queue_length",
-            "Requests that wait or are worked on.",
-            registry=registry,
+            "attribot_rag_queue_length", "Requests that wait or are worked on.", registry=registry
         )
         queue_length.set_function(num_waiting)
 

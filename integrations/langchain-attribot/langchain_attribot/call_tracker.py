@@ -99,11 +99,7 @@ class CallTracker(RunTracker):
                 stacklevel=2,
             )
         self._calls[run_id] = ModelCall(
-            run,
-            prompt_texts,
-            prompt,
-            attributed=not self._is_wanted(run),
-            span=span_of(run_id),
+            run, prompt_texts, prompt, attributed=not self._is_wanted(run), span=span_of(run_id)
         )
 
     def _is_wanted(self, run: Run) -> bool:

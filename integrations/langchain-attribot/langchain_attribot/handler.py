@@ -27,12 +27,7 @@ from langchain_attribot.advice import NOTHING_SEEN, Advice
 from langchain_attribot.call_tracker import CallTracker, ModelCall, Only
 from langchain_attribot.documents import metadata_note
 from langchain_attribot.messages import KEY, attach_to_dict, attach_to_output, output_texts
-from langchain_attribot.models import (
-    LocalModel,
-    LocalModels,
-    language_model_of,
-    language_models_of,
-)
+from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_of
 from langchain_attribot.run_tracker import Run
 from langchain_attribot.tracing import span_of
 
@@ -165,7 +160,7 @@ class AttributionCallbackHandler(CallTracker):
     def _advise(self, root: Run) -> None:
         """Log why none of the root's answers has an attribution, if documents are the reason."""
         runs = [run for run in self.results.values() if run.root_id == str(root.id)]
-        kinds = set(root.kinds())
+        kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
                 self._advice.tell(root.shape(), root.name, NOTHING_SEEN)

@@ -12,25 +12,16 @@ if TYPE_CHECKING:
 _MODULE = "openinference.instrumentation.langchain"
 
 
-def span_of(run_id: UUID) -> Span | None:
-    """The open span of a run, None without any; OpenInference makes none of them current."""
-    instrumentation = _instrumentation()
-    return (
-        None
-        if instrumentation is None
-        else instrumentation.LangChainInstrumentor().get_span(run_id)
-    )
+def span_of(run_id: UUID | None = None) -> Span | None:
+    """The open span of a run, by default of the run that calls this; None without any.
 
-
-def enclosing_span() -> Span | None:
-    """The open span of the run that calls this, None without any."""
-    instrumentation = _instrumentation()
-    return None if instrumentation is None else instrumentation.get_current_span()
-
-
-def _instrumentation() -> Any:
-    """The instrumentation's module while it is in use."""
+    OpenInference makes none of them current.
+    """
     module: Any = sys.modules.get(_MODULE)
-    if module is None or not module.LangChainInstrumentor().is_instrumented_by_opentelemetry:
+    instrumentor = None if module is None else module.LangChainInstrumentor()
+    if instrumentor is None or not instrumentor.is_instrumented_by_opentelemetry:
         return None
-    return module
+    span: Span | None = module.get_current_span()
+    if run_id is not None:
+        span = instrumentor.get_span(run_id)
+    return span

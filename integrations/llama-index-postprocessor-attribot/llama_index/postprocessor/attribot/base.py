@@ -23,7 +23,6 @@ from llama_index.postprocessor.attribot.options import (
     OptionFields,
     PostprocessorOptions,
     language_model_of,
-    run_options_of,
 )
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.response_metadata import KEY
@@ -40,10 +39,8 @@ from typing_extensions import Unpack
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.runtime import (
-    Answer,
     AttributedRun,
     Counterfactual,
-    RunOptions,
     RunStore,
     ServiceRegistry,
     answer_without,
@@ -90,7 +87,6 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     min_overlap: int | None = Field(default=30, ge=1)
     score_metadata: bool = False
 
-    _run_options: RunOptions = PrivateAttr()
     _services: ServiceRegistry = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
     _told_of: set[str] = PrivateAttr(default_factory=set)
@@ -101,11 +97,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def model_post_init(self, _: Any) -> None:
         if self.language_model is not None:
             self._scoring_model = language_model_of(self.language_model)
-        options = self._run_options = run_options_of(self)
         self._services = ServiceRegistry(
-            RunStore(options.max_results),
             proxy=None if self.proxy is None else language_model_of(self.proxy),
-            options=replace(options, on_result=None),  # which is told of whole responses
+            options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
         installed()
 
@@ -124,11 +118,6 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     @classmethod
     def class_name(cls) -> str:
         return "AttributionPostprocessor"
-
-    @property
-    def run_options(self) -> RunOptions:
-        """The options of every service among the fields."""
-        return self._run_options
 
     @property
     def results(self) -> RunStore:
@@ -258,10 +247,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)
-        answer = Answer(text_of(response), tuple(query.nodes), query=query.text or None)
-        run = AttributedRun(query.run_id, query.run_id, answer, error=error)
         query.add(response)
-        query.attach(self.results.add(run))
+        query.attach(self.results.add(query.run_of(text_of(response), error)))
 
 
 def _made(

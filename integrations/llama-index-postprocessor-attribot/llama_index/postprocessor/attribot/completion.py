@@ -17,13 +17,7 @@ from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQ
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
-from attribot_rag.runtime import (
-    Answer,
-    AttributedRun,
-    RunOptions,
-    ServiceRegistry,
-    texts_in_prompt,
-)
+from attribot_rag.runtime import Answer, AttributedRun, RunOptions, ServiceRegistry, texts_in_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -158,11 +152,7 @@ class Completion:
         self, text: str, error: BaseException | None = None, *, is_pending: bool = False
     ) -> AttributedRun:
         """The run of a response that is not attributed, or not yet."""
-        query = self._query
-        answer = Answer(text, tuple(query.nodes), query=query.text or None)
-        return self._services.store.add(
-            AttributedRun(query.run_id, query.run_id, answer, error=error, is_pending=is_pending)
-        )
+        return self._services.store.add(self._query.run_of(text, error, is_pending=is_pending))
 
     def _attach(self, run: AttributedRun) -> None:
         """Attach what is known; when that is all, tell of it."""

@@ -13,7 +13,7 @@ from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQ
 
 from attribot_rag import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import Answer, AttributedRun, RunStore
+from attribot_rag.runtime import AttributedRun, RunStore
 
 Attribute = Callable[[ModelCall, str, Sequence[Document]], AttributedRun]
 
@@ -103,10 +103,8 @@ class ComposedAnswer:
     def _run(self, *, is_pending: bool = False) -> AttributedRun:
         """The whole: what the last call's answer is made of, and how that was attributed."""
         query, (*before, last) = self._query, self._runs
-        answer = Answer(
-            self._text, tuple(query.nodes), query=query.text or None, span=last.answer.span
-        )
-        run = AttributedRun(query.run_id, query.run_id, answer, is_pending=is_pending)
+        run = query.run_of(self._text, is_pending=is_pending)
+        run = replace(run, answer=replace(run.answer, span=last.answer.span))
         if self._places is not None:
             return replace(run, earlier=(*before, last), places=tuple(self._places))
         shown = None
@@ -119,7 +117,7 @@ class ComposedAnswer:
                 start = max(0, start - len(last.text) + len(last.text.lstrip()))
         return replace(
             run,
-            answer=replace(answer, text=last.text, start=start),
+            answer=replace(run.answer, text=last.text, start=start),
             attribution=last.attribution,
             error=last.error,
             shown=shown,
