@@ -157,14 +157,14 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         except BaseException:
             tracked.done()
             raise
-        if tracked.calls and response.response is not None:
-            tracked.calls[-1].answer = response.response
-        elif tracked.calls:
-            response.response = tracked.calls[-1].answer
-        if tracked.calls:
-            tracked.finish(response)
-        else:
+        if not tracked.calls:
             self.unseen(tracked, response)
+            return
+        if response.response is None:
+            response.response = tracked.calls[-1].answer
+        else:
+            tracked.calls[-1].answer = response.response
+        tracked.finish(response)
 
     def answer_without(
         self, response: AnyResponse, *documents: int, **generate: Any
@@ -184,13 +184,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         markers: bool = True,
         sources: bool = False,
     ) -> str:
-        """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
+        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
 
-        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not caused
-        by the context)', and the values that their sources do not have. Without `markers`, those
-        that the model wrote itself ("... high [2].") are left out. With `sources`, what the
-        numbers stand for comes after the answer. Waits for the attribution; raises its error if
-        there is one.
+        Waits for the attribution; raises its error if there is one.
         """
         run = self.result(response)
         return run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
