@@ -35,7 +35,7 @@ def service_that_saw(
         return services[0], answer
     awaited = {service.recorder.match(answer): service for service in services}
     end = time.monotonic() + MATCH_TIMEOUT
-    while time.monotonic() <= end:
+    while awaited and time.monotonic() <= end:
         for future in [future for future in awaited if future.done()]:
             service = awaited.pop(future)
             match = None if future.exception() else future.result()
@@ -43,8 +43,6 @@ def service_that_saw(
                 return service, match
         if len(awaited) == 1:
             return awaited.popitem()[1], answer
-        if not awaited:
-            break
         wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
     return services[0], answer
 

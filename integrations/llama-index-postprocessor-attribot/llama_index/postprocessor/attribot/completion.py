@@ -159,11 +159,7 @@ class Completion:
         self._query.attach(run)
         if not run.is_pending:
             self._query.done()
-            if self._options.on_result is not None:
-                try:
-                    self._options.on_result(run)
-                except Exception:
-                    logger.exception("on_result failed for the run %s", run.run_id)
+            self._options.tell("on_result", run)
 
     def _attribute(
         self, call: ModelCall, run_id: str, earlier: Sequence[Document] = ()
