@@ -13,10 +13,9 @@ from tqdm import tqdm
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.folder import BatchFolder, lines
 from attribot_rag.batch.records import count, read
-from attribot_rag.batch.report import render_report
+from attribot_rag.batch.report import render_report, worklist, write_pages
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.workers import MakeAttributor, workers_of
-from attribot_rag.batch.worklist import worklist, write_pages
 from attribot_rag.errors import InvalidInput
 
 
