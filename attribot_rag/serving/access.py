@@ -57,8 +57,8 @@ class AccessControl:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = Body(scope, self._limits)
-        receive, send = body.receiving(receive), _with_headers(body.sending(send))
+        body = Body(scope, receive, send, self._limits)
+        receive, send = body.receive, _with_headers(body.send)
         number = await self._find_token(Request(scope))
         is_open = scope["path"] in self._open_paths
         if self._tokens and number is None and not is_open:

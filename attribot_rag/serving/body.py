@@ -37,49 +37,43 @@ class Body:
     """Limits what is received of a body, and closes the connection of one that was not read.
 
     Otherwise the server would go on taking what nobody reads, for as long as the client sends.
-    `is_unread` says whether there is a body that was not read to its end.
+    `receive` and `send` stand for those of the request; `is_unread` says whether there is a body
+    that was not read to its end.
     """
 
-    def __init__(self, scope: Scope, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
+        self._receive, self._send = receive, send
         self._limits = limits
         self._length = int(length) if length.isdecimal() else 0
         self._size = 0
-        self.too_large = f"the body is larger than {limits.bytes:,} bytes"
-        self.is_unread = self._length > 0 or "transfer-encoding" in headers
         self._deadline = anyio.current_time() + limits.read_seconds
+        self.is_unread = self._length > 0 or "transfer-encoding" in headers
+        self.too_large = f"the body is larger than {limits.bytes:,} bytes"
 
     @property
     def is_announced_too_large(self) -> bool:
         return self._length > self._limits.bytes
 
-    def receiving(self, receive: Receive) -> Receive:
-        """A channel that raises what is answered with 408 or 413 as soon as a limit is reached."""
+    async def receive(self) -> Message:
+        """Raises what is answered with 408 or 413 as soon as a limit is reached."""
+        if not self.is_unread:
+            return await self._receive()
+        try:
+            with anyio.fail_after(self._deadline - anyio.current_time()):
+                message = await self._receive()
+        except TimeoutError as late:
+            detail = f"the body did not come within {self._limits.read_seconds:g} seconds"
+            raise HTTPException(408, detail) from late
+        self._size += len(message.get("body", b""))
+        if self._size > self._limits.bytes:
+            raise HTTPException(413, self.too_large)
+        self.is_unread = message.get("more_body", False)
+        return message
 
-        async def limited() -> Message:
-            if not self.is_unread:
-                return await receive()
-            try:
-                with anyio.fail_after(self._deadline - anyio.current_time()):
-                    message = await receive()
-            except TimeoutError as late:
-                detail = f"the body did not come within {self._limits.read_seconds:g} seconds"
-                raise HTTPException(408, detail) from late
-            self._size += len(message.get("body", b""))
-            if self._size > self._limits.bytes:
-                raise HTTPException(413, self.too_large)
-            self.is_unread = message.get("more_body", False)
-            return message
-
-        return limited
-
-    def sending(self, send: Send) -> Send:
-        """A channel whose response ends the connection if the body was not read to its end."""
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and self.is_unread:
-                MutableHeaders(scope=message)["Connection"] = "close"
-            await send(message)
-
-        return sending
+    async def send(self, message: Message) -> None:
+        """Has the response end the connection if the body was not read to its end."""
+        if message["type"] == "http.response.start" and self.is_unread:
+            MutableHeaders(scope=message)["Connection"] = "close"
+        await self._send(message)

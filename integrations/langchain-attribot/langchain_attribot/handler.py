@@ -28,7 +28,7 @@ from attribot_rag.runtime import (
 from langchain_attribot.call_tracker import CallTracker, ModelCall, Only, span_of
 from langchain_attribot.documents import METADATA_KEY, metadata_note
 from langchain_attribot.messages import KEY, attach_to_dict, attach_to_output, output_texts
-from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_of
+from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
 from langchain_attribot.run_tracker import Run
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class AttributionCallbackHandler(CallTracker):
         run_options = RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(run_options.max_results)
         self._answers_elsewhere = language_model is not None
-        models = language_models_of(llm) if language_model is None else [language_model]
+        models = language_models_in(llm) if language_model is None else [language_model]
         self._services = [
             AttributionService(
                 model,
@@ -118,7 +118,7 @@ class AttributionCallbackHandler(CallTracker):
                 proxy=None if proxy is None else language_model_of(proxy),
                 options=run_options,
             )
-            for model in models
+            for model in models or [language_model_of(llm)]
         ]
         self.raise_error = run_options.raise_error
         self.attributes_stopped = run_options.mode == "background"

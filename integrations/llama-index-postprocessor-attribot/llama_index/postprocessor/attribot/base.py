@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -110,7 +111,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
-        return _made, (type(self), self._options())
+        return partial(type(self), **self._options()), ()
 
     def _options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).model_fields}
@@ -245,12 +246,6 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         logger.warning("no attribution: %s", error)
         query.add(response)
         query.attach(self.results.add(query.run_of(text_of(response), error)))
-
-
-def _made(
-    kind: type[AttributionPostprocessor], options: dict[str, Any]
-) -> AttributionPostprocessor:
-    return kind(**options)
 
 
 def _in_event_loop() -> bool:
