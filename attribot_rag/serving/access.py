@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -26,6 +27,7 @@ _HEADERS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class AccessControl:
     """Refuses requests without a token (401), with a large body (413), and too many at once (429).
 
@@ -36,31 +38,25 @@ class AccessControl:
     scripts and framing, unless it has a content security policy of its own.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        tokens: tuple[str, ...],
-        open_paths: frozenset[str],
-        limits: Limits,
-        queue: FairQueue,
-    ) -> None:
-        self._app = app
+    app: ASGIApp
+    tokens: tuple[str, ...]
+    open_paths: frozenset[str]
+    limits: Limits
+    queue: FairQueue
+
+    def __post_init__(self) -> None:
         # Header values are bytes, which Starlette decodes as Latin-1.
-        self._tokens = [_comparable(token.encode().decode("latin-1")) for token in tokens]
+        self._tokens = [_comparable(token.encode().decode("latin-1")) for token in self.tokens]
         self._bearer = HTTPBearer(auto_error=False)
-        self._open_paths = open_paths
-        self._limits = limits
-        self._queue = queue
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        body = Body(scope, receive, send, self._limits)
+        body = Body(scope, receive, send, self.limits)
         receive, send = body.receive, _with_headers(body.send)
         number = await self._find_token(Request(scope))
-        is_open = scope["path"] in self._open_paths
+        is_open = scope["path"] in self.open_paths
         if self._tokens and number is None and not is_open:
             refusal = _refusal(
                 401, "a valid bearer token is needed", **{"WWW-Authenticate": "Bearer"}
@@ -72,7 +68,7 @@ class AccessControl:
             client = self._name_client(scope, number)
             scope.setdefault("state", {})["client"] = client
             if is_open or not body.is_unread:
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             else:
                 await self._admitted(client, scope, receive, send)
 
@@ -92,11 +88,11 @@ class AccessControl:
 
     async def _admitted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self._queue.admitted(client):
-                await self._app(scope, receive, send)
+            with self.queue.admitted(client):
+                await self.app(scope, receive, send)
         except QueueFull as full:
             scope["state"]["refusal"] = "client's limit"
-            headers = {"Retry-After": str(self._queue.retry_after)}
+            headers = {"Retry-After": str(self.queue.retry_after)}
             await _refusal(429, str(full), **headers)(scope, receive, send)
 
 

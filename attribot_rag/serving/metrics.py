@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -74,24 +75,24 @@ class Metrics:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
 
+@dataclass(eq=False)
 class CountResponses:
     """Counts every response; `scope["state"]["refusal"]` may say why a request was refused."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: frozenset[str]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._routes = routes
+    app: ASGIApp
+    metrics: Metrics
+    routes: frozenset[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        route = scope["path"] if scope["path"] in self._routes else "other"
+        route = scope["path"] if scope["path"] in self.routes else "other"
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.observe_response(route, message["status"], state.get("refusal"))
+                self.metrics.observe_response(route, message["status"], state.get("refusal"))
             await send(message)
 
-        await self._app(scope, receive, counting)
+        await self.app(scope, receive, counting)

@@ -220,11 +220,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
         completion = Completion(
-            query,
-            self._services,
-            score_metadata=self.score_metadata,
-            options=self.run_options,
-            told_of=self._told_of,
+            query, self._services, self.run_options, self.score_metadata, self._told_of
         )
         try:
             completion.begin(response)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
@@ -31,6 +32,7 @@ _DEDUPLICATED = (
 )
 
 
+@dataclass(eq=False)
 class Completion:
     """Attributes one answer, and attaches the run to its responses.
 
@@ -38,21 +40,14 @@ class Completion:
     kind of model that cannot score, the log tells once; `told_of` are those that it told of.
     """
 
-    def __init__(
-        self,
-        query: TrackedQuery,
-        services: ServiceRegistry,
-        *,
-        score_metadata: bool,
-        options: RunOptions,
-        told_of: set[str],
-    ) -> None:
-        self._query = query
-        self._in_background = query.asynchronous
-        self._services = services
-        self._options = options
-        self._told_of = told_of
-        self._score_metadata = score_metadata
+    _query: TrackedQuery
+    _services: ServiceRegistry
+    _options: RunOptions
+    _score_metadata: bool
+    _told_of: set[str]
+
+    def __post_init__(self) -> None:
+        self._in_background = self._query.asynchronous
 
     def begin(self, response: Any) -> None:
         """Attribute what is there; a stream when it has ended."""
