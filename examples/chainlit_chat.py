@@ -44,6 +44,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
+from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
 from attribot_rag.runtime import AttributedRun
@@ -142,12 +143,8 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
         raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
     try:
         nodes = list(passages_of(path, name, origin))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not UTF-8 text; save it as UTF-8") from error
     except AttributionError as error:
         raise ValueError(str(error).replace(str(path), name)) from error
-    if not nodes:
-        raise ValueError(f"{name} has no text that can be read")
     earlier = collection.get(where={"$and": [{"file_name": name}, {"origin": origin}]})["ids"]
     index.insert_nodes(nodes)
     if earlier:
@@ -160,7 +157,7 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
 def passages_of(path: Path, name: str, origin: str) -> Iterator[TextNode]:
     """Passages that know where they stand in the file's text; the model sees nothing but them."""
     pdf = read_pdf(path) if name.lower().endswith(".pdf") else None
-    text = pdf.text if pdf else path.read_text("utf-8-sig")
+    text = pdf.text if pdf else read_text(path)
     end = 0
     for node in splitter.get_nodes_from_documents([Document(text=text)]):
         start = text.find(node.text, end)

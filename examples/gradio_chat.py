@@ -35,6 +35,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
+from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, render_document
 from langchain_attribot import AttributionCallbackHandler
@@ -122,12 +123,8 @@ def add(path: Path, origin: str = "upload") -> int:
     """
     try:
         passages = list(passages_of(path))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not UTF-8 text; save it as UTF-8") from error
     except AttributionError as error:
         raise ValueError(str(error).replace(str(path), path.name)) from error
-    if not passages:
-        raise ValueError(f"{path.name} has no text")
     for passage in passages:
         passage.metadata |= {"source": path.name, "origin": origin}
     earlier = store.get(where={"$and": [{"source": path.name}, {"origin": origin}]})["ids"]
@@ -142,7 +139,7 @@ def add(path: Path, origin: str = "upload") -> int:
 def passages_of(path: Path) -> Iterator[Document]:
     """Passages that know where they stand in the file's text."""
     pdf = read_pdf(path) if path.suffix.lower() == ".pdf" else None
-    text = pdf.text if pdf else path.read_text("utf-8-sig")
+    text = pdf.text if pdf else read_text(path)
     for passage in splitter.create_documents([text]):
         if pdf:
             start = passage.metadata["start_index"]

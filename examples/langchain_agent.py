@@ -10,12 +10,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import create_retriever_tool
-from langchain_corpus import retriever
-from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
+from langchain_corpus import chat_model, retriever
+from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
-from transformers import pipeline
 
-from attribot_rag import load_model
 from langchain_attribot import AttributionMiddleware
 
 
@@ -57,16 +55,7 @@ class SearchesFirst(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-answers = pipeline(
-    "text-generation",
-    model=local.model,
-    tokenizer=local.tokenizer,
-    max_new_tokens=60,
-    do_sample=False,
-    return_full_text=False,
-)
-chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
+chat = chat_model()
 search = create_retriever_tool(
     retriever(), "search", "Searches the island's files.", response_format="content_and_artifact"
 )

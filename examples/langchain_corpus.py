@@ -1,4 +1,4 @@
-"""The folder `corpus` in a Chroma store with local embeddings, for the LangChain examples."""
+"""The LangChain examples' local model, and the folder `corpus` in a Chroma store."""
 
 import getpass
 import tempfile
@@ -8,11 +8,28 @@ from pathlib import Path
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStoreRetriever
-from langchain_huggingface import HuggingFaceEmbeddings
+from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from transformers import pipeline
+
+from attribot_rag import load_model
 
 CORPUS = Path(__file__).parent / "corpus"
 FOLDER = Path(tempfile.gettempdir()) / f"attribot-langchain-example-{getpass.getuser()}"
+
+
+def chat_model(max_new_tokens: int = 60) -> ChatHuggingFace:
+    """The embedded model; any loaded model with its tokenizer will do."""
+    local = load_model()
+    answers = pipeline(
+        "text-generation",
+        model=local.model,
+        tokenizer=local.tokenizer,
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        return_full_text=False,
+    )
+    return ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
 
 
 def retriever() -> VectorStoreRetriever:

@@ -7,25 +7,13 @@ import sys
 
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
-from langchain_corpus import retriever
-from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
-from transformers import pipeline
+from langchain_corpus import chat_model, retriever
 
-from attribot_rag import load_model
 from langchain_attribot import AttributionCallbackHandler
 
 question = " ".join(sys.argv[1:]) or "How high is the lighthouse?"
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-answers = pipeline(
-    "text-generation",
-    model=local.model,
-    tokenizer=local.tokenizer,
-    max_new_tokens=60,
-    do_sample=False,
-    return_full_text=False,
-)
-chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
+chat = chat_model()
 
 prompt = ChatPromptTemplate.from_template(
     "{context}\n\nAnswer with one short sentence, using the passages above: {question}"

@@ -8,12 +8,9 @@ from typing import Annotated, TypedDict
 
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage
-from langchain_corpus import retriever
-from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
+from langchain_corpus import chat_model, retriever
 from langgraph.graph import END, START, StateGraph, add_messages
-from transformers import pipeline
 
-from attribot_rag import load_model
 from langchain_attribot import AttributionCallbackHandler
 
 question = " ".join(sys.argv[1:]) or "How high is the lighthouse?"
@@ -25,21 +22,9 @@ class State(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-def chat(local, max_new_tokens):
-    answers = pipeline(
-        "text-generation",
-        model=local.model,
-        tokenizer=local.tokenizer,
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        return_full_text=False,
-    )
-    return ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
-
-
 # Two models; the embedded one twice, since it is here. Another one may grade, or answer.
-grading = chat(load_model(), max_new_tokens=1)
-answering = chat(load_model(), max_new_tokens=60)
+grading = chat_model(max_new_tokens=1)
+answering = chat_model()
 passages = retriever()
 
 

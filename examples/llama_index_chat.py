@@ -6,22 +6,12 @@ python examples/llama_index_chat.py "How high is the lighthouse?" "Who designed 
 import sys
 
 from llama_index.core.chat_engine import CondensePlusContextChatEngine
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index_corpus import index
-
-from attribot_rag import load_model
+from llama_index_corpus import chat_model, index
 
 questions = sys.argv[1:] or ["How high is the lighthouse?", "Who designed the lighthouse?"]
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-llm = HuggingFaceLLM(
-    model=local.model,
-    tokenizer=local.tokenizer,
-    is_chat_model=True,
-    max_new_tokens=60,
-    generate_kwargs={"do_sample": False},
-)
+llm = chat_model()
 
 postprocessor = AttributionPostprocessor(mode="background")
 chat = CondensePlusContextChatEngine.from_defaults(

@@ -1,4 +1,4 @@
-"""The folder `corpus` in a Chroma store with local embeddings, for the LlamaIndex examples."""
+"""The LlamaIndex examples' local model, and the folder `corpus` in a Chroma store."""
 
 import getpass
 import tempfile
@@ -9,10 +9,25 @@ import chromadb
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
+from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.vector_stores.chroma import ChromaVectorStore
+
+from attribot_rag import load_model
 
 CORPUS = Path(__file__).parent / "corpus"
 FOLDER = Path(tempfile.gettempdir()) / f"attribot-llama-index-example-{getpass.getuser()}"
+
+
+def chat_model() -> HuggingFaceLLM:
+    """The embedded model; any loaded model with its tokenizer will do."""
+    local = load_model()
+    return HuggingFaceLLM(
+        model=local.model,
+        tokenizer=local.tokenizer,
+        is_chat_model=True,
+        max_new_tokens=60,
+        generate_kwargs={"do_sample": False},
+    )
 
 
 def index() -> VectorStoreIndex:

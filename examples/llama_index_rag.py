@@ -5,22 +5,12 @@ python examples/llama_index_rag.py "How high is the lighthouse?"
 
 import sys
 
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index_corpus import index
-
-from attribot_rag import load_model
+from llama_index_corpus import chat_model, index
 
 question = " ".join(sys.argv[1:]) or "How high is the lighthouse?"
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-llm = HuggingFaceLLM(
-    model=local.model,
-    tokenizer=local.tokenizer,
-    is_chat_model=True,
-    max_new_tokens=60,
-    generate_kwargs={"do_sample": False},
-)
+llm = chat_model()
 
 postprocessor = AttributionPostprocessor()  # this line, and its place among the postprocessors
 engine = index().as_query_engine(llm=llm, similarity_top_k=4, node_postprocessors=[postprocessor])

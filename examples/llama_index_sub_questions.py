@@ -9,11 +9,8 @@ from llama_index.core import get_response_synthesizer
 from llama_index.core.query_engine import SubQuestionQueryEngine
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.tools import QueryEngineTool
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index_corpus import index
-
-from attribot_rag import load_model
+from llama_index_corpus import chat_model, index
 
 QUESTION = "How high is the lighthouse, and how many passengers does the ferry carry?"
 
@@ -35,14 +32,7 @@ class Asks(BaseQuestionGenerator):
         pass
 
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-llm = HuggingFaceLLM(
-    model=local.model,
-    tokenizer=local.tokenizer,
-    is_chat_model=True,
-    max_new_tokens=60,
-    generate_kwargs={"do_sample": False},
-)
+llm = chat_model()
 
 postprocessor = AttributionPostprocessor()
 engine = index().as_query_engine(llm=llm, similarity_top_k=2, node_postprocessors=[postprocessor])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -30,23 +30,17 @@ TEMPLATE = (
 )
 
 
-def asked(
-    question: str, documents: Documents, language_model: LanguageModel
-) -> tuple[str | list[Message], tuple[Document, ...]]:
-    """The documents, then the question, as a message or as text; and the documents that were read.
+def answered(
+    question: str, documents: Documents, language_model: LanguageModel, **settings: Any
+) -> tuple[Generation, str | list[Message], tuple[Document, ...]]:
+    """The model's answer from the documents, its prompt, and the documents that were read.
 
-    Raises InvalidInput for an empty question, or no documents.
+    Raises InvalidInput for an empty question, no documents, or an empty answer.
     """
     if not question.strip():
         raise InvalidInput(f"the question is empty: {question!r}")
     chunks = documents_of(documents)
-    return rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template)), chunks
-
-
-def answered(
-    question: str, prompt: Prompt, language_model: LanguageModel, settings: Mapping[str, Any]
-) -> Generation:
-    """The model's answer to a prompt, with these settings; raises InvalidInput if it is empty."""
+    prompt = rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template))
     prompt_ids = language_model.encode_prompt(prompt)
     generation = generate_answer(language_model, prompt_ids, **settings)
     if generation is None:
@@ -54,7 +48,7 @@ def answered(
             f"the model answered {question!r} with nothing; ask in other words, or set "
             "min_new_tokens"
         )
-    return generation
+    return generation, prompt, chunks
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:

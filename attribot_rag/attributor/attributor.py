@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual, Provenance
-from attribot_rag.attributor.answered import answered, asked, earlier_turns, transcript_of
+from attribot_rag.attributor.answered import answered, earlier_turns, transcript_of
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
@@ -243,9 +243,8 @@ class Attributor:
         `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
         result's `response` is the answer; a note says if it was cut at `max_new_tokens`.
         """
-        prompt, chunks = asked(question, documents, self.language_model)
         settings = {"max_new_tokens": max_new_tokens, **generate}
-        generation = answered(question, prompt, self.language_model, settings)
+        generation, prompt, chunks = answered(question, documents, self.language_model, **settings)
         return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
 
     def answer_without(

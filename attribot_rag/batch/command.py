@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attribot_rag.attributor import Attributor
 from attribot_rag.model.language_model import LanguageModel
@@ -39,14 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def batch(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown: bool) -> str:
+def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, shown: bool) -> str:
     """Run or go on with a batch; the text for stdout. Raises InvalidInput for bad files.
 
     `load` gives the model, to other processes too if there are several workers.
     """
     from attribot_rag.batch.run import run_batch
 
-    make = partial(_attributor, load, options.method, options.seconds)
+    load = partial(load, shown=shown and options.workers == 1)
+    budget = Budget(seconds=options.seconds)
+    make = partial(_attributor, load, method=options.method, budget=budget, progress=False)
     statistics = run_batch(
         make,
         options.input,
@@ -59,8 +62,5 @@ def batch(options: argparse.Namespace, load: Callable[[], LanguageModel], *, sho
     return statistics.to_text()
 
 
-def _attributor(
-    load: Callable[[], LanguageModel], method: str, seconds: float | None
-) -> Attributor:
-    budget = None if seconds is None else Budget(seconds=seconds)
-    return Attributor(load(), method=method, budget=budget, progress=False)
+def _attributor(load: Callable[[], LanguageModel], **options: Any) -> Attributor:
+    return Attributor(load(), **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 
 from attribot_rag.batch.outcome import Outcome
 from attribot_rag.errors import InvalidInput
-
-_TAIL = 1 << 16
 
 
 class BatchFolder:
@@ -60,20 +57,13 @@ class BatchFolder:
         with (self.rejects if outcome.rejected else self.results).open("ab") as file:
             file.write(line.encode())
 
-    def attributed(self) -> Iterator[dict[str, Any]]:
-        """The lines of the results, each read when it is wanted."""
-        return _lines(self.results)
-
-    def rejected(self) -> Iterator[dict[str, Any]]:
-        """The lines of the rejects, each read when it is wanted."""
-        return _lines(self.rejects)
-
     def outcomes(self) -> Iterator[dict[str, Any]]:
         """Results and rejects in the order of the input."""
-        return heapq.merge(self.attributed(), self.rejected(), key=itemgetter("number"))
+        return heapq.merge(lines(self.results), lines(self.rejects), key=itemgetter("number"))
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file that may not exist, each read when it is wanted."""
     if path.exists():
         with path.open("rb") as file:
             yield from map(json.loads, file)
@@ -83,22 +73,10 @@ def _last_number(path: Path) -> int:
     """The number in the last whole line, after what follows it is removed; -1 without any."""
     if not path.exists():
         return -1
+    last, end = b"", 0
     with path.open("rb+") as file:
-        end = _after_last_line(file, file.seek(0, os.SEEK_END))
+        for line in file:
+            if line.endswith(b"\n"):
+                last, end = line, end + len(line)
         file.truncate(end)
-        start = _after_last_line(file, end - 1) if end else 0
-        file.seek(start)
-        line = file.read(end - start)
-    return int(json.loads(line)["number"]) if line else -1
-
-
-def _after_last_line(file: Any, end: int) -> int:
-    """The place behind the last line feed before `end`; 0 without one."""
-    while end > 0:
-        start = max(0, end - _TAIL)
-        file.seek(start)
-        place = file.read(end - start).rfind(b"\n")
-        if place >= 0:
-            return int(start + place + 1)
-        end = start
-    return 0
+    return int(json.loads(last)["number"]) if last else -1

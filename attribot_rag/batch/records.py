@@ -118,8 +118,7 @@ def count(path: Path) -> int:
 def read(path: Path, start: int = 0) -> Iterator[object]:
     """The values of a JSON lines or Parquet file from this record on, each read when it is wanted.
 
-    What is not JSON is a ValueError in its place. Raises InvalidInput for a file that cannot be
-    read.
+    Raises InvalidInput for a file that cannot be read.
     """
     values = _from_parquet(path) if path.suffix == ".parquet" else _from_lines(path)
     return islice(values, start, None)

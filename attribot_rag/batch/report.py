@@ -1,14 +1,40 @@
-"""The answers of a batch that want attention, and its statistics, as a page."""
+"""A page of what a batch's answers come from, and of the sentences that a person should look at."""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
-from attribot_rag.batch.worklist import KINDS, MOST, Item
-from attribot_rag.display.html import environment, part
+from attribot_rag.display.html import environment, part, render_summary
+
+MOST = 200
+KINDS = {"check": "a value to check", "unsupported": "the model’s own", "open": "undecided"}
+_FOLDER = "answers"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A sentence to look at: the number and the id of its record, what was asked, and why.
+
+    `kind` is one of KINDS, `reason` says more of it or is ''.
+    """
+
+    number: int
+    name: str
+    question: str
+    sentence: str
+    kind: str
+    reason: str
+
+    @property
+    def page(self) -> str:
+        """The path of the answer's page in the batch's folder."""
+        return f"{_FOLDER}/{self.number}.html"
 
 
 def render_report(
@@ -17,7 +43,7 @@ def render_report(
     *,
     records: int,
     rejects: Mapping[str, int],
-    items: Sequence[Item] = (),
+    items: Sequence[Item],
 ) -> str:
     """A page of its own, which loads nothing; nothing in a document's name takes effect.
 
@@ -44,3 +70,39 @@ def render_report(
             **{name: setting[name] for name in ("input", "model", "method")},
         )
     )
+
+
+def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Item]:
+    """The first `most` sentences to look at: values to check, then the model's own, then others."""
+    kinds = list(KINDS)
+    items = (item for result in results for item in _items(result))
+    return heapq.nsmallest(most, items, key=lambda item: (kinds.index(item.kind), item.number))
+
+
+def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Iterable[Item]) -> None:
+    """Write a page for each answer that has an item."""
+    numbers = {item.number for item in items}
+    (folder / _FOLDER).mkdir(exist_ok=True)
+    for result in results:
+        if result["number"] in numbers:
+            data = {"summary": result["summary"], "answer": result["response"]}
+            question = result["summary"].get("query") or ""
+            page = render_summary(data, question=question)
+            path = folder / _FOLDER / f"{result['number']}.html"
+            path.write_text(page, encoding="utf-8")
+
+
+def _items(result: Mapping[str, Any]) -> Iterator[Item]:
+    name = "" if result["id"] is None else str(result["id"])
+    question = result["summary"].get("query") or ""
+    for sentence in result["summary"]["sentences"]:
+        checks = sentence.get("checks") or []
+        kind = "check" if checks else sentence["verdict"]
+        if kind in KINDS and sentence.get("reason") != "cut":
+            reason = "; ".join(map(_compared, checks))
+            yield Item(result["number"], name, question, sentence["text"].strip(), kind, reason)
+
+
+def _compared(check: Mapping[str, Any]) -> str:
+    value = check["value"] or check["kind"]
+    return value if check["source_value"] is None else f"{value} ≠ {check['source_value']}"

@@ -11,12 +11,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from attribot_rag.attributor import Attributor
-from attribot_rag.batch.folder import BatchFolder
+from attribot_rag.batch.folder import BatchFolder, lines
 from attribot_rag.batch.records import count, read
-from attribot_rag.batch.report import render_report
+from attribot_rag.batch.report import render_report, worklist, write_pages
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.workers import MakeAttributor, workers_of
-from attribot_rag.batch.worklist import worklist, write_pages
 from attribot_rag.errors import InvalidInput
 
 
@@ -61,14 +60,14 @@ def run_batch(
             for outcome in group.outcomes(values):
                 output.add(outcome)
                 bar.update()
-    statistics = Statistics.of(output.attributed())
-    rejects = Counter(reject["error"]["type"] for reject in output.rejected())
+    statistics = Statistics.of(lines(output.results))
+    rejects = Counter(reject["error"]["type"] for reject in lines(output.rejects))
     counts = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
     text = json.dumps(counts, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:
-        items = worklist(output.attributed())
-        write_pages(folder, output.attributed(), items)
+        items = worklist(lines(output.results))
+        write_pages(folder, lines(output.results), items)
         page = render_report(statistics, setting, records=total, rejects=rejects, items=items)
         (folder / "report.html").write_text(page, encoding="utf-8")
     if parquet:

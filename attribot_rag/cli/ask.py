@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from transformers import TextStreamer
 
-from attribot_rag.attribution import Attribution, Counterfactual, cite
+from attribot_rag.attribution import Attribution, cite
 from attribot_rag.attributor import Attributor
 from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
 from attribot_rag.corpus.chunks import read_chunks, retrieve
@@ -90,8 +90,10 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
     if options.without:
         # The answer stands there already, whatever becomes of the answers without documents.
         with only_on_stderr():
-            without = _answers_without(attributor, attribution, options.without, seconds)
-        for counterfactual in without:
+            chosen = [_documents_called(name, attribution) for name in options.without]
+            with _timed(seconds, "answers without documents"):
+                answers = [attributor.answer_without(attribution, *indices) for indices in chosen]
+        for counterfactual in answers:
             sys.stdout.write("\n")
             print_counterfactual(attribution, counterfactual)
         sys.stdout.write("\n")
@@ -106,7 +108,7 @@ def _attributed(
     shown: bool,
     seconds: dict[str, float],
 ) -> tuple[Attributor, Attribution]:
-    budget = None if options.seconds is None else Budget(seconds=options.seconds)
+    budget = Budget(seconds=options.seconds)
     with _timed(seconds, "retrieval"):
         documents = retrieve(options.question, read_chunks(options.files), options.chunks)
     with _timed(seconds, "loading the model"):
@@ -122,17 +124,6 @@ def _attributed(
             options.question, documents, max_new_tokens=options.max_new_tokens, **streamer
         )
     return attributor, attribution
-
-
-def _answers_without(
-    attributor: Attributor,
-    attribution: Attribution,
-    names: Sequence[str],
-    seconds: dict[str, float],
-) -> list[Counterfactual]:
-    chosen = [_documents_called(name, attribution) for name in names]
-    with _timed(seconds, "answers without documents"):
-        return [attributor.answer_without(attribution, *documents) for documents in chosen]
 
 
 def _documents_called(name: str, attribution: Attribution) -> list[int]:

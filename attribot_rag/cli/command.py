@@ -6,9 +6,10 @@ import argparse
 import errno
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr
 from functools import partial
+from typing import Any
 
 from attribot_rag._version import __version__
 from attribot_rag.batch import command as batch
@@ -28,6 +29,49 @@ INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EFBIG)
 
 
+def _print(text_of: Callable[..., str], *arguments: Any, **named: Any) -> None:
+    """Write to stdout what a command gives, and all else to stderr."""
+    with only_on_stderr():
+        text = text_of(*arguments, **named)
+    encode_stdout(errors="replace")
+    sys.stdout.write(text)
+
+
+# The arguments of each command, the function that runs it, its help and its description.
+_COMMANDS: dict[str, tuple[Callable[..., None], Callable[..., None], str, str]] = {
+    "ask": (
+        ask.add_arguments,
+        ask.ask,
+        "answer a question from files, and show what caused the answer",
+        "Retrieve chunks of the files that fit the question, let a local model answer from them, "
+        "and measure which of their sentences caused the answer.",
+    ),
+    "batch": (
+        batch.add_arguments,
+        partial(_print, batch.batch),
+        "attribute the logged answers of a file, however many they are",
+        "Attribute each answer of a log and write a summary for each, the records that cannot be "
+        "attributed with the reason, and statistics. What was done is kept: the same command goes "
+        "on where it was stopped.",
+    ),
+    "evaluate": (
+        evaluate.add_arguments,
+        lambda options, *_, **__: _print(evaluate.evaluate, options),
+        "compare attribution methods on a data file",
+        "Let a local model answer questions, score every answer by every method, compare with "
+        "exact leave-one-out, and write a report with figures. What was computed is kept: the "
+        "same command goes on where it was stopped.",
+    ),
+    "serve": (
+        serve.add_arguments,
+        partial(_print, serve.serve),
+        "attribute answers for programs in any language, over HTTP",
+        "POST /attribute takes a prompt, a response and documents, POST /ask a question; both "
+        "give JSON. The page at / asks and shows what caused the answer.",
+    ),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
 
@@ -37,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     options.arguments = words
     try:
-        options.run(options)
+        shown = bool(options.progress) and sys.stderr.isatty()
+        options.run(options, partial(_language_model, options, shown=shown), shown=shown)
         sys.stdout.flush()
     except AttributionError as error:
         return _failed(str(error))
@@ -59,36 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(message: str) -> int:
     sys.stderr.write(f"attribot-rag: {on_one_line(message)}\n")
     return FAILED
-
-
-def _ask(options: argparse.Namespace) -> None:
-    shown = _is_shown(options)
-    ask.ask(options, partial(_language_model, options, shown=shown), shown=shown)
-
-
-def _serve(options: argparse.Namespace) -> None:
-    with only_on_stderr():
-        serve.serve(options, partial(_language_model, options, shown=_is_shown(options)))
-
-
-def _batch(options: argparse.Namespace) -> None:
-    with only_on_stderr():
-        shown = _is_shown(options)
-        load = partial(_language_model, options, shown=shown and options.workers == 1)
-        text = batch.batch(options, load, shown=shown)
-    encode_stdout(errors="replace")
-    sys.stdout.write(text)
-
-
-def _evaluate(options: argparse.Namespace) -> None:
-    with only_on_stderr():
-        text = evaluate.evaluate(options)
-    encode_stdout(errors="replace")
-    sys.stdout.write(text)
-
-
-def _is_shown(options: argparse.Namespace) -> bool:
-    return bool(options.progress) and sys.stderr.isatty()
 
 
 def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:
@@ -115,42 +130,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    question = commands.add_parser(
-        "ask",
-        help="answer a question from files, and show what caused the answer",
-        description="Retrieve chunks of the files that fit the question, let a local model answer "
-        "from them, and measure which of their sentences caused the answer.",
-    )
-    ask.add_arguments(question)
-    question.set_defaults(run=_ask)
-    logged = commands.add_parser(
-        "batch",
-        help="attribute the logged answers of a file, however many they are",
-        description="Attribute each answer of a log and write a summary for each, the records that "
-        "cannot be attributed with the reason, and statistics. What was done is kept: the same "
-        "command goes on where it was stopped.",
-    )
-    batch.add_arguments(logged)
-    logged.set_defaults(run=_batch)
-    evaluation = commands.add_parser(
-        "evaluate",
-        help="compare attribution methods on a data file",
-        description="Let a local model answer questions, score every answer by every method, "
-        "compare with exact leave-one-out, and write a report with figures. What was computed is "
-        "kept: the same command goes on where it was stopped.",
-    )
-    evaluate.add_arguments(evaluation)
-    evaluation.set_defaults(run=_evaluate)
-    service = commands.add_parser(
-        "serve",
-        help="attribute answers for programs in any language, over HTTP",
-        description="POST /attribute takes a prompt, a response and documents, POST /ask a "
-        "question; both give JSON. The page at / asks and shows what caused the answer.",
-    )
-    serve.add_arguments(service)
-    service.set_defaults(run=_serve)
-    for command in (question, logged, service):
-        add = command.add_argument
+    parsers = {}
+    for name, (add_arguments, run, summary, description) in _COMMANDS.items():
+        parsers[name] = commands.add_parser(name, help=summary, description=description)
+        add_arguments(parsers[name])
+        parsers[name].set_defaults(run=run)
+    for name in ("ask", "batch", "serve"):
+        add = parsers[name].add_argument
         add(
             "--server",
             metavar="URL",
@@ -163,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
             choices=METHODS | BASELINES,
             help="how sources are scored: %(choices)s (default: %(default)s)",
         )
-    for command in (question, logged, evaluation, service):
+    for command in parsers.values():
         add = command.add_argument
         add(
             "--model",

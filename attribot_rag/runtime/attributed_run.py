@@ -80,8 +80,9 @@ class AttributedRun:
         """
         if self.error is not None:
             raise self.error
-        if self.attribution is not None:
-            return [(0, self._composed(self.attribution, {}))]
+        whole = self.composition
+        if whole is not None:
+            return [(0, whole)]
         compositions: list[tuple[int, Composition]] = []
         numbers: Mapping[str, int] = {}
         for (start, _), run in zip(self.places, self.earlier, strict=False):
@@ -100,12 +101,9 @@ class AttributedRun:
         error if there is one.
         """
         compositions = self.compositions()
-        if self.attribution is not None and not self.earlier:
-            return self.attribution.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         if self.attribution is not None:
-            return compositions[0][1].to_cited_text(
-                remarks=remarks, markers=markers, sources=sources
-            )
+            whole = compositions[0][1] if self.earlier else self.attribution
+            return whole.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         ends = dict(self.places)
         text, end = "", 0
         for start, composition in compositions:
@@ -163,32 +161,20 @@ class AttributedRun:
         return texts
 
     def _own_summary(self, max_bytes: int) -> dict[str, Any]:
+        bounds: dict[str, Any] = {"run_id": self.run_id, "max_bytes": max_bytes}
         composition = self.composition
         if composition is not None:
             offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
             is_lost = self.shown is not None and offsets is None
             shown = Shown(self.answer.start, offsets, is_lost)
-            options: dict[str, Any] = {
-                "shown": shown,
-                "run_id": self.run_id,
-                "max_bytes": max_bytes,
-            }
             if self.earlier:
-                return summarize_composition(composition, **options)
-            return summarize(composition.attribution, **options)
+                return summarize_composition(composition, shown=shown, **bounds)
+            return summarize(composition.attribution, shown=shown, **bounds)
         if not (self.is_pending or self.error or self.earlier):
-            return without_attribution(
-                "complete", notes=[_EMPTY], run_id=self.run_id, max_bytes=max_bytes
-            )
-        status: Literal["pending", "error", "unsupported"] = "error"
+            return without_attribution("complete", notes=[_EMPTY], **bounds)
+        length = len(self.text if self.shown is None else self.shown)
         if self.is_pending:
-            status = "pending"
-        elif isinstance(self.error, UnsupportedModel):
-            status = "unsupported"
-        return without_attribution(
-            status,
-            error=self.error,
-            length=len(self.text if self.shown is None else self.shown),
-            run_id=self.run_id,
-            max_bytes=max_bytes,
-        )
+            return without_attribution("pending", error=self.error, length=length, **bounds)
+        is_unsupported = isinstance(self.error, UnsupportedModel)
+        status: Literal["error", "unsupported"] = "unsupported" if is_unsupported else "error"
+        return without_attribution(status, error=self.error, length=length, **bounds)

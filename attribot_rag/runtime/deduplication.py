@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,22 +46,22 @@ def remove_duplicates(
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
     if min_overlap is not None and min_overlap < 1:
         raise InvalidInput(f"min_overlap={min_overlap!r}; use at least 1 character, or None")
-    remaining = _RemainingTexts(texts)
+    remaining = _RemainingTexts(texts, min_overlap)
     before: dict[int, str] = {}
     while remaining.texts != before:
         before = dict(remaining.texts)
         remaining.merge_equal(threshold)
         remaining.merge_contained()
-        if min_overlap is not None:
-            remaining.cut_overlaps(min_overlap)
+        remaining.cut_overlaps()
     return remaining.deduplicated()
 
 
 class _RemainingTexts:
     """The rest of each text, by its index in increasing order, and the texts it stands for."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], min_overlap: int | None) -> None:
         self.texts = dict(enumerate(texts))
+        self._min_overlap = math.inf if min_overlap is None else min_overlap
         self._merged: dict[int, set[int]] = defaultdict(set)
         self._overlapping: dict[int, set[int]] = defaultdict(set)
 
@@ -81,7 +82,7 @@ class _RemainingTexts:
             else:
                 self._absorb(holder, index)
 
-    def cut_overlaps(self, min_overlap: int) -> None:
+    def cut_overlaps(self) -> None:
         """Cut off the sentences at beginning and end that an earlier text contains."""
         earlier: dict[int, str] = {}
         for index, plain in self._plain_texts().items():
@@ -89,8 +90,8 @@ class _RemainingTexts:
             spans = split_spans(text, sentences) if earlier else []
             beginnings = [text[:stop] for _, stop in reversed(spans[:-1])]
             endings = [text[start:] for start, _ in spans[1:]]
-            start = self._cut_length(index, beginnings, earlier, min_overlap, len(text))
-            end = self._cut_length(index, endings, earlier, min_overlap, len(text) - start)
+            start = self._cut_length(index, beginnings, earlier, len(text))
+            end = self._cut_length(index, endings, earlier, len(text) - start)
             if start or end:
                 self.texts[index] = text[start : len(text) - end].strip()
             earlier[index] = plain
@@ -112,17 +113,12 @@ class _RemainingTexts:
         self._overlapping[holder] |= self._overlapping.pop(index, set())
 
     def _cut_length(
-        self,
-        index: int,
-        runs: Sequence[str],
-        earlier: dict[int, str],
-        min_overlap: int,
-        limit: int,
+        self, index: int, runs: Sequence[str], earlier: dict[int, str], limit: int
     ) -> int:
         """The length of the longest run of sentences, below the limit, in an earlier text."""
         for run in runs:
             plain = _plain(run)
-            if len(plain) - 2 < min_overlap or len(run) >= limit:
+            if len(plain) - 2 < self._min_overlap or len(run) >= limit:
                 continue
             holder = next((place for place, text in earlier.items() if plain in text), None)
             if holder is not None:

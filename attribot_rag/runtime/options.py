@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -9,6 +10,8 @@ from typing import Literal, get_args
 from attribot_rag.attributor import AttributorOptions, Options
 from attribot_rag.errors import InvalidInput
 from attribot_rag.runtime.attributed_run import AttributedRun
+
+logger = logging.getLogger(__name__)
 
 Mode = Literal["inline", "background"]
 
@@ -42,6 +45,15 @@ class RunOptions(Options):
         for name in ("max_pending", "max_results"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
+
+    def tell(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
+        """Give the run to the application's function of this name; what that raises is logged."""
+        function = getattr(self, name)
+        if function is not None:
+            try:
+                function(run)
+            except Exception:
+                logger.exception("%s failed for the run %s", name, run.run_id)
 
 
 class ServiceOptions(AttributorOptions, total=False):

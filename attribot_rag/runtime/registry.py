@@ -35,7 +35,7 @@ def service_that_saw(
         return services[0], answer
     awaited = {service.recorder.match(answer): service for service in services}
     end = time.monotonic() + MATCH_TIMEOUT
-    while time.monotonic() <= end:
+    while awaited and time.monotonic() <= end:
         for future in [future for future in awaited if future.done()]:
             service = awaited.pop(future)
             match = None if future.exception() else future.result()
@@ -43,8 +43,6 @@ def service_that_saw(
                 return service, match
         if len(awaited) == 1:
             return awaited.popitem()[1], answer
-        if not awaited:
-            break
         wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
     return services[0], answer
 
@@ -74,7 +72,7 @@ class ServiceRegistry:
     The services record on demand only.
 
     Args:
-        store: Keeps the runs of all services.
+        store: Keeps the runs of all services; by default a new one.
         max_models: The number of models, those asked for last, whose services are kept, each with
             what was prepared for scoring.
         proxy: As for AttributionService.
@@ -83,7 +81,7 @@ class ServiceRegistry:
 
     def __init__(
         self,
-        store: RunStore,
+        store: RunStore | None = None,
         *,
         max_models: int = 4,
         proxy: LanguageModel | None = None,
@@ -94,7 +92,7 @@ class ServiceRegistry:
         beside = ("max_models", "proxy")
         self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
         make_method(self._options.method, proxy, self._options.keep)  # raises for one that is wrong
-        self.store = store
+        self.store = RunStore(self._options.max_results) if store is None else store
         self._max_models = max_models
         self._proxy = proxy
         self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()

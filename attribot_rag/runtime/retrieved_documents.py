@@ -5,37 +5,16 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from typing import Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.feedback import DocumentScore, document_scores
+from attribot_rag.runtime.feedback import document_scores
 
-_DOCUMENTS_OF = {
-    "RETRIEVER": "retrieval.documents",
-    "RERANKER": "reranker.output_documents",
-}
-
-
-class AnnotationResult(TypedDict):
-    """A score in the attribution's unit and whether a sentence cites it, as Phoenix shows them."""
-
-    score: float
-    label: Literal["cited", "not_cited"]
-
-
-class DocumentAnnotation(TypedDict):
-    """An entry of `log_document_annotations` of Phoenix's client."""
-
-    name: str
-    annotator_kind: Literal["CODE"]
-    span_id: str
-    document_position: int
-    identifier: str
-    result: AnnotationResult
+_DOCUMENTS_OF = {"RETRIEVER": "retrieval.documents", "RERANKER": "reranker.output_documents"}
 
 
 class _Retrieved(NamedTuple):
@@ -82,10 +61,12 @@ class RetrievedDocuments(SpanProcessor):
             while len(self._retrieved) > self._max_traces:
                 self._retrieved.popitem(last=False)
 
-    def annotations(self, run: AttributedRun) -> list[DocumentAnnotation]:
-        """One for each place at which a retriever of the run's trace found a scored document.
+    def annotations(self, run: AttributedRun) -> list[dict[str, Any]]:
+        """Entries for `log_document_annotations` of Phoenix's client.
 
-        None for a run without a span or without an attribution.
+        One for each place at which a retriever of the run's trace found a scored document: its
+        score in the attribution's unit, and whether a sentence cites it. None for a run without a
+        span or without an attribution.
         """
         if run.span is None or run.is_pending or run.attribution is None:
             return []
@@ -93,24 +74,18 @@ class RetrievedDocuments(SpanProcessor):
             retrieved = tuple(self._retrieved.get(run.span.get_span_context().trace_id, ()))
         texts = [document.text for document in run.attribution.documents]
         return [
-            _annotation(run, document, scored)
+            {
+                "name": "attribution",
+                "annotator_kind": "CODE",
+                "span_id": document.span_id,
+                "document_position": document.position,
+                "identifier": run.run_id,
+                "result": {
+                    "score": scored["score"],
+                    "label": "not_cited" if scored["number"] is None else "cited",
+                },
+            }
             for scored in document_scores(run.attribution)
             for document in retrieved
             if scored["score"] is not None and document.text == texts[scored["index"]]
         ]
-
-
-def _annotation(
-    run: AttributedRun, document: _Retrieved, scored: DocumentScore
-) -> DocumentAnnotation:
-    return {
-        "name": "attribution",
-        "annotator_kind": "CODE",
-        "span_id": document.span_id,
-        "document_position": document.position,
-        "identifier": run.run_id,
-        "result": {
-            "score": scored["score"] or 0.0,
-            "label": "not_cited" if scored["number"] is None else "cited",
-        },
-    }

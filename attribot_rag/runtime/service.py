@@ -197,17 +197,12 @@ class AttributionService:
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
-        on_sentence = self.options.on_sentence
-        if on_sentence is None and not self.in_background:
+        if self.options.on_sentence is None and not self.in_background:
             return None
 
         def tell(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
-            try:
-                if on_sentence is not None:
-                    on_sentence(so_far)
-            except Exception:
-                logger.exception("on_sentence failed for the run %s", run.run_id)
+            self.options.tell("on_sentence", so_far)
 
         return tell
 
@@ -226,9 +221,5 @@ class AttributionService:
                 trace_run(run, run.span)
             except Exception:
                 logger.exception("the trace was not told of the run %s", run.run_id)
-        if self.options.on_result is not None:
-            try:
-                self.options.on_result(run)
-            except Exception:
-                logger.exception("on_result failed for the run %s", run.run_id)
+        self.options.tell("on_result", run)
         return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -11,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attribot_rag.errors import QueueFull
-from attribot_rag.serving.body import Body, BodyLimits
+from attribot_rag.serving.body import Body, Limits
 from attribot_rag.serving.fair_queue import FairQueue
 
 _HEADERS = {
@@ -26,6 +27,7 @@ _HEADERS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class AccessControl:
     """Refuses requests without a token (401), with a large body (413), and too many at once (429).
 
@@ -36,43 +38,37 @@ class AccessControl:
     scripts and framing, unless it has a content security policy of its own.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        tokens: tuple[str, ...],
-        open_paths: frozenset[str],
-        body_limits: BodyLimits,
-        queue: FairQueue,
-    ) -> None:
-        self._app = app
+    app: ASGIApp
+    tokens: tuple[str, ...]
+    open_paths: frozenset[str]
+    limits: Limits
+    queue: FairQueue
+
+    def __post_init__(self) -> None:
         # Header values are bytes, which Starlette decodes as Latin-1.
-        self._tokens = [_comparable(token.encode().decode("latin-1")) for token in tokens]
+        self._tokens = [_comparable(token.encode().decode("latin-1")) for token in self.tokens]
         self._bearer = HTTPBearer(auto_error=False)
-        self._open_paths = open_paths
-        self._body_limits = body_limits
-        self._queue = queue
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        body = Body(scope, self._body_limits)
-        receive, send = body.receiving(receive), _with_headers(body.sending(send))
+        body = Body(scope, receive, send, self.limits)
+        receive, send = body.receive, _with_headers(body.send)
         number = await self._find_token(Request(scope))
-        is_open = scope["path"] in self._open_paths
+        is_open = scope["path"] in self.open_paths
         if self._tokens and number is None and not is_open:
             refusal = _refusal(
                 401, "a valid bearer token is needed", **{"WWW-Authenticate": "Bearer"}
             )
             await refusal(scope, receive, send)
         elif body.is_announced_too_large:
-            await _refusal(413, self._body_limits.too_large)(scope, receive, send)
+            await _refusal(413, body.too_large)(scope, receive, send)
         else:
             client = self._name_client(scope, number)
             scope.setdefault("state", {})["client"] = client
             if is_open or not body.is_unread:
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             else:
                 await self._admitted(client, scope, receive, send)
 
@@ -92,11 +88,11 @@ class AccessControl:
 
     async def _admitted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self._queue.admitted(client):
-                await self._app(scope, receive, send)
+            with self.queue.admitted(client):
+                await self.app(scope, receive, send)
         except QueueFull as full:
             scope["state"]["refusal"] = "client's limit"
-            headers = {"Retry-After": str(self._queue.retry_after)}
+            headers = {"Retry-After": str(self.queue.retry_after)}
             await _refusal(429, str(full), **headers)(scope, receive, send)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import PurePath
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+from markupsafe import Markup
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
 from typing_extensions import Unpack
@@ -22,14 +24,14 @@ from attribot_rag.attributor import Attributor, AttributorOptions, Options
 from attribot_rag.context import Document
 from attribot_rag.corpus.chunks import retrieve
 from attribot_rag.display import answer_data
+from attribot_rag.display.html import digest, element_script, part
 from attribot_rag.errors import AttributionError, InvalidInput, QueueFull
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
-from attribot_rag.serving.body import BodyLimits
+from attribot_rag.serving.body import Limits as Limits
 from attribot_rag.serving.fair_queue import FairQueue
 from attribot_rag.serving.metrics import CountResponses, Metrics
-from attribot_rag.serving.page import page
 from attribot_rag.serving.problems import REFUSALS, json_response, malformed, refused
 from attribot_rag.serving.request_models import (
     AskRequest,
@@ -40,29 +42,6 @@ from attribot_rag.serving.request_models import (
     read_documents,
 )
 from attribot_rag.serving.stream import LINES, Pieces, streamed
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a service.
-
-    Args:
-        waiting: Requests in the queue or in progress, and requests of one client at once.
-        bytes: The size of a body.
-        seconds: For an answer, and again for its attribution, which is then partial; the time in
-            which other requests have the model does not count.
-        chunks: Chunks of the files that are retrieved for a question.
-        clients: Clients whose requests are worked on at the same time. They share the model by
-            time, and each takes the memory of an attribution.
-        read_seconds: For the head of a request, and again for its body.
-    """
-
-    waiting: int = 8
-    bytes: int = 1_000_000
-    seconds: float = 60.0
-    chunks: int = 4
-    clients: int = 4
-    read_seconds: float = 30.0
 
 
 def create_app(
@@ -125,7 +104,7 @@ def create_app(
         AccessControl,
         tokens=tuple(filter(str.strip, (token or "").splitlines())),
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
-        body_limits=BodyLimits(limits.bytes, limits.read_seconds),
+        limits=limits,
         queue=queue,
     )
     routes = frozenset(route.path for route in app.routes if isinstance(route, Route))
@@ -244,3 +223,29 @@ def _shown(attribution: Attribution) -> Attribution:
     device = provenance.device.partition("://")[0]
     shown = replace(provenance, model=provenance.model_name, device=device)
     return replace(attribution, provenance=shown)
+
+
+async def page() -> HTMLResponse:
+    """The page that asks and shows an answer with its attribution."""
+    text, policy = _page_and_policy()
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+@cache
+def _page_and_policy() -> tuple[str, str]:
+    style, script = part("page.css", "serving"), part("page.js", "serving")
+    template = Environment(autoescape=True).from_string(str(part("page.html", "serving")))
+    element = element_script()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src '{digest(style)}'",
+            f"script-src '{digest(script)}' '{digest(element)}'",
+            "connect-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    text = template.render(style=style, script=script, element=Markup(element))
+    return text, policy

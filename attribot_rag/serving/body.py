@@ -1,4 +1,4 @@
-"""The body of one request, with limits on its size and on the time to send it."""
+"""The limits of a service, and the body of a request that keeps to them."""
 
 from __future__ import annotations
 
@@ -11,63 +11,69 @@ from starlette.types import Message, Receive, Scope, Send
 
 
 @dataclass(frozen=True)
-class BodyLimits:
-    """At most `bytes`, within `seconds` after the request's head."""
+class Limits:
+    """The limits of a service.
 
-    bytes: int
-    seconds: float
+    Args:
+        waiting: Requests in the queue or in progress, and requests of one client at once.
+        bytes: The size of a body.
+        seconds: For an answer, and again for its attribution, which is then partial; the time in
+            which other requests have the model does not count.
+        chunks: Chunks of the files that are retrieved for a question.
+        clients: Clients whose requests are worked on at the same time. They share the model by
+            time, and each takes the memory of an attribution.
+        read_seconds: For the head of a request, and again for its body.
+    """
 
-    @property
-    def too_large(self) -> str:
-        return f"the body is larger than {self.bytes:,} bytes"
+    waiting: int = 8
+    bytes: int = 1_000_000
+    seconds: float = 60.0
+    chunks: int = 4
+    clients: int = 4
+    read_seconds: float = 30.0
 
 
 class Body:
     """Limits what is received of a body, and closes the connection of one that was not read.
 
     Otherwise the server would go on taking what nobody reads, for as long as the client sends.
-    `is_unread` says whether there is a body that was not read to its end.
+    `receive` and `send` stand for those of the request; `is_unread` says whether there is a body
+    that was not read to its end.
     """
 
-    def __init__(self, scope: Scope, limits: BodyLimits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
+        self._receive, self._send = receive, send
         self._limits = limits
         self._length = int(length) if length.isdecimal() else 0
         self._size = 0
+        self._deadline = anyio.current_time() + limits.read_seconds
         self.is_unread = self._length > 0 or "transfer-encoding" in headers
-        self._deadline = anyio.current_time() + limits.seconds
+        self.too_large = f"the body is larger than {limits.bytes:,} bytes"
 
     @property
     def is_announced_too_large(self) -> bool:
         return self._length > self._limits.bytes
 
-    def receiving(self, receive: Receive) -> Receive:
-        """A channel that raises what is answered with 408 or 413 as soon as a limit is reached."""
+    async def receive(self) -> Message:
+        """Raises what is answered with 408 or 413 as soon as a limit is reached."""
+        if not self.is_unread:
+            return await self._receive()
+        try:
+            with anyio.fail_after(self._deadline - anyio.current_time()):
+                message = await self._receive()
+        except TimeoutError as late:
+            detail = f"the body did not come within {self._limits.read_seconds:g} seconds"
+            raise HTTPException(408, detail) from late
+        self._size += len(message.get("body", b""))
+        if self._size > self._limits.bytes:
+            raise HTTPException(413, self.too_large)
+        self.is_unread = message.get("more_body", False)
+        return message
 
-        async def limited() -> Message:
-            if not self.is_unread:
-                return await receive()
-            try:
-                with anyio.fail_after(self._deadline - anyio.current_time()):
-                    message = await receive()
-            except TimeoutError as late:
-                detail = f"the body did not come within {self._limits.seconds:g} seconds"
-                raise HTTPException(408, detail) from late
-            self._size += len(message.get("body", b""))
-            if self._size > self._limits.bytes:
-                raise HTTPException(413, self._limits.too_large)
-            self.is_unread = message.get("more_body", False)
-            return message
-
-        return limited
-
-    def sending(self, send: Send) -> Send:
-        """A channel whose response ends the connection if the body was not read to its end."""
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and self.is_unread:
-                MutableHeaders(scope=message)["Connection"] = "close"
-            await send(message)
-
-        return sending
+    async def send(self, message: Message) -> None:
+        """Has the response end the connection if the body was not read to its end."""
+        if message["type"] == "http.response.start" and self.is_unread:
+            MutableHeaders(scope=message)["Connection"] = "close"
+        await self._send(message)

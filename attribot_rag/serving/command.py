@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def serve(options: argparse.Namespace, load: Callable[[], LanguageModel]) -> None:
+def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: bool) -> str:
     """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options.
 
     `load` gives the model, once the address and the files are known to be good.
@@ -77,6 +77,7 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel]) -> Non
         read_seconds=options.read_seconds,
         stop_seconds=2 * options.seconds * options.clients + 10,
     )
+    return ""
 
 
 def check_address(host: str, port: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -33,16 +34,10 @@ class Metrics:
     def __init__(self, num_waiting: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
-            "attribot_rag_requests",
-            "Requests answered.",
-            ["route", "status"],
-            registry=registry,
+            "attribot_rag_requests", "Requests answered.", ["route", "status"], registry=registry
         )
         self._refusals = Counter(
-            "attribot_rag_refusals",
-            "Requests refused.",
-            ["reason"],
-            registry=registry,
+            "attribot_rag_refusals", "Requests refused.", ["reason"], registry=registry
         )
         self._seconds = Histogram(
             "attribot_rag_attribution_seconds",
@@ -57,9 +52,7 @@ class Metrics:
             registry=registry,
         )
         queue_length = Gauge(
-            "attribot_rag_queue_length",
-            "Requests that wait or are worked on.",
-            registry=registry,
+            "attribot_rag_queue_length", "Requests that wait or are worked on.", registry=registry
         )
         queue_length.set_function(num_waiting)
 
@@ -82,24 +75,24 @@ class Metrics:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
 
+@dataclass(eq=False)
 class CountResponses:
     """Counts every response; `scope["state"]["refusal"]` may say why a request was refused."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: frozenset[str]) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._routes = routes
+    app: ASGIApp
+    metrics: Metrics
+    routes: frozenset[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        route = scope["path"] if scope["path"] in self._routes else "other"
+        route = scope["path"] if scope["path"] in self.routes else "other"
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.observe_response(route, message["status"], state.get("refusal"))
+                self.metrics.observe_response(route, message["status"], state.get("refusal"))
             await send(message)
 
-        await self._app(scope, receive, counting)
+        await self.app(scope, receive, counting)

@@ -53,7 +53,7 @@ class HeadTimeout(H11Protocol):
     """Closes a connection that sends no complete head within `timeout_keep_alive` seconds.
 
     uvicorn does so only until the first byte after a response. The time for the body is
-    `body.BodyLimits`.
+    `body.Limits`.
     """
 
     _head_timer: asyncio.TimerHandle | None = None

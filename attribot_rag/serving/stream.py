@@ -18,12 +18,15 @@ LINES = "application/x-ndjson"
 
 
 class Pieces(TextStreamer):
-    """An answer's pieces and what is known of it, from the thread that works to the event loop."""
+    """An answer's pieces and what is known of it, from the thread that works to the event loop.
+
+    They are put as `lines`, with None at their end.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         if text:
@@ -31,17 +34,13 @@ class Pieces(TextStreamer):
 
     def tell(self, line: dict[str, Any]) -> None:
         """Send a line, from any thread."""
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+        self._loop.call_soon_threadsafe(self.lines.put_nowait, line)
 
     def close(self, attributing: asyncio.Future[Attribution]) -> None:
         """The attribution has ended: no more pieces will come, and its error need not be asked."""
-        self._queue.put_nowait(None)
+        self.lines.put_nowait(None)
         if not attributing.cancelled():
             attributing.exception()
-
-    async def next(self) -> dict[str, Any] | None:
-        """The next line, None at the end."""
-        return await self._queue.get()
 
 
 async def streamed(
@@ -54,7 +53,7 @@ async def streamed(
     An error before the first piece is raised, so that it gets its own status.
     """
     attributing.add_done_callback(pieces.close)
-    first = await pieces.next()
+    first = await pieces.lines.get()
     if first is None:
         await attributing
 
@@ -63,7 +62,7 @@ async def streamed(
         try:
             while line is not None:
                 yield ascii_json(line) + "\n"
-                line = await pieces.next()
+                line = await pieces.lines.get()
             yield ascii_json(answered(await attributing)) + "\n"
         except AttributionError as error:
             yield ascii_json({"detail": detail_of(error)}) + "\n"

@@ -9,9 +9,8 @@ from support.browser import assert_accessible, happening, look_up
 from support.hostile import HTML
 from support.receipts import ANSWER, BICYCLE, QUESTION, receipts
 
-from attribot_rag.batch.report import render_report
+from attribot_rag.batch.report import render_report, worklist, write_pages
 from attribot_rag.batch.statistics import Statistics
-from attribot_rag.batch.worklist import worklist, write_pages
 
 SETTING = {"input": "answers.jsonl", "model": "/models/smollm2", "method": "auto"}
 

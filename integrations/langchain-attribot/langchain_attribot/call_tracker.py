@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +24,11 @@ from langchain_attribot.messages import (
     template_messages,
 )
 from langchain_attribot.run_tracker import Run, RunTracker, names_of
-from langchain_attribot.tracing import span_of
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+_INSTRUMENTATION = "openinference.instrumentation.langchain"
 
 Only = str | Callable[[frozenset[str]], bool] | None
 
@@ -99,11 +101,7 @@ class CallTracker(RunTracker):
                 stacklevel=2,
             )
         self._calls[run_id] = ModelCall(
-            run,
-            prompt_texts,
-            prompt,
-            attributed=not self._is_wanted(run),
-            span=span_of(run_id),
+            run, prompt_texts, prompt, attributed=not self._is_wanted(run), span=span_of(run_id)
         )
 
     def _is_wanted(self, run: Run) -> bool:
@@ -154,3 +152,18 @@ class CallTracker(RunTracker):
             call.attributed = True
             call.summary = self.answered(call, text)
         return call.summary
+
+
+def span_of(run_id: UUID | None = None) -> Span | None:
+    """The open span that OpenInference gives to a run, by default to the one that calls this.
+
+    None without any; OpenInference makes none of them current.
+    """
+    module: Any = sys.modules.get(_INSTRUMENTATION)
+    instrumentor = None if module is None else module.LangChainInstrumentor()
+    if instrumentor is None or not instrumentor.is_instrumented_by_opentelemetry:
+        return None
+    span: Span | None = module.get_current_span()
+    if run_id is not None:
+        span = instrumentor.get_span(run_id)
+    return span

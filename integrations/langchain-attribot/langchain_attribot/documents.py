@@ -71,17 +71,14 @@ def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) 
 
     Documents with equal keys are the same document.
     """
-    unique: list[Document] = []
-    counts: Counter[str] = Counter()
+    unique: dict[tuple[str, int], Document] = {}
     for documents in lists:
-        of_list: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for document in documents:
             name = key(document)
-            of_list[name] += 1
-            if of_list[name] > counts[name]:
-                counts[name] += 1
-                unique.append(document)
-    return unique
+            counts[name] += 1
+            unique.setdefault((name, counts[name]), document)
+    return list(unique.values())
 
 
 def are_versions(document: Document, other: Document) -> bool:

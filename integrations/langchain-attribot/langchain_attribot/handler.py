@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -23,18 +25,36 @@ from attribot_rag.runtime import (
     answer_without,
     service_that_saw,
 )
-from langchain_attribot.advice import NOTHING_SEEN, Advice
-from langchain_attribot.call_tracker import CallTracker, ModelCall, Only
-from langchain_attribot.documents import metadata_note
+from langchain_attribot.call_tracker import CallTracker, ModelCall, Only, span_of
+from langchain_attribot.documents import METADATA_KEY, metadata_note
 from langchain_attribot.messages import KEY, attach_to_dict, attach_to_output, output_texts
-from langchain_attribot.models import (
-    LocalModel,
-    LocalModels,
-    language_model_of,
-    language_models_of,
-)
+from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
 from langchain_attribot.run_tracker import Run
-from langchain_attribot.tracing import span_of
+
+logger = logging.getLogger(__name__)
+
+NOTHING_SEEN = (
+    "no documents were seen. Say what was retrieved, where it is: from langchain_attribot import "
+    "retrieved; documents = retrieved(documents). Or name it with the call: "
+    f"config={{'metadata': {{'{METADATA_KEY}': documents}}}}. A tool's artifacts and the documents "
+    "of retrievers are seen in the chain that the handler is attached to"
+)
+
+_MAX_CHAINS = 256
+
+
+class Advice:
+    """The line in the log for a chain that was not attributed, once for each of 256 chains."""
+
+    def __init__(self) -> None:
+        self._told: set[Hashable] = set()
+
+    def tell(self, chain: Hashable, name: str, reason: str) -> None:
+        """Say why the answer of a chain, known by `chain`, has no attribution."""
+        if chain in self._told or len(self._told) >= _MAX_CHAINS:
+            return
+        self._told.add(chain)
+        logger.warning("no attribution of what %s answered: %s", name, reason)
 
 
 class HandlerOptions(ServiceOptions, total=False):
@@ -90,7 +110,7 @@ class AttributionCallbackHandler(CallTracker):
         run_options = RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(run_options.max_results)
         self._answers_elsewhere = language_model is not None
-        models = language_models_of(llm) if language_model is None else [language_model]
+        models = language_models_in(llm) if language_model is None else [language_model]
         self._services = [
             AttributionService(
                 model,
@@ -98,7 +118,7 @@ class AttributionCallbackHandler(CallTracker):
                 proxy=None if proxy is None else language_model_of(proxy),
                 options=run_options,
             )
-            for model in models
+            for model in models or [language_model_of(llm)]
         ]
         self.raise_error = run_options.raise_error
         self.attributes_stopped = run_options.mode == "background"
@@ -165,7 +185,7 @@ class AttributionCallbackHandler(CallTracker):
     def _advise(self, root: Run) -> None:
         """Log why none of the root's answers has an attribution, if documents are the reason."""
         runs = [run for run in self.results.values() if run.root_id == str(root.id)]
-        kinds = set(root.kinds())
+        kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
                 self._advice.tell(root.shape(), root.name, NOTHING_SEEN)

@@ -27,13 +27,12 @@ from attribot_rag.runtime import (
     ServiceOptions,
     ServiceRegistry,
 )
-from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.call_tracker import span_of
 from langchain_attribot.documents import by_text, merged, metadata_note, retrieved_documents
-from langchain_attribot.handler import HandlerOptions
+from langchain_attribot.handler import NOTHING_SEEN, Advice, HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
 from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
-from langchain_attribot.tracing import enclosing_span
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -77,7 +76,6 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._advice = Advice()
         self._told_of_model = False
         self._services = ServiceRegistry(
-            RunStore(run_options.max_results),
             proxy=None if proxy is None else language_model_of(proxy),
             options=run_options,
         )
@@ -96,9 +94,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._services.close()
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         service = self._service(request.model)
         with nullcontext() if service is None else service.recording():
@@ -158,7 +154,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             if not documents:
                 self._advise(request)
                 continue
-            messages = retrieval.messages_of(_run_id(message)) or prompt
+            messages = retrieval.messages.get(_run_id(message)) or prompt
             answer = Answer(
                 message.text,
                 documents,
@@ -166,7 +162,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 template_messages(messages),
                 elsewhere=self._answers_elsewhere,
                 warning=metadata_note(documents, "\n".join(prompt_texts_of(messages))),
-                span=enclosing_span(),
+                span=span_of(),
             )
             run = self._run(_run_id(message), answer, service, request.model)
             result[index] = attached(message, run.summary, citations=self._citations)

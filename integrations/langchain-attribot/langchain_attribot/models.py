@@ -29,7 +29,7 @@ LocalModel: TypeAlias = "Runnable[Any, Any] | Pipeline | LanguageModel"
 LocalModels: TypeAlias = "LocalModel | Sequence[LocalModel]"
 
 
-def language_model_of(llm: LocalModel | None) -> LanguageModel:
+def language_model_of(llm: Any) -> LanguageModel:
     """The model and tokenizer that a LangChain model generates with.
 
     `llm` is a ChatHuggingFace or HuggingFacePipeline on a local text-generation pipeline, bound or
@@ -64,16 +64,8 @@ def _own_model(llm: Any) -> LanguageModel | None:
     return None
 
 
-def language_models_of(llm: LocalModels | None) -> list[LanguageModel]:
-    """The different local models of a LangChain model, of several in a list, or of a chain.
-
-    Raises InvalidInput if there is none.
-    """
-    return language_models_in(llm) or [language_model_of(cast("LocalModel | None", llm))]
-
-
 def language_models_in(chain: Any) -> list[LanguageModel]:
-    """All different local models in a chain or a graph.
+    """All different local models in a chain, a graph or a list.
 
     Also in its branches and fallbacks, and what its functions and nodes use by name.
     """

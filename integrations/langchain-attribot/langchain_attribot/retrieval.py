@@ -54,12 +54,12 @@ def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
 
 
 class ObservedRetrieval(RunTracker):
-    """Sees what is retrieved within a block, and what chat models are asked there."""
+    """Sees what is retrieved within a block, and the `messages` that chat models get there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.documents: list[Document] = []
-        self._messages: dict[str, Sequence[BaseMessage]] = {}
+        self.messages: dict[str, Sequence[BaseMessage]] = {}
 
     def root_retrieved(self, root: Run) -> None:
         self.documents.extend(root.documents())
@@ -72,11 +72,7 @@ class ObservedRetrieval(RunTracker):
         run_id: UUID,
         **_: Any,
     ) -> None:
-        self._messages[str(run_id)] = messages[0]
-
-    def messages_of(self, run_id: str) -> Sequence[BaseMessage] | None:
-        """The prompt of the model in this run, None if that was not seen."""
-        return self._messages.get(run_id)
+        self.messages[str(run_id)] = messages[0]
 
     def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
         """Those of an agent's state, named with its call, told before the block and within it."""

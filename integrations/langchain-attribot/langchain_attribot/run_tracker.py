@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
@@ -66,12 +66,6 @@ class Run:
         """Equal for the runs of one chain: the kinds and names of the run and those within it."""
         within = (child.shape() for child in self.children)
         return frozenset({(self.kind, self.names)}).union(*within)
-
-    def kinds(self) -> Iterator[Kind]:
-        """The kinds of the run and of all runs within it."""
-        yield self.kind
-        for child in self.children:
-            yield from child.kinds()
 
     def _collect(
         self, retrieved: list[Sequence[Document]], passed_on: list[Sequence[Document]]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 from uuid import UUID
 
-from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
@@ -190,21 +190,13 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
         return merge_configs(ensure_config(config), RunnableConfig(callbacks=[self.handler]))
 
     def _invoke(
-        self,
-        input: Question,
-        run_manager: CallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
+        self, input: Question, run_manager: BaseRunManager, config: RunnableConfig, **kwargs: Any
     ) -> AttributedAnswer[Answer]:
         answer = self.chain.invoke(input, config, **kwargs)
         return {"answer": answer, **self._found(run_manager.run_id, answer)}
 
     async def _ainvoke(
-        self,
-        input: Question,
-        run_manager: AsyncCallbackManagerForChainRun,
-        config: RunnableConfig,
-        **kwargs: Any,
+        self, input: Question, run_manager: BaseRunManager, config: RunnableConfig, **kwargs: Any
     ) -> AttributedAnswer[Answer]:
         answer = await self.chain.ainvoke(input, config, **kwargs)
         return {"answer": answer, **self._found(run_manager.run_id, answer)}
@@ -212,7 +204,7 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
     def _transform(
         self,
         input: Iterator[Question],
-        run_manager: CallbackManagerForChainRun,
+        run_manager: BaseRunManager,
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Iterator[AttributedAnswer[Answer]]:
@@ -225,7 +217,7 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
     async def _atransform(
         self,
         input: AsyncIterator[Question],
-        run_manager: AsyncCallbackManagerForChainRun,
+        run_manager: BaseRunManager,
         config: RunnableConfig,
         **kwargs: Any,
     ) -> AsyncIterator[AttributedAnswer[Answer]]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -23,7 +24,6 @@ from llama_index.postprocessor.attribot.options import (
     OptionFields,
     PostprocessorOptions,
     language_model_of,
-    run_options_of,
 )
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.response_metadata import KEY
@@ -40,10 +40,8 @@ from typing_extensions import Unpack
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.runtime import (
-    Answer,
     AttributedRun,
     Counterfactual,
-    RunOptions,
     RunStore,
     ServiceRegistry,
     answer_without,
@@ -90,7 +88,6 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     min_overlap: int | None = Field(default=30, ge=1)
     score_metadata: bool = False
 
-    _run_options: RunOptions = PrivateAttr()
     _services: ServiceRegistry = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
     _told_of: set[str] = PrivateAttr(default_factory=set)
@@ -101,11 +98,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def model_post_init(self, _: Any) -> None:
         if self.language_model is not None:
             self._scoring_model = language_model_of(self.language_model)
-        options = self._run_options = run_options_of(self)
         self._services = ServiceRegistry(
-            RunStore(options.max_results),
             proxy=None if self.proxy is None else language_model_of(self.proxy),
-            options=replace(options, on_result=None),  # which is told of whole responses
+            options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
         installed()
 
@@ -116,7 +111,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
-        return _made, (type(self), self._options())
+        return partial(type(self), **self._options()), ()
 
     def _options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).model_fields}
@@ -124,11 +119,6 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     @classmethod
     def class_name(cls) -> str:
         return "AttributionPostprocessor"
-
-    @property
-    def run_options(self) -> RunOptions:
-        """The options of every service among the fields."""
-        return self._run_options
 
     @property
     def results(self) -> RunStore:
@@ -168,14 +158,14 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         except BaseException:
             tracked.done()
             raise
-        if tracked.calls and response.response is not None:
-            tracked.calls[-1].answer = response.response
-        elif tracked.calls:
-            response.response = tracked.calls[-1].answer
-        if tracked.calls:
-            tracked.finish(response)
-        else:
+        if not tracked.calls:
             self.unseen(tracked, response)
+            return
+        if response.response is None:
+            response.response = tracked.calls[-1].answer
+        else:
+            tracked.calls[-1].answer = response.response
+        tracked.finish(response)
 
     def answer_without(
         self, response: AnyResponse, *documents: int, **generate: Any
@@ -195,13 +185,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         markers: bool = True,
         sources: bool = False,
     ) -> str:
-        """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
+        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
 
-        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not caused
-        by the context)', and the values that their sources do not have. Without `markers`, those
-        that the model wrote itself ("... high [2].") are left out. With `sources`, what the
-        numbers stand for comes after the answer. Waits for the attribution; raises its error if
-        there is one.
+        Waits for the attribution; raises its error if there is one.
         """
         run = self.result(response)
         return run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
@@ -234,11 +220,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
         completion = Completion(
-            query,
-            self._services,
-            score_metadata=self.score_metadata,
-            options=self.run_options,
-            told_of=self._told_of,
+            query, self._services, self.run_options, self.score_metadata, self._told_of
         )
         try:
             completion.begin(response)
@@ -258,16 +240,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)
-        answer = Answer(text_of(response), tuple(query.nodes), query=query.text or None)
-        run = AttributedRun(query.run_id, query.run_id, answer, error=error)
         query.add(response)
-        query.attach(self.results.add(run))
-
-
-def _made(
-    kind: type[AttributionPostprocessor], options: dict[str, Any]
-) -> AttributionPostprocessor:
-    return kind(**options)
+        query.attach(self.results.add(query.run_of(text_of(response), error)))
 
 
 def _in_event_loop() -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
@@ -17,13 +18,7 @@ from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQ
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
-from attribot_rag.runtime import (
-    Answer,
-    AttributedRun,
-    RunOptions,
-    ServiceRegistry,
-    texts_in_prompt,
-)
+from attribot_rag.runtime import Answer, AttributedRun, RunOptions, ServiceRegistry, texts_in_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +32,7 @@ _DEDUPLICATED = (
 )
 
 
+@dataclass(eq=False)
 class Completion:
     """Attributes one answer, and attaches the run to its responses.
 
@@ -44,21 +40,14 @@ class Completion:
     kind of model that cannot score, the log tells once; `told_of` are those that it told of.
     """
 
-    def __init__(
-        self,
-        query: TrackedQuery,
-        services: ServiceRegistry,
-        *,
-        score_metadata: bool,
-        options: RunOptions,
-        told_of: set[str],
-    ) -> None:
-        self._query = query
-        self._in_background = query.asynchronous
-        self._services = services
-        self._options = options
-        self._told_of = told_of
-        self._score_metadata = score_metadata
+    _query: TrackedQuery
+    _services: ServiceRegistry
+    _options: RunOptions
+    _score_metadata: bool
+    _told_of: set[str]
+
+    def __post_init__(self) -> None:
+        self._in_background = self._query.asynchronous
 
     def begin(self, response: Any) -> None:
         """Attribute what is there; a stream when it has ended."""
@@ -158,22 +147,14 @@ class Completion:
         self, text: str, error: BaseException | None = None, *, is_pending: bool = False
     ) -> AttributedRun:
         """The run of a response that is not attributed, or not yet."""
-        query = self._query
-        answer = Answer(text, tuple(query.nodes), query=query.text or None)
-        return self._services.store.add(
-            AttributedRun(query.run_id, query.run_id, answer, error=error, is_pending=is_pending)
-        )
+        return self._services.store.add(self._query.run_of(text, error, is_pending=is_pending))
 
     def _attach(self, run: AttributedRun) -> None:
         """Attach what is known; when that is all, tell of it."""
         self._query.attach(run)
         if not run.is_pending:
             self._query.done()
-            if self._options.on_result is not None:
-                try:
-                    self._options.on_result(run)
-                except Exception:
-                    logger.exception("on_result failed for the run %s", run.run_id)
+            self._options.tell("on_result", run)
 
     def _attribute(
         self, call: ModelCall, run_id: str, earlier: Sequence[Document] = ()

@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as futures_wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
 
 from attribot_rag import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import Answer, AttributedRun, RunStore
+from attribot_rag.runtime import AttributedRun, RunStore
 
 Attribute = Callable[[ModelCall, str, Sequence[Document]], AttributedRun]
 
 
+@dataclass(eq=False)
 class ComposedAnswer:
     """Attributes each call to what stands in its own prompt: nodes, and the answers before it.
 
@@ -27,26 +28,20 @@ class ComposedAnswer:
     of the whole, and again when that is all.
     """
 
-    def __init__(
-        self,
-        query: TrackedQuery,
-        calls: Sequence[ModelCall],
-        earlier: Sequence[TrackedQuery],
-        text: str,
-        store: RunStore,
-        attach: Callable[[AttributedRun], None],
-    ) -> None:
-        self._query = query
-        self._earlier = earlier
-        self._text = text
-        self._store = store
-        self._attach = attach
-        self._places = _places([str(call.answer) for call in calls], text)
-        if len(calls) == 1 or self._places is None:
+    _query: TrackedQuery
+    _calls: Sequence[ModelCall]
+    _earlier: Sequence[TrackedQuery]
+    _text: str
+    _store: RunStore
+    _attach: Callable[[AttributedRun], None]
+
+    def __post_init__(self) -> None:
+        answers = [str(call.answer).strip() for call in self._calls]
+        self._places = _places(answers, self._text)
+        if len(answers) == 1 or self._places is None:
             self._places = None
-            last = [str(call.answer).strip() == text.strip() for call in calls]
-            calls = calls[: last.index(True) + 1] if True in last else calls
-        self._calls = calls
+            if self._text.strip() in answers:
+                self._calls = self._calls[: answers.index(self._text.strip()) + 1]
         self._runs: list[AttributedRun] = []
         self._lock = threading.Lock()
         self._ended: Future[AttributedRun] = Future()
@@ -103,10 +98,8 @@ class ComposedAnswer:
     def _run(self, *, is_pending: bool = False) -> AttributedRun:
         """The whole: what the last call's answer is made of, and how that was attributed."""
         query, (*before, last) = self._query, self._runs
-        answer = Answer(
-            self._text, tuple(query.nodes), query=query.text or None, span=last.answer.span
-        )
-        run = AttributedRun(query.run_id, query.run_id, answer, is_pending=is_pending)
+        run = query.run_of(self._text, is_pending=is_pending)
+        run = replace(run, answer=replace(run.answer, span=last.answer.span))
         if self._places is not None:
             return replace(run, earlier=(*before, last), places=tuple(self._places))
         shown = None
@@ -119,7 +112,7 @@ class ComposedAnswer:
                 start = max(0, start - len(last.text) + len(last.text.lstrip()))
         return replace(
             run,
-            answer=replace(answer, text=last.text, start=start),
+            answer=replace(run.answer, text=last.text, start=start),
             attribution=last.attribution,
             error=last.error,
             shown=shown,
@@ -145,9 +138,9 @@ def _places(answers: list[str], text: str) -> list[tuple[int, int]] | None:
     """The place of each answer in the text, one after the other; None if they do not."""
     places, end = [], 0
     for answer in answers:
-        start = text.find(answer.strip(), end)
+        start = text.find(answer, end)
         if start < 0:
             return None
-        end = start + len(answer.strip())
+        end = start + len(answer)
         places.append((start, end))
     return places

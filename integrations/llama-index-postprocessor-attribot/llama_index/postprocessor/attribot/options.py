@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from llama_index.core.callbacks import CallbackManager
@@ -54,6 +55,11 @@ class _Checked(BaseNodePostprocessor):
             name: value for name, value in options.items() if name != "options"
         }
 
+    @cached_property
+    def run_options(self) -> RunOptions:
+        """The options of every service among the fields."""
+        return RunOptions(**{name: getattr(self, name) for name in _FIELDS})
+
 
 if TYPE_CHECKING:
     OptionFields = _Checked
@@ -68,11 +74,6 @@ else:
             for name, field in _FIELDS.items()
         },
     )
-
-
-def run_options_of(postprocessor: BaseNodePostprocessor) -> RunOptions:
-    """The options of every service among the fields."""
-    return RunOptions(**{name: getattr(postprocessor, name) for name in _FIELDS})
 
 
 def language_model_of(llm: Any) -> LanguageModel:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
-from weakref import ReferenceType, ref
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import LLM, ChatResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
 from torch.nn import Module
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import LanguageModel
-from attribot_rag.runtime import AttributedRun
+from attribot_rag.runtime import Answer, AttributedRun
 
 _MAX_NODES = 1024
 _COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
@@ -35,15 +35,12 @@ class QueryObserver:
 
     def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
         """A local model is about to answer."""
-        raise NotImplementedError
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """A response was put together, or is going to be streamed."""
-        raise NotImplementedError
 
     def unseen(self, query: TrackedQuery, response: Any) -> None:
         """A query of which nodes were seen is answered, but no call of a model was."""
-        raise NotImplementedError
 
 
 class ObservedWithin:
@@ -59,34 +56,26 @@ class PassedNodes:
     """
 
     def __init__(self) -> None:
-        self._objects: OrderedDict[int, tuple[ReferenceType[NodeWithScore], QueryObserver]] = (
-            OrderedDict()
-        )
+        self._objects: MutableMapping[NodeWithScore, QueryObserver] = WeakIdKeyDictionary()
         self._texts: OrderedDict[tuple[str, int], QueryObserver] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
         with self._lock:
             for node in nodes:
-                self._objects[id(node)] = ref(node), observer
+                self._objects[node] = observer
                 self._texts[_key(node)] = observer
-            for kept in (self._objects, self._texts):
-                while len(kept) > _MAX_NODES:
-                    kept.popitem(last=False)
+            while len(self._texts) > _MAX_NODES:
+                self._texts.popitem(last=False)
 
     def observer_of(
         self, nodes: Sequence[NodeWithScore], *, same_objects: bool
     ) -> QueryObserver | None:
         """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
-        for node in nodes if self._objects else ():
-            reference, observer = self._objects.get(id(node), (None, None))
-            if reference is not None and reference() is node:
-                return observer
-        for node in nodes if self._texts and not same_objects else ():
-            observer = self._texts.get(_key(node))
-            if observer is not None:
-                return observer
-        return None
+        observers = [self._objects.get(node) for node in nodes]
+        if self._texts and not same_objects:
+            observers += [self._texts.get(_key(node)) for node in nodes]
+        return next(filter(None, observers), None)
 
 
 def _key(node: NodeWithScore) -> tuple[str, int]:
@@ -208,6 +197,13 @@ class TrackedQuery:
         if not self.answered:
             self.answered = True
             self.observer.answered(self, response)
+
+    def run_of(
+        self, text: str, error: BaseException | None = None, *, is_pending: bool = False
+    ) -> AttributedRun:
+        """The run of its answer, without an attribution."""
+        answer = Answer(text, tuple(self.nodes), query=self.text or None)
+        return AttributedRun(self.run_id, self.run_id, answer, error=error, is_pending=is_pending)
 
     def attach(self, run: AttributedRun | None) -> None:
         """Write the attribution into the metadata of every response; None takes it out again."""
