@@ -48,6 +48,7 @@ def llama(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=keys,
+        max_position_embeddings=32_768,
         tie_word_embeddings=width < 4096,
     )
 

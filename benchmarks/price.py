@@ -1,31 +1,34 @@
-"""The CPU seconds of an attribution with verdicts, as a share of its answer's generation.
+"""The seconds of an attribution with verdicts, as a share of its answer's generation.
 
     python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
+    python -m benchmarks.price --squad squad_v2_dev.json --device cuda --dtype bfloat16 --padded
 
 Each question is answered, then attributed with the cache of its answer: the questions that
-`attribot-rag evaluate` draws, with its prompt.
+`attribot-rag evaluate` draws, with its prompt. Seconds are the processor's on a CPU, and by the
+clock on a GPU, where `--padded` gives the model the size of an 8B one.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from attribot_rag import Attributor, Budget, load_model
 from attribot_rag.attribution import cite
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import answer_question, prepare
-from attribot_rag.evaluation.setting import hardware
+from attribot_rag.evaluation.setting import CLOCKS, hardware
+from benchmarks.padded import padded
 from benchmarks.questions import add_files, files
 
 
 class Timed(NamedTuple):
-    """CPU seconds of an answer and of its attribution, which read `tokens`; has it a citation?"""
+    """Seconds of an answer and of its attribution, which read `tokens`; has it a citation?"""
 
     generation: float
     attribution: float
@@ -36,14 +39,15 @@ class Timed(NamedTuple):
 def timed(attributor: Attributor, example: Example, max_new_tokens: int) -> Timed | None:
     """None if the answer has no tokens."""
     question = prepare(example, attributor.language_model, "attribot", max_new_tokens)
-    answered = answer_question(question, "cpu")
+    clock = "cpu" if attributor.language_model.device.type == "cpu" else "wall"
+    answered = answer_question(question, clock)
     if answered is None or answered.seconds is None:
         return None
-    started = time.process_time()
+    started = CLOCKS[clock]()
     attribution = attributor.attribute_generation(
         answered.generation, example.documents, question.prompt_input.prompt
     )
-    seconds = time.process_time() - started
+    seconds = CLOCKS[clock]() - started
     tokens = attribution.provenance.prefilled_tokens + attribution.provenance.scored_tokens
     return Timed(answered.seconds, seconds, tokens, bool(cite(attribution).numbers))
 
@@ -61,12 +65,19 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, help="the budget of each attribution")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--padded", action="store_true", help="with zeros, to the size of 8B")
     options = parser.parse_args()
-    local = load_model()
+    local = load_model(device=options.device, dtype=getattr(torch, options.dtype))
+    measured_model = padded(local) if options.padded else local
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
-    attributor = Attributor(local, method=options.method, budget=budget, progress=False)
+    attributor = Attributor(measured_model, method=options.method, budget=budget, progress=False)
     model = local.name.rsplit("/", 1)[-1]
-    print(f"{hardware()}, {model}, {options.method}, {budget}; medians, quartiles, means")
+    print(
+        f"{hardware(local.device)}, {model}, {options.dtype}, {options.method}, {budget}, "
+        f"padded: {options.padded}; medians, quartiles, means"
+    )
     for name, path in files(parser, options).items():
         examples = sample(load(path, name).examples, options.examples)
         timed(attributor, examples[0], options.max_new_tokens)  # warms up

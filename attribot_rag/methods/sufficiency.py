@@ -153,8 +153,9 @@ class Sufficiency(Losses):
         worth = total(self.reliance, part.tokens) / self._thresholds.min_effect
         most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
         units = list(ranking[:1])
+        needed = [self._ablating(units)] if units and self._recompute else []  # soon, at any rate
         while units:
-            yield [self._keeping(units)]
+            yield [self._keeping(units), *needed]
             if self.loss_with_only(units) is None:
                 raise _BudgetEnded
             if self._suffices(part, units):

@@ -34,6 +34,8 @@ class Visibility:
     """
 
     function: MaskFunction
+    device: torch.device | str = "cpu"
+    """That of the tensors that the function may hold."""
 
     @property
     def is_causal(self) -> bool:
@@ -42,9 +44,10 @@ class Visibility:
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Whether the query at a position sees the key at another one: bool [queries, keys]."""
-        zero = torch.zeros((), dtype=torch.long)
+        zero = torch.zeros((), dtype=torch.long, device=self.device)
+        queries, keys = queries.to(self.device), keys.to(self.device)
         visible = self.function(zero, zero, queries[:, None], keys[None])
-        return torch.as_tensor(visible).expand(len(queries), len(keys))
+        return torch.as_tensor(visible).cpu().expand(len(queries), len(keys))
 
 
 def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
@@ -66,7 +69,8 @@ def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
 
 
 AttentionMaskInterface.register(
-    PACKED_ATTENTION, lambda mask_function, **_: Visibility(mask_function)
+    PACKED_ATTENTION,
+    lambda mask_function, device="cpu", **_: Visibility(mask_function, device),
 )
 
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})

@@ -114,7 +114,8 @@ class Kernel:
         if is_plain:
             return self._run_plainly(query, key, value, keys)
         kernels, scale = torch.ops.aten, self.scaling
-        value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
+        if width < key.shape[-1]:
+            value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
         if device == "cpu":
             bias = None
             if is_biased:
@@ -136,8 +137,9 @@ class Kernel:
         scores = self._scores(query, key)
         if keys.causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-            keys = replace(keys, mask=mask)
-        scores = keys.biased(scores)
+            scores = replace(keys, mask=mask).biased(scores)
+        else:
+            scores = keys.biased(scores)
         log_sum = scores.logsumexp(-1)
         output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
         return _without_blind(output, log_sum, keys.mask)
