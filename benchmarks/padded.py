@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import LanguageModel
 
@@ -17,8 +17,8 @@ def padded(local: LanguageModel) -> LanguageModel:
     Heads keep their size and their number for each key-value head.
     """
     small = local.model
-    config = type(small.config)(**small.config.to_dict())
-    group = config.num_attention_heads // config.num_key_value_heads
+    config = LlamaConfig(**small.config.to_dict())
+    group = config.num_attention_heads // (config.num_key_value_heads or 1)
     # a norm divides by the mean square, to which zeros add nothing
     shrink = config.hidden_size / _WIDTH
     config.update(
@@ -34,8 +34,9 @@ def padded(local: LanguageModel) -> LanguageModel:
     )
     config._attn_implementation = small.config._attn_implementation
     with small.device:
-        large: PreTrainedModel = LlamaForCausalLM(config)
-    large = large.to(local.dtype).train(False)
+        large = LlamaForCausalLM(config)
+    torch.nn.Module.to(large, local.dtype)
+    large.train(False)
     weights = dict(small.named_parameters())
     with torch.no_grad():
         for name, parameter in large.named_parameters():
