@@ -51,7 +51,8 @@ class Composition:
     """The attribution of an answer, some of whose documents are earlier answers.
 
     `earlier` are the attributions of those, by the ids of the documents as which they were given;
-    `known_numbers` those that documents have already, by their keys.
+    `known_numbers` those that documents have in the parts before, by their keys; None for an answer
+    that is no part of a longer one.
     Each step is measured: the last answer against the earlier answers in its prompt, these against
     what was retrieved for them. The way from the last answer to what was retrieved follows both;
     it has no score of its own.
@@ -59,11 +60,16 @@ class Composition:
 
     attribution: Attribution
     earlier: Mapping[str, Attribution] = field(default_factory=dict)
-    known_numbers: Mapping[str, int] = field(default_factory=dict)
+    known_numbers: Mapping[str, int] | None = None
 
     @cached_property
     def sentences(self) -> tuple[ComposedSentence, ...]:
         return tuple(map(self._composed, cite(self.attribution)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the answer has documents of its own prompt only, with the numbers of `cite`."""
+        return not self.earlier and self.known_numbers is None
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -71,13 +77,14 @@ class Composition:
 
         Over several attributions always from 1 in the order of first citation.
         """
-        if not self.earlier and not self.known_numbers:
+        if self.is_plain:
             own = cite(self.attribution).numbers
             return {document_key(self.attribution, index): own[index] for index in own}
-        numbers = dict(self.known_numbers)
+        numbers = dict(self.known_numbers or {})
         for origin in self.origins:
             for index in origin.documents:
-                numbers.setdefault(document_key(origin.attribution, index), len(numbers) + 1)
+                key = document_key(origin.attribution, index)
+                numbers.setdefault(key, max(numbers.values(), default=0) + 1)
         return numbers
 
     @cached_property
@@ -111,13 +118,14 @@ class Composition:
     ) -> str:
         """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
 
-        A sentence that comes from an earlier answer alone has the remark on that.
+        A sentence that comes from an earlier answer alone has the remark on that. Markers that the
+        model wrote stay in a plain answer only: elsewhere their numbers are of other documents.
         """
         citations = (
             (sentence.cited.end, " ".join(self._written(sentence, remarks)))
             for sentence in self.sentences
         )
-        text = with_citations(self.attribution, citations, markers=markers)
+        text = with_citations(self.attribution, citations, markers=markers and self.is_plain)
         return with_legend(text, cited_documents([self])) if sources else text
 
     def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:

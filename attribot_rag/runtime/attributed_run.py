@@ -71,7 +71,7 @@ class AttributedRun:
     @property
     def composition(self) -> Composition | None:
         """The attribution with those of the earlier answers; None without an attribution."""
-        return None if self.attribution is None else self._composed(self.attribution, {})
+        return None if self.attribution is None else self._composed(self.attribution)
 
     def compositions(self) -> list[tuple[int, Composition]]:
         """The composition, or those of its parts, with where each begins in the text.
@@ -114,7 +114,9 @@ class AttributedRun:
         documents = cited_documents(composition for _, composition in compositions)
         return with_legend(text, documents) if sources else text
 
-    def _composed(self, attribution: Attribution, numbers: Mapping[str, int]) -> Composition:
+    def _composed(
+        self, attribution: Attribution, numbers: Mapping[str, int] | None = None
+    ) -> Composition:
         earlier = {
             run.run_id: run.attribution
             for run in self._all_earlier()

@@ -26,7 +26,7 @@ from support.schemas import SUMMARIES
 from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
-from attribot_rag.runtime import AttributedRun
+from attribot_rag.runtime import Answer, AttributedRun
 
 
 def texts(composition: Composition) -> list[list[str]]:
@@ -93,6 +93,30 @@ def test_answers_end_to_end_share_their_numbers() -> None:
     assert whole.to_cited_text() == (
         f"Response 1: {CARRIES} [1]\nResponse 2: {HIGH} [2] {WHITE} [2]"
     )
+
+
+def test_markers_of_the_model_s_own_give_way_to_the_numbers_of_the_whole() -> None:
+    part = "The ferry carries 84 passengers [2]."
+    verdicts = verdicts_of(part, {"kind": "grounded", "source_ids": (0,)})
+    marker = Marker(start=32, end=35, number=2, document=1, supported=True)
+    about_ferry = handmade(
+        part,
+        [TOWER, FERRY],
+        {CARRIES: (9.0,)},
+        verdicts=verdicts,
+        markers=(marker,),
+        numbering="by_marker",
+    )
+    assert run("alone", about_ferry).to_cited_text() == f"{part} [2]"
+    earlier = (run("a", about_ferry), run("b", ABOUT_TOWER))
+    places = ((0, len(part)), (len(part) + 1, len(f"{part} {HIGH} {WHITE}")))
+    answer = Answer(f"{part} {HIGH} {WHITE}")
+    whole = AttributedRun("whole", "whole", answer, earlier=earlier, places=places)
+    assert whole.to_cited_text() == f"{CARRIES} [1] {HIGH} [2] {WHITE} [2]"
+    assert Composition(OF_BOTH, EARLIER, {"other": 4}).numbers == {
+        "other": 4,
+        **{"tower": 5, "ferry": 6},
+    }
 
 
 TOWER_LINE, FERRY_LINE = 'Tower (tower): "{}"', f'ferry: "{CARRIES}"'
