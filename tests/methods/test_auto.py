@@ -29,59 +29,59 @@ EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0
 
 @pytest.mark.parametrize("response", [ANSWER, LONG, "The hall."])
 @pytest.mark.parametrize("documents", [TREATY, MANY])
-def test_what_is_needed_is_measured_and_the_rest_estimated(documents: Any, response: str) -> None:
-    one = scorer(documents, response)
-    found = checked(Auto(EAGER).run(one), one)
-    assert None not in found.token_scores
-    estimates = one.patched(answer_sentences(one), located=True)
+def test_needed_sources_are_measured_and_the_rest_estimated(documents: Any, response: str) -> None:
+    target = scorer(documents, response)
+    scores = checked(Auto(EAGER).run(target), target)
+    assert None not in scores.token_scores
+    estimates = target.patched(answer_sentences(target), located=True)
     assert estimates is not None
-    np.testing.assert_allclose(found.attention or (), estimates.attention, rtol=1e-4)
+    np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     totals = estimates.effects.sum(0)
-    for index, row in enumerate(found.token_scores):
-        if found.estimated[index]:
+    for index, row in enumerate(scores.token_scores):
+        if scores.estimated[index]:
             assert sum(row or ()) == pytest.approx(float(totals[index]), abs=ATOL)
-    assert response != LONG or not all(found.estimated)
+    assert response != LONG or not all(scores.estimated)
 
 
 def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
-    one = scorer(MANY)
-    found = checked(Auto(thresholds=Thresholds(min_sought=9.0)).run(one), one)
-    assert sum(found.context_reliance or ()) < 9
-    assert not any(found.token_scores)
-    assert any("hardly matters" in note for note in found.notes)
-    assert one.usage.backward_tokens == 0
+    target = scorer(MANY)
+    scores = checked(Auto(thresholds=Thresholds(min_sought=9.0)).run(target), target)
+    assert sum(scores.context_reliance or ()) < 9
+    assert not any(scores.token_scores)
+    assert any("hardly matters" in note for note in scores.notes)
+    assert target.usage.backward_tokens == 0
 
 
 @pytest.mark.parametrize("name", ["lfm2", "mamba2", "t5"])
-def test_where_masking_is_refused_what_is_needed_is_exact(name: str) -> None:
-    one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    assert one.masked_refusal
-    found = checked(Auto(EAGER).run(one), one)
-    measured = [index for index, row in enumerate(found.token_scores) if row is not None]
-    assert all(found.exact[index] for index in measured)
-    assert not any(found.estimated)
+def test_needed_sources_are_exact_where_masking_is_refused(name: str) -> None:
+    target = scorer(many_documents(3), "The hall.", language_model=built(name))
+    assert target.masked_refusal
+    scores = checked(Auto(EAGER).run(target), target)
+    measured = [index for index, row in enumerate(scores.token_scores) if row is not None]
+    assert all(scores.exact[index] for index in measured)
+    assert not any(scores.estimated)
 
 
 def test_without_attention_documents_come_first() -> None:
-    one = scorer(MANY, implementation="cropped")
-    assert one.attention() is None
-    found = checked(Auto(EAGER).run(one), one)
-    assert not any(found.estimated)
+    target = scorer(MANY, implementation="cropped")
+    assert target.attention() is None
+    scores = checked(Auto(EAGER).run(target), target)
+    assert not any(scores.estimated)
 
 
 def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
-    one = scorer(MANY, implementation="cropped")
-    found = Auto(EAGER, proxy=other_chat()).run(one)
-    assert len(one.session.usages) == 2
-    assert any(found.estimated)
-    seen = scorer(MANY)
-    Auto(EAGER, proxy=other_chat()).run(seen)
-    assert len(seen.session.usages) == 1
+    target = scorer(MANY, implementation="cropped")
+    scores = Auto(EAGER, proxy=other_chat()).run(target)
+    assert len(target.session.usages) == 2
+    assert any(scores.estimated)
+    packed = scorer(MANY)
+    Auto(EAGER, proxy=other_chat()).run(packed)
+    assert len(packed.session.usages) == 1
 
 
 def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
-    one = metaspace_scorer()
-    checked(Auto(EAGER).run(one), one)
+    target = metaspace_scorer()
+    checked(Auto(EAGER).run(target), target)
 
 
 def test_rankings_take_scores_and_attention_in_turn() -> None:

@@ -41,25 +41,25 @@ def linear_scorer(num_tokens: int = 8) -> Scorer:
 
 
 def test_context_cite_recovers_the_weights_of_a_linear_model() -> None:
-    found = ContextCite(64, alpha=1e-4).run(linear_scorer())
-    np.testing.assert_allclose(cast(Any, found.totals), WEIGHTS, atol=0.05)
-    assert found.unit == "logits"
-    assert not any(found.exact)
+    scores = ContextCite(64, alpha=1e-4).run(linear_scorer())
+    np.testing.assert_allclose(cast(Any, scores.totals), WEIGHTS, atol=0.05)
+    assert scores.unit == "logits"
+    assert not any(scores.exact)
     sparse = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
     assert (np.sign(sparse) == np.sign(WEIGHTS)).all()
 
 
 def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
-    one = scorer(many_documents(3))
-    few, many = (np.array(ContextCite(count).run(one).totals, dtype=float) for count in (4, 64))
-    again = np.array(ContextCite(64, seed=1).run(one).totals, dtype=float)
+    target = scorer(many_documents(3))
+    few, many = (np.array(ContextCite(count).run(target).totals, dtype=float) for count in (4, 64))
+    again = np.array(ContextCite(64, seed=1).run(target).totals, dtype=float)
     assert np.abs(many - again).max() < np.abs(few - again).max()
 
 
 @pytest.mark.parametrize("probability", [1e-9, 0.2, 0.5, 0.999])
 def test_the_logit_scale(probability: float) -> None:
-    found = logit_scaled(np.log(np.array([probability])))
-    assert found[0] == pytest.approx(np.log(probability / (1 - probability)))
+    scaled = logit_scaled(np.log(np.array([probability])))
+    assert scaled[0] == pytest.approx(np.log(probability / (1 - probability)))
     assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
 
 
@@ -73,21 +73,23 @@ def test_a_budget_leaves_fewer_ablations() -> None:
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
 def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
-    one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    generation = one.generation
-    attentions = plain_attentions(one, [*generation.prompt_ids, *generation.response_ids])
+    target = scorer(many_documents(3), "The hall.", language_model=built(name))
+    generation = target.generation
+    attentions = plain_attentions(target, [*generation.prompt_ids, *generation.response_ids])
     first = len(generation.prompt_ids) - 1  # the token that predicts the response's first
     weights = sum(layer[0, :, first:-1].mean(0).sum(0) for layer in attentions)
-    expected = [float(weights[one.context.hidden_tokens(Ablation.of(*u))].sum()) for u in one.units]
-    found = AttentionWeights().run(one)
-    np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=1e-3)
-    assert one.usage.scored_tokens == len(generation.response_ids)
+    expected = [
+        float(weights[target.context.hidden_tokens(Ablation.of(*u))].sum()) for u in target.units
+    ]
+    scores = AttentionWeights().run(target)
+    np.testing.assert_allclose(cast(Any, scores.totals), expected, rtol=1e-3)
+    assert target.usage.scored_tokens == len(generation.response_ids)
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_neox", "mamba"])
 def test_gradient_norms_are_those_of_autograd(name: str) -> None:
-    one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    model = copy.deepcopy(one.language_model.model)
+    target = scorer(many_documents(3), "The hall.", language_model=built(name))
+    model = copy.deepcopy(target.language_model.model)
     kept: list[torch.Tensor] = []
 
     def keep(_: object, __: object, output: torch.Tensor) -> torch.Tensor:
@@ -95,7 +97,7 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
         return kept[0]
 
     model.get_input_embeddings().register_forward_hook(keep)
-    generation = one.generation
+    generation = target.generation
     start = len(generation.prompt_ids)
     ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
     labels = ids.clone()
@@ -103,13 +105,13 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     (-model(ids, labels=labels).loss * len(generation.response_ids)).backward()
     assert kept[0].grad is not None
     gradients = kept[0].grad[0]
-    held = [one.context.hidden_tokens(Ablation.of(*unit)) for unit in one.units]
-    expected = [float(torch.linalg.matrix_norm(gradients[tokens])) for tokens in held]
-    found = GradientNorm().run(one)
-    np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=2e-3)
-    forward = 2 * one.usage.num_parameters * one.usage.tokens
-    assert one.usage.flops == 3 * forward
-    parameters = list(one.language_model.model.parameters())
+    hidden = [target.context.hidden_tokens(Ablation.of(*unit)) for unit in target.units]
+    expected = [float(torch.linalg.matrix_norm(gradients[tokens])) for tokens in hidden]
+    scores = GradientNorm().run(target)
+    np.testing.assert_allclose(cast(Any, scores.totals), expected, rtol=2e-3)
+    forward = 2 * target.usage.num_parameters * target.usage.tokens
+    assert target.usage.flops == 3 * forward
+    parameters = list(target.language_model.model.parameters())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in parameters)
 
 
@@ -121,22 +123,23 @@ class Letters:
 
 
 def test_similarity_is_the_cosine_of_response_and_source() -> None:
-    one = scorer(("Xaab came. The 4 4 4. Xbb.",), "aab")
-    texts = [source.text for source in one.context.sources]
+    target = scorer(("Xaab came. The 4 4 4. Xbb.",), "aab")
+    texts = [source.text for source in target.context.sources]
     embedder: Embedder = Letters()
-    found = Similarity(embedder).run(one)
-    wanted, *others = embedder.encode(["aab", *texts])
+    scores = Similarity(embedder).run(target)
+    response, *vectors = embedder.encode(["aab", *texts])
     expected = [
-        float(wanted @ other / np.sqrt(wanted @ wanted * (other @ other))) for other in others
+        float(response @ vector / np.sqrt(response @ response * (vector @ vector)))
+        for vector in vectors
     ]
-    np.testing.assert_allclose(cast(Any, found.totals), expected)
-    assert found.totals.index(max(expected)) == 0
+    np.testing.assert_allclose(cast(Any, scores.totals), expected)
+    assert scores.totals.index(max(expected)) == 0
     without_letters = scorer(("The hall. 4 4 4!",), "123")
     assert Similarity(embedder).run(without_letters).totals == [0.0] * len(without_letters.units)
 
 
 @pytest.mark.slow
-def test_similarity_by_the_default_embedder_finds_the_sentence_that_says_it() -> None:
+def test_similarity_by_the_default_embedder_ranks_the_right_sentence_first() -> None:
     documents = ("The ferry carries 84 passengers. The lamp was lit in 1844. Tea costs 3 crowns.",)
     totals = cast(Any, Similarity().run(scorer(documents, "A cup of tea is 3 crowns.")).totals)
     assert totals.index(max(totals)) == 2
@@ -144,26 +147,26 @@ def test_similarity_by_the_default_embedder_finds_the_sentence_that_says_it() ->
 
 
 @pytest.mark.parametrize("method", ["attention_weights", AttentionWeights()])
-def test_the_facade_says_that_these_are_no_nats(method: Method | str) -> None:
+def test_the_facade_names_a_unit_other_than_nats(method: Method | str) -> None:
     language_model = byte_level()
     attributor = Attributor(language_model, method=method, progress=False)
-    found = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
-    assert found.unit == "attention"
-    assert any("not in nats" in note for note in found.notes)
-    assert found.verdicts == ()
-    assert type(found).from_json(found.to_json()).unit == "attention"
-    assert "in attention" in found.to_markdown()
-    assert cite(found).numbers == {}
+    attribution = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
+    assert attribution.unit == "attention"
+    assert any("not in nats" in note for note in attribution.notes)
+    assert attribution.verdicts == ()
+    assert type(attribution).from_json(attribution.to_json()).unit == "attention"
+    assert "in attention" in attribution.to_markdown()
+    assert cite(attribution).numbers == {}
 
 
 @pytest.mark.parametrize("method", [AttentionWeights(), GradientNorm(), ContextCite(8)])
-def test_a_spent_budget_is_told(method: Method) -> None:
-    one = scorer(many_documents(3), budget=1)
-    assert set(method.run(one).token_scores) == {None}
-    assert one.session.meter.exhausted
+def test_a_spent_budget_leaves_no_scores(method: Method) -> None:
+    target = scorer(many_documents(3), budget=1)
+    assert set(method.run(target).token_scores) == {None}
+    assert target.session.meter.exhausted
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_options_and_models_are_refused() -> None:
     for name, value in (("num_ablations", 1), ("keep", 1.0), ("alpha", 0)):
         options: dict[str, Any] = {name: value}
         with pytest.raises(InvalidInput, match=name):

@@ -61,10 +61,10 @@ def composition(name: str) -> Method:
 
 @cache
 def unlimited(name: str) -> tuple[Scores, int]:
-    one = limited(None)
-    found = composition(name).run(one)
-    assert not one.session.meter.exhausted
-    return found, one.session.meter.tokens
+    target = limited(None)
+    scores = composition(name).run(target)
+    assert not target.session.meter.exhausted
+    return scores, target.session.meter.tokens
 
 
 @cache
@@ -72,11 +72,11 @@ def truth(exact: bool) -> Scores:
     return (LeaveOneOut() if exact else Masked()).run(limited(None))
 
 
-def spent_in_any_case(one: Scorer) -> int:
+def spent_in_any_case(target: Scorer) -> int:
     """Every model's prefill of the whole prompt, and one pass each."""
     total = 0
-    for model, _ in one.session.usages:
-        prompt = model.encode_prompt(one.prompt_input.prompt if one.prompt_input else "")
+    for model, _ in target.session.usages:
+        prompt = model.encode_prompt(target.prompt_input.prompt if target.prompt_input else "")
         response = model.encode(RESPONSE)
         total += len(prompt) + len(response)
     return total
@@ -87,64 +87,74 @@ def spent_in_any_case(one: Scorer) -> int:
 @example(budget=1)
 @settings(max_examples=20)
 def test_any_budget(name: str, budget: int) -> None:
-    one = limited(budget)
-    found = composition(name).run(one)
+    target = limited(budget)
+    scores = composition(name).run(target)
     full, needed = unlimited(name)
-    tokens, partial = one.session.meter.tokens, one.session.meter.exhausted
-    assert tokens <= max(budget, spent_in_any_case(one)) + LONGEST_PASS
-    assert tokens == sum(usage.tokens for _, usage in one.session.usages)
+    tokens, partial = target.session.meter.tokens, target.session.meter.exhausted
+    assert tokens <= max(budget, spent_in_any_case(target)) + LONGEST_PASS
+    assert tokens == sum(usage.tokens for _, usage in target.session.usages)
     if budget >= needed:
         assert not partial
     if not partial:
         assert tokens == needed
-        assert_same(found, full)
+        assert_same(scores, full)
     else:
         assert tokens < needed
         # Rows of only a few sources are no scores.
-        assert lacks(found, full) or "auto" in name
-    assert_part(found, full, name)
-    for row in (*found.token_scores, found.token_log_likelihoods, found.context_reliance):
+        assert lacks(scores, full) or "auto" in name
+    assert_part(scores, full, name)
+    for row in (*scores.token_scores, scores.token_log_likelihoods, scores.context_reliance):
         assert row is None or np.isfinite(row).all()
 
 
-def assert_same(found: Scores, full: Scores) -> None:
-    assert found.exact == full.exact
-    assert [row is None for row in found.token_scores] == [row is None for row in full.token_scores]
-    assert [one.units for one in found.groups] == [one.units for one in full.groups]
-    assert (found.context_reliance is None) == (full.context_reliance is None)
-    assert found.agreement == pytest.approx(full.agreement, abs=1e-2)
+def assert_same(scores: Scores, full: Scores) -> None:
+    assert scores.exact == full.exact
+    assert [row is None for row in scores.token_scores] == [
+        row is None for row in full.token_scores
+    ]
+    assert [group.units for group in scores.groups] == [group.units for group in full.groups]
+    assert (scores.context_reliance is None) == (full.context_reliance is None)
+    assert scores.agreement == pytest.approx(full.agreement, abs=1e-2)
 
 
-def lacks(found: Scores, full: Scores) -> bool:
+def lacks(scores: Scores, full: Scores) -> bool:
     """Whether something that a full budget gives is not there, not exact, or not scored again."""
-    rows = zip(found.token_scores, full.token_scores, strict=True)
-    exact = zip(found.exact, full.exact, strict=True)
+    rows = zip(scores.token_scores, full.token_scores, strict=True)
+    exact = zip(scores.exact, full.exact, strict=True)
     return (
         any(expected and not (row and is_same(row, expected)) for row, expected in rows)
-        or any(expected and not one for one, expected in exact)
-        or len(found.groups) < len(full.groups)
-        or (found.context_reliance is None and full.context_reliance is not None)
+        or any(expected and not is_exact for is_exact, expected in exact)
+        or len(scores.groups) < len(full.groups)
+        or (scores.context_reliance is None and full.context_reliance is not None)
     )
 
 
-def assert_part(found: Scores, full: Scores, name: str) -> None:
-    """What is there equals what a full budget gives, by the same kind of ablation.
+def assert_part(scores: Scores, full: Scores, name: str) -> None:
+    """Each score equals that of a full budget, by the same kind of ablation.
 
     Where a part of the groups decides, other units than with a full budget may be scored.
     """
     screened = full.screened or full.token_scores
-    for index, (row, exact) in enumerate(zip(found.token_scores, found.exact, strict=True)):
+    for index, (row, exact) in enumerate(zip(scores.token_scores, scores.exact, strict=True)):
         if row is None:
             assert not exact
             continue
         candidates = [full.token_scores[index], screened[index]]
         if exact or name in METHODS:
             candidates = [truth(exact).token_scores[index], *([] if exact else candidates)]
-        as_known = any(is_same(row, one) for one in candidates if one) or not any(candidates)
-        assert as_known or (not exact and name in ESTIMATING and is_estimate(row, name))
-    for group in found.groups:
-        known = [one for one in full.groups if (one.units, one.exact) == (group.units, group.exact)]
-        assert not known or any(is_same(group.token_scores, one.token_scores) for one in known)
+        is_expected = any(
+            is_same(row, candidate) for candidate in candidates if candidate
+        ) or not any(candidates)
+        assert is_expected or (not exact and name in ESTIMATING and is_estimate(row, name))
+    for group in scores.groups:
+        matches = [
+            match
+            for match in full.groups
+            if (match.units, match.exact) == (group.units, group.exact)
+        ]
+        assert not matches or any(
+            is_same(group.token_scores, match.token_scores) for match in matches
+        )
 
 
 def is_estimate(row: tuple[float, ...], name: str) -> bool:
@@ -157,23 +167,23 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
 
 
-def test_one_gate_comes_before_two_and_estimates_stand_for_what_lacks() -> None:
+def test_one_gate_comes_before_two_and_estimates_replace_missing_scores() -> None:
     full, needed = unlimited("thorough")
     candidates = {index for index, row in enumerate(full.token_scores) if row is not None}
     masked, gates, estimated = truth(False).token_scores, set(), 0
     for budget in range(300, needed + 20, 20):
-        one = limited(budget)
-        found = Thorough().run(one)
-        scored = {index for index, row in enumerate(found.token_scores) if row is not None}
-        if found.attention is None:
+        target = limited(budget)
+        scores = Thorough().run(target)
+        scored = {index for index, row in enumerate(scores.token_scores) if row is not None}
+        if scores.attention is None:
             assert not scored
             continue
-        gates.add(one.usage.backward_tokens)
+        gates.add(target.usage.backward_tokens)
         assert len(scored) == len(candidates)
         assert len(gates) == 1 or scored == candidates  # one gate chooses a few others
-        same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
+        same = [is_same(scores.token_scores[i] or (), masked[i] or ()) for i in scored]
         estimated += not all(same)
-        assert one.session.meter.exhausted or all(same)
+        assert target.session.meter.exhausted or all(same)
     one_gate, two_gates = sorted(gates)
     assert 0 < two_gates == 2 * one_gate
     assert estimated
@@ -186,13 +196,13 @@ def test_groups_come_before_units_and_the_best_first(name: str) -> None:
     chosen = [unit for group in order for unit in group.units]
     counts = set()
     for budget in range(300, needed + 20, 20):
-        one = limited(budget)
-        found = composition(name).run(one)
-        scored = [index for index, row in enumerate(found.token_scores) if row is not None]
-        counts.add((len(found.groups), len(scored)))
-        if scored and len(found.groups) == len(full.groups):
+        target = limited(budget)
+        scores = composition(name).run(target)
+        scored = [index for index, row in enumerate(scores.token_scores) if row is not None]
+        counts.add((len(scores.groups), len(scored)))
+        if scored and len(scores.groups) == len(full.groups):
             assert scored == sorted(chosen[: len(scored)])
-        if name == "hierarchical" and 0 < len(found.groups) < len(full.groups):
+        if name == "hierarchical" and 0 < len(scores.groups) < len(full.groups):
             assert not scored  # the best of some groups is not the best
     groups_only = {count for count, units in counts if units == 0}
     assert {0, len(full.groups)} < groups_only
@@ -202,44 +212,46 @@ def test_groups_come_before_units_and_the_best_first(name: str) -> None:
 
 
 def test_a_small_budget_gives_auto_its_reliance_first() -> None:
-    one = limited(1)
-    prefill = len(one.generation.prompt_ids) - 1
-    assert Auto().run(one).context_reliance is None
-    tail = len(one.generation.prompt_ids) - one.context.end + len(one.generation.response_ids)
-    found = Auto().run(limited(prefill + 2 * tail))
-    assert found.context_reliance is not None and not any(found.token_scores)
+    target = limited(1)
+    prefill = len(target.generation.prompt_ids) - 1
+    assert Auto().run(target).context_reliance is None
+    tail = (
+        len(target.generation.prompt_ids) - target.context.end + len(target.generation.response_ids)
+    )
+    scores = Auto().run(limited(prefill + 2 * tail))
+    assert scores.context_reliance is not None and not any(scores.token_scores)
 
 
 def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
     """It ranks for a model whose attention is not seen."""
     prefill = len(limited(1).generation.prompt_ids) - 1
-    one = scorer(MANY, RESPONSE, budget=2 * prefill, implementation="cropped")
-    found = Auto(proxy=other_chat()).run(one)
-    assert one.session.meter.exhausted
-    assert sum(usage.prefilled_tokens for _, usage in one.session.usages) == prefill
-    assert found.context_reliance is not None and not any(found.token_scores)
+    target = scorer(MANY, RESPONSE, budget=2 * prefill, implementation="cropped")
+    scores = Auto(proxy=other_chat()).run(target)
+    assert target.session.meter.exhausted
+    assert sum(usage.prefilled_tokens for _, usage in target.session.usages) == prefill
+    assert scores.context_reliance is not None and not any(scores.token_scores)
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_progress_meets_what_was_expected_or_stays_below(name: str) -> None:
+def test_progress_meets_its_expectation_or_stays_below(name: str) -> None:
     for budget in (None, unlimited(name)[1] // 2):
-        told = Told()
-        composition(name).run(scorer(MANY, RESPONSE, progress=told, budget=budget))
-        expected, advanced = sum(told.expected), sum(told.advanced)
+        progress = Told()
+        composition(name).run(scorer(MANY, RESPONSE, progress=progress, budget=budget))
+        expected, advanced = sum(progress.expected), sum(progress.advanced)
         assert expected > 0
         assert advanced == expected if budget is None else advanced < expected
 
 
 def test_a_cache_costs_nothing() -> None:
-    one = limited(None)
-    implementation = one._engine.implementation
+    target = limited(None)
+    implementation = target._engine.implementation
     assert isinstance(implementation, CachedImplementation)
     generation = Generation(
-        one.generation.prompt_ids, one.generation.response_ids, implementation.prompt_cache
+        target.generation.prompt_ids, target.generation.response_ids, implementation.prompt_cache
     )
-    cached = replace(one, generation=generation, session=Session())
+    cached = replace(target, generation=generation, session=Session())
     assert cached.session.meter.tokens == 0
-    found = make_method("auto").run(cached)
+    scores = make_method("auto").run(cached)
     full, needed = unlimited("auto")
-    assert_same(found, full)
+    assert_same(scores, full)
     assert cached.session.meter.tokens == needed - len(generation.prompt_ids) + 1

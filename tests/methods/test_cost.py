@@ -1,4 +1,4 @@
-"""What methods are expected to cost: counted by hand, and measured on contexts that fit."""
+"""The expected cost of methods: counted by hand, and measured on contexts that fit."""
 
 from dataclasses import replace
 from typing import Any
@@ -111,20 +111,20 @@ WITHIN = 0.05
 
 def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
     """96 sources of equal length in 24 equal groups, before the question."""
-    one = scorer(
+    target = scorer(
         DOCUMENTS,
         "The tower 104 was seen from afar on day 10 by all of them.",
         prompt=plain(DOCUMENTS),
         **options,
     )
-    lengths = {len(source.text) for source in one.context.sources}
-    assert (len(one.units), len(lengths)) == (NUM_DOCUMENTS * NUM_SENTENCES, 1)
+    lengths = {len(source.text) for source in target.context.sources}
+    assert (len(target.units), len(lengths)) == (NUM_DOCUMENTS * NUM_SENTENCES, 1)
     if not cached:
-        return one
-    ids = one.generation.prompt_ids
+        return target
+    ids = target.generation.prompt_ids
     with torch.inference_mode():
-        cache = prefill(one.models.plain_twin, ids)
-    return replace(one, generation=Generation(ids, one.generation.response_ids, cache=cache))
+        cache = prefill(target.models.plain_twin, ids)
+    return replace(target, generation=Generation(ids, target.generation.response_ids, cache=cache))
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "to be read first"])
@@ -147,29 +147,29 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
     ],
     ids=lambda method: method.name,
 )
-def test_tokens_are_what_the_formulas_say(method: Method, cached: bool) -> None:
-    one = equal_sources(cached=cached)
-    expected = method.cost(Workload.of(one))
-    method.run(one)
-    assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+def test_the_formulas_give_the_number_of_tokens(method: Method, cached: bool) -> None:
+    target = equal_sources(cached=cached)
+    expected = method.cost(Workload.of(target))
+    method.run(target)
+    assert target.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
     if not isinstance(method, GradientNorm):  # whose way back is no tokens of its own
-        assert one.usage.flops == pytest.approx(expected.flops, rel=WITHIN)
+        assert target.usage.flops == pytest.approx(expected.flops, rel=WITHIN)
 
 
 def test_tokens_without_a_cache() -> None:
-    one = equal_sources(implementation="reference")
-    expected = Workload.of(one).cost_without_cache()
-    LeaveOneOut().run(one)
-    assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+    target = equal_sources(implementation="reference")
+    expected = Workload.of(target).cost_without_cache()
+    LeaveOneOut().run(target)
+    assert target.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
 
 
 @pytest.mark.parametrize(
-    "inner", [LeaveOneOut(), Hierarchical(6), Masked()], ids=lambda one: one.name
+    "inner", [LeaveOneOut(), Hierarchical(6), Masked()], ids=lambda method: method.name
 )
 def test_tokens_of_a_proxy(inner: Method) -> None:
-    one = equal_sources()
-    Proxy(sibling(), inner).run(one)
-    expected = Proxy(sibling(), inner).cost(Workload.of(one))
-    (usage,) = [usage for model, usage in one.session.usages if model is sibling()]
+    target = equal_sources()
+    Proxy(sibling(), inner).run(target)
+    expected = Proxy(sibling(), inner).cost(Workload.of(target))
+    (usage,) = [usage for model, usage in target.session.usages if model is sibling()]
     assert usage.tokens == pytest.approx(expected.proxy_tokens, rel=WITHIN)
     assert usage.flops == pytest.approx(expected.flops, rel=WITHIN)

@@ -25,41 +25,47 @@ def attribute(**options: Any) -> Attribution:
 
 
 def parameters(language_model: LanguageModel) -> int:
-    return sum(one.numel() for one in language_model.model.parameters())
+    return sum(parameter.numel() for parameter in language_model.model.parameters())
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_name_gives_what_its_method_gives(name: str) -> None:
-    found = attribute(method=name)
+def test_a_method_by_name_equals_the_method_itself(name: str) -> None:
+    attribution = attribute(method=name)
     method = make_method(name)
-    one = scorer(MANY)
-    expected = method.run(one)
-    assert found.provenance.method == method.name
-    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
-        assert (left is None) == (right is None)
-        np.testing.assert_allclose(left or (), right or (), atol=ATOL)
-    assert found.exact == expected.exact
-    assert [one.source_ids for one in found.groups] == [one.units for one in expected.groups]
-    assert (found.context_reliance is None) == (expected.context_reliance is None)
-    assert not found.partial
-    provenance = found.provenance
+    target = scorer(MANY)
+    expected = method.run(target)
+    assert attribution.provenance.method == method.name
+    for row, expected_row in zip(attribution.token_scores, expected.token_scores, strict=True):
+        assert (row is None) == (expected_row is None)
+        np.testing.assert_allclose(row or (), expected_row or (), atol=ATOL)
+    assert attribution.exact == expected.exact
+    assert [group.source_ids for group in attribution.groups] == [
+        group.units for group in expected.groups
+    ]
+    assert (attribution.context_reliance is None) == (expected.context_reliance is None)
+    assert not attribution.partial
+    provenance = attribution.provenance
     tokens = provenance.prefilled_tokens + provenance.scored_tokens
-    assert tokens == one.session.meter.tokens
+    assert tokens == target.session.meter.tokens
     assert provenance.proxy_tokens == 0
-    backward = one.usage.backward_tokens
-    assert bool(backward) == (name in ("thorough", "patching") or any(found.estimated))
+    backward = target.usage.backward_tokens
+    assert bool(backward) == (name in ("thorough", "patching") or any(attribution.estimated))
     assert provenance.flops == 2 * parameters(byte_level()) * (tokens + 2 * backward)
     assert tokens < provenance.naive_tokens
 
 
 def test_naive_tokens_are_those_of_leave_one_out_without_a_cache() -> None:
-    """Which encodes every prompt again; counted as if nothing had been taken out of it."""
-    found = attribute(method="leave_one_out", scoring=ScoringOptions(implementation="reference"))
-    one = scorer(MANY)
-    prompts = [one.context.ablate(Ablation.of(*unit), one.language_model) for unit in one.units]
-    removed = sum(len(one.generation.prompt_ids) - len(prompt.ids) for prompt in prompts)
-    assert found.provenance.prefilled_tokens == 0
-    assert found.provenance.naive_tokens == found.provenance.scored_tokens + removed
+    """They encode every prompt again; counted as if nothing had been taken out of it."""
+    attribution = attribute(
+        method="leave_one_out", scoring=ScoringOptions(implementation="reference")
+    )
+    target = scorer(MANY)
+    prompts = [
+        target.context.ablate(Ablation.of(*unit), target.language_model) for unit in target.units
+    ]
+    removed = sum(len(target.generation.prompt_ids) - len(prompt.ids) for prompt in prompts)
+    assert attribution.provenance.prefilled_tokens == 0
+    assert attribution.provenance.naive_tokens == attribution.provenance.scored_tokens + removed
 
 
 @pytest.mark.parametrize("make_proxy", [sibling, other_chat])
@@ -69,34 +75,34 @@ def test_tokens_of_a_proxy_are_counted_apart(
     name: str, keep: float | None, make_proxy: Any
 ) -> None:
     proxy = make_proxy()
-    found = attribute(method=name, proxy=proxy, keep=keep)
-    provenance = found.provenance
+    attribution = attribute(method=name, proxy=proxy, keep=keep)
+    provenance = attribution.provenance
     tokens = provenance.prefilled_tokens + provenance.scored_tokens
     expected = 2 * (parameters(byte_level()) * tokens + parameters(proxy) * provenance.proxy_tokens)
     goes_back = name == "patching" or (name == "thorough" and keep is None)
-    goes_back |= any(found.estimated)
+    goes_back |= any(attribution.estimated)
     assert provenance.flops > expected if goes_back else provenance.flops == expected
     assert (provenance.proxy_tokens == 0) == (name == "auto" and keep is None)
     if keep is not None:
-        kept = sum(row is not None for row in found.token_scores)
+        kept = sum(row is not None for row in attribution.token_scores)
         assert kept <= (2 if keep == 2 else 6)
-        assert not any(found.exact)
+        assert not any(attribution.exact)
 
 
 def test_a_method_object_with_a_proxy_runs_on_it() -> None:
-    found = attribute(method=LeaveOneOut(), proxy=other_chat())
-    assert found.provenance.method.startswith("proxy (")
-    assert "Scores that are not exact are those of the proxy LlamaForCausalLM." in found.notes
+    attribution = attribute(method=LeaveOneOut(), proxy=other_chat())
+    assert attribution.provenance.method.startswith("proxy (")
+    assert "Scores that are not exact are those of the proxy LlamaForCausalLM." in attribution.notes
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_budget_that_ran_out_is_told(name: str) -> None:
+def test_a_budget_that_ran_out_is_noted(name: str) -> None:
     budgets = [Budget(tokens=1)] + [Budget(seconds=1e-6)] * (name == "leave_one_out")
     for budget in budgets:
-        found = attribute(method=name, budget=budget)
-        assert found.partial
-        assert "The budget ran out before everything was scored." in found.notes
-        assert found.token_scores == (None,) * 24
+        attribution = attribute(method=name, budget=budget)
+        assert attribution.partial
+        assert "The budget ran out before everything was scored." in attribution.notes
+        assert attribution.token_scores == (None,) * 24
     enough = attribute(method=name, budget=Budget(tokens=100_000))
     assert not enough.partial
 
@@ -112,13 +118,13 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
     ]
     prompt = rag_prompt("How many passengers does the ferry carry?", documents, chat=True)
     attributor = Attributor(smollm2, method=name, verdicts=None, progress=False)
-    found = attributor.attribute(prompt, "It carries 84 passengers.", documents)
-    assert found.top(1)[0].source.text == cause
-    assert found.top(1)[0].score > 2
+    attribution = attributor.attribute(prompt, "It carries 84 passengers.", documents)
+    assert attribution.top(1)[0].source.text == cause
+    assert attribution.top(1)[0].score > 2
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"budget": 2}, r"budget=2; pass Budget\(seconds"),
         ({"method": Masked}, "pass a name, or an object"),
@@ -128,12 +134,12 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         ({"numbering": "roman"}, r"numbering='roman'; use one of \('by_marker', "),
     ],
 )
-def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         Attributor(byte_level(), **options)
 
 
-def test_a_misspelt_option_is_told_the_right_one() -> None:
+def test_an_error_about_a_misspelt_option_names_the_right_one() -> None:
     with pytest.raises(
         UnknownOption,
         match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, "

@@ -37,80 +37,80 @@ SECTIONED = tuple(
 GROUPS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
 
 
-def test_there_is_something_to_tell_apart() -> None:
-    one = scorer()
-    assert [ids_of(one, document) for document in range(4)] == GROUPS
-    totals = [float(row.sum()) for row in by_hand(one, GROUPS)]
+def test_the_scores_of_the_groups_differ() -> None:
+    target = scorer()
+    assert [ids_of(target, document) for document in range(4)] == GROUPS
+    totals = [float(row.sum()) for row in by_hand(target, GROUPS)]
     assert min(abs(a - b) for i, a in enumerate(totals) for b in totals[:i]) > 10 * ATOL
 
 
 @pytest.mark.parametrize("shorten", [True, False])
 @pytest.mark.parametrize("keep", [1.0, 4, 100])
 def test_keeping_every_group_is_leave_one_out(keep: float, shorten: bool) -> None:
-    found = run(Hierarchical(keep=keep, shorten=shorten))
+    scores = run(Hierarchical(keep=keep, shorten=shorten))
     expected = run(LeaveOneOut())
-    assert_same_rows(found, expected)
-    assert found.exact == expected.exact == (True,) * 11
-    assert [group.units for group in found.groups] == [tuple(group) for group in GROUPS]
+    assert_same_rows(scores, expected)
+    assert scores.exact == expected.exact == (True,) * 11
+    assert [group.units for group in scores.groups] == [tuple(group) for group in GROUPS]
 
 
 @pytest.mark.parametrize("recompute", ["response", "question", "document"])
 def test_keeping_every_group_masked_is_masked(recompute: Any) -> None:
     masked = Masked(recompute)
-    found = run(Hierarchical(keep=1.0, coarse=masked, fine=masked, shorten=False))
-    assert_same_rows(found, run(masked))
-    assert not any(found.exact)
+    scores = run(Hierarchical(keep=1.0, coarse=masked, fine=masked, shorten=False))
+    assert_same_rows(scores, run(masked))
+    assert not any(scores.exact)
 
 
 @pytest.mark.parametrize("shorten", [True, False])
 @pytest.mark.parametrize("then", [LeaveOneOut(), Masked(), Hierarchical(keep=2), Auto()])
 def test_pruning_that_keeps_everything_is_its_second_method(then: Method, shorten: bool) -> None:
-    found = run(Pruned(Masked(), keep=1.0, then=then, shorten=shorten))
+    scores = run(Pruned(Masked(), keep=1.0, then=then, shorten=shorten))
     expected = run(then)
-    assert_same_rows(found, expected)
-    assert found.exact == expected.exact
+    assert_same_rows(scores, expected)
+    assert scores.exact == expected.exact
 
 
 def test_keep_two_is_leave_one_out_in_the_prompt_without_the_rest() -> None:
     """In the full context, it is exact."""
-    one = scorer()
-    best = best_by_hand(by_hand(one, GROUPS), 2)
+    target = scorer()
+    best = best_by_hand(by_hand(target, GROUPS), 2)
     kept = [unit for group in best for unit in GROUPS[group]]
-    shorter = one.rebased(kept)
+    shorter = target.rebased(kept)
     assert shorter is not None
     text = shorter.context.prompt.text
     assert all((TREATY[group].split(". ")[0] in text) == (group in best) for group in range(4))
-    found = run(Hierarchical(keep=2))
-    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
-    assert not any(found.exact)
-    found = run(Hierarchical(keep=2, shorten=False))
-    assert_scored_by_hand(found, kept, by_hand(one, [[unit] for unit in kept]))
-    assert found.exact == tuple(unit in kept for unit in range(11))
+    scores = run(Hierarchical(keep=2))
+    assert_scored_by_hand(scores, kept, by_hand(shorter, [[unit] for unit in kept]))
+    assert not any(scores.exact)
+    scores = run(Hierarchical(keep=2, shorten=False))
+    assert_scored_by_hand(scores, kept, by_hand(target, [[unit] for unit in kept]))
+    assert scores.exact == tuple(unit in kept for unit in range(11))
 
 
 @pytest.mark.parametrize("shorten", [True, False])
 def test_two_levels_keep_the_best_documents_of_the_best_sections(shorten: bool) -> None:
     """Section by section, document by document in the best one, sentence by sentence."""
-    one = scorer(SECTIONED)
+    target = scorer(SECTIONED)
     sections = [[*GROUPS[0], *GROUPS[2]], [*GROUPS[1], *GROUPS[3]]]
-    of_sections = by_hand(one, sections)
+    of_sections = by_hand(target, sections)
     section = best_by_hand(of_sections, 1)[0]
-    current = one.rebased(sections[section]) if shorten else one
+    current = target.rebased(sections[section]) if shorten else target
     assert current is not None
     documents = [GROUPS[section], GROUPS[section + 2]]
     of_documents = by_hand(current, documents)
     kept = documents[best_by_hand(of_documents, 1)[0]]
-    current = current.rebased(kept) if shorten else one
+    current = current.rebased(kept) if shorten else target
     assert current is not None
     method = Hierarchical(keep=1, levels=("metadata.section", "document"), shorten=shorten)
-    found = run(method, documents=SECTIONED)
-    assert_scored_by_hand(found, kept, by_hand(current, [[unit] for unit in kept]))
-    groups = [sorted(group.units) for group in found.groups]
+    scores = run(method, documents=SECTIONED)
+    assert_scored_by_hand(scores, kept, by_hand(current, [[unit] for unit in kept]))
+    groups = [sorted(group.units) for group in scores.groups]
     assert groups == [sorted(group) for group in (*sections, *documents)]
     expected = [*of_sections, *of_documents]
-    for group, row in zip(found.groups, expected, strict=True):
+    for group, row in zip(scores.groups, expected, strict=True):
         np.testing.assert_allclose(group.token_scores, row, atol=ATOL)
-    assert [group.exact for group in found.groups] == [True, True, not shorten, not shorten]
+    assert [group.exact for group in scores.groups] == [True, True, not shorten, not shorten]
 
 
 def test_a_hierarchy_inside_a_hierarchy_is_one_of_two_levels() -> None:
@@ -128,13 +128,13 @@ def test_a_hierarchy_inside_a_hierarchy_is_one_of_two_levels() -> None:
 
 def test_groups_of_a_pruned_prompt_name_the_units_of_the_whole() -> None:
     """The second method sees two documents; what it calls its first unit is none of ours."""
-    one = scorer()
-    kept = sorted(np.argsort([-row.sum() for row in by_hand(one, [[i] for i in range(11)])])[:5])
-    found = run(Pruned(LeaveOneOut(), keep=5, then=Hierarchical(keep=1)))
-    shorter = one.rebased(kept)
+    target = scorer()
+    kept = sorted(np.argsort([-row.sum() for row in by_hand(target, [[i] for i in range(11)])])[:5])
+    scores = run(Pruned(LeaveOneOut(), keep=5, then=Hierarchical(keep=1)))
+    shorter = target.rebased(kept)
     assert shorter is not None
-    assert sorted(unit for group in found.groups for unit in group.units) == kept
-    for group in found.groups:
+    assert sorted(unit for group in scores.groups for unit in group.units) == kept
+    for group in scores.groups:
         (row,) = by_hand(shorter, [group.units])
         np.testing.assert_allclose(group.token_scores, row, atol=ATOL)
         assert not group.exact
@@ -142,35 +142,35 @@ def test_groups_of_a_pruned_prompt_name_the_units_of_the_whole() -> None:
 
 @pytest.mark.parametrize("first", [LeaveOneOut(), Masked(), Hierarchical(keep=2)])
 def test_pruning_scores_the_best_in_the_prompt_without_the_rest(first: Method) -> None:
-    one = scorer()
-    totals = first.run(one).totals
+    target = scorer()
+    totals = first.run(target).totals
     scored = [unit for unit in range(11) if totals[unit] is not None]
     kept = sorted(scored, key=lambda unit: -(totals[unit] or 0.0))[:3]
-    shorter = one.rebased(kept)
+    shorter = target.rebased(kept)
     assert shorter is not None
-    found = run(Pruned(first, keep=3))
-    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
-    assert not any(found.exact)
+    scores = run(Pruned(first, keep=3))
+    assert_scored_by_hand(scores, kept, by_hand(shorter, [[unit] for unit in kept]))
+    assert not any(scores.exact)
     whole = run(Pruned(first, keep=3, shorten=False))
-    assert_scored_by_hand(whole, kept, by_hand(one, [[unit] for unit in kept]))
+    assert_scored_by_hand(whole, kept, by_hand(target, [[unit] for unit in kept]))
     assert whole.exact == tuple(unit in kept for unit in range(11))
 
 
 def test_the_best_group_of_every_sentence_goes_on() -> None:
     """Unless it is worth less than half a nat to it."""
-    one = scorer()
-    rows = by_hand(one, GROUPS)
-    response = one.language_model.decode(one.generation.response_ids)
-    first = len(one.language_model.encode(response[: response.index(". ") + 1]))
-    parts = [range(first), range(first, len(one.generation.response_ids))]
+    target = scorer()
+    rows = by_hand(target, GROUPS)
+    response = target.language_model.decode(target.generation.response_ids)
+    first = len(target.language_model.encode(response[: response.index(". ") + 1]))
+    parts = [range(first), range(first, len(target.generation.response_ids))]
     expected = {best_by_hand(rows, 1)[0]}
     for part in parts:
         totals = [float(row[list(part)].sum()) for row in rows]
         if max(totals) >= 0.5:
             expected.add(int(np.argmax(totals)))
     assert len(expected) > 1
-    found = run(Hierarchical(keep=1, shorten=False, each_sentence=True))
-    scored = {unit for unit, row in enumerate(found.token_scores) if row is not None}
+    scores = run(Hierarchical(keep=1, shorten=False, each_sentence=True))
+    scored = {unit for unit, row in enumerate(scores.token_scores) if row is not None}
     assert scored == {unit for group in expected for unit in GROUPS[group]}
 
 
@@ -189,7 +189,7 @@ def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
         make(keep=keep).run(scorer())
 
 
-def test_unknown_names_list_the_known() -> None:
+def test_an_unknown_name_lists_those_that_exist() -> None:
     levels = "document, paragraph, passage, metadata"
     for method in (Hierarchical(levels=("chapter",)), Thorough(level="chapter")):
         with pytest.raises(InvalidInput, match=f"'chapter'.*{levels}"):

@@ -95,7 +95,7 @@ def test_located_effects_add_up_to_those_on_the_whole_response(
     torch.testing.assert_close((first + second - question)[None], whole, atol=1e-4, rtol=1e-4)
 
 
-def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
+def test_a_gate_equals_a_mask_in_the_model_s_own_attention() -> None:
     """By transformers' eager attention with a mask that holds the gate."""
     implementation, row = packed("llama")
     generation = implementation.generation
@@ -147,7 +147,7 @@ def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
-def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
+def test_patching_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)
     attributor = Attributor(model, method=Patching(), progress=False)
     for gates in (0, -1, 1.5, True):

@@ -49,41 +49,41 @@ UNITS = range(11)
 def on_its_own(proxy: LanguageModel, prompt: Prompt, documents: Any = TREATY) -> list[list[float]]:
     """Leave-one-out of the proxy as if it were the model that is attributed."""
     attributor = Attributor(proxy, method="leave_one_out", verdicts=None, progress=False)
-    found = attributor.attribute(prompt, ANSWER, documents)
-    assert len(found.sources) == len(UNITS)
-    return [list(row) for row in found.token_scores if row is not None]
+    attribution = attributor.attribute(prompt, ANSWER, documents)
+    assert len(attribution.sources) == len(UNITS)
+    return [list(row) for row in attribution.token_scores if row is not None]
 
 
 def totals(rows: Any) -> list[float]:
     return [float(sum(row)) for row in rows]
 
 
-def seen_by(proxy: LanguageModel, one: Scorer) -> Scorer:
+def seen_by(proxy: LanguageModel, target: Scorer) -> Scorer:
     method = Proxy(proxy)
-    found = proxied(one, proxy, method._models)
-    assert found is not None
-    return found
+    proxy_scorer = proxied(target, proxy, method._models)
+    assert proxy_scorer is not None
+    return proxy_scorer
 
 
 def _joined(messages: Sequence[Message]) -> str:
-    """What a proxy without a template reads of chat messages."""
+    """Chat messages as a proxy without a template reads them."""
     return "\n\n".join(str(message["content"]) for message in messages)
 
 
 def test_the_target_as_its_own_proxy_is_leave_one_out() -> None:
-    one = scorer()
-    found = Proxy(one.language_model).run(one)
+    target = scorer()
+    scores = Proxy(target.language_model).run(target)
     expected = run(LeaveOneOut())
-    assert found.token_scores == expected.token_scores
-    assert found.token_log_likelihoods == expected.token_log_likelihoods
-    assert not any(found.exact)
+    assert scores.token_scores == expected.token_scores
+    assert scores.token_log_likelihoods == expected.token_log_likelihoods
+    assert not any(scores.exact)
 
 
 def test_a_proxy_that_encodes_alike_reads_the_same_ids() -> None:
-    one = scorer()
-    other = seen_by(sibling(), one)
-    assert other.generation.prompt_ids == one.generation.prompt_ids
-    assert other.context is one.context
+    target = scorer()
+    other = seen_by(sibling(), target)
+    assert other.generation.prompt_ids == target.generation.prompt_ids
+    assert other.context is target.context
     expected = on_its_own(sibling(), chat(TREATY))
     np.testing.assert_allclose(run(Proxy(sibling())).token_scores, expected, atol=ATOL)  # type: ignore[arg-type]
 
@@ -91,11 +91,11 @@ def test_a_proxy_that_encodes_alike_reads_the_same_ids() -> None:
 @pytest.mark.parametrize("make_proxy", PROXIES)
 def test_sums_are_those_of_the_proxy_on_its_own(make_proxy: Any) -> None:
     proxy = make_proxy()
-    found = run(Proxy(proxy))
+    scores = run(Proxy(proxy))
     read: Prompt = chat(TREATY) if proxy.tokenizer.chat_template else _joined(chat(TREATY))
     expected = on_its_own(proxy, read)
-    np.testing.assert_allclose(totals(found.token_scores), totals(expected), atol=ATOL)
-    assert all(len(row or ()) == len(byte_level().encode(ANSWER)) for row in found.token_scores)
+    np.testing.assert_allclose(totals(scores.token_scores), totals(expected), atol=ATOL)
+    assert all(len(row or ()) == len(byte_level().encode(ANSWER)) for row in scores.token_scores)
     assert max(map(abs, totals(expected))) > 0.1
 
 
@@ -105,14 +105,14 @@ def test_a_prompt_of_text_or_ids_is_read_as_text(make_proxy: Any, as_ids: bool) 
     text = plain(TREATY)
     ids = metaspace().encode_prompt(text)
     assert ids[0] == metaspace().tokenizer.bos_token_id
-    one = scorer(language_model=metaspace(), prompt=ids if as_ids else text)
+    target = scorer(language_model=metaspace(), prompt=ids if as_ids else text)
     proxy = make_proxy()
-    other = seen_by(proxy, one)
+    other = seen_by(proxy, target)
     assert "<s>" not in other.context.prompt.text
-    found = Proxy(proxy).run(one)
+    scores = Proxy(proxy).run(target)
     read = metaspace().decode(ids, skip_special_tokens=True)
     expected = on_its_own(proxy, read)
-    np.testing.assert_allclose(totals(found.token_scores), totals(expected), atol=ATOL)
+    np.testing.assert_allclose(totals(scores.token_scores), totals(expected), atol=ATOL)
 
 
 @pytest.mark.parametrize("as_ids", [False, True])
@@ -140,31 +140,31 @@ def test_messages_reach_the_proxy_in_its_own_template() -> None:
 
 @pytest.mark.parametrize("make_proxy", [metaspace, byt5, other_chat])
 def test_every_column_goes_to_the_token_with_its_first_character(make_proxy: Any) -> None:
-    one, proxy = scorer(), make_proxy()
-    other = seen_by(proxy, one)
-    found = Proxy(proxy).run(one)
+    target, proxy = scorer(), make_proxy()
+    other = seen_by(proxy, target)
+    scores = Proxy(proxy).run(target)
     theirs = LeaveOneOut().run(other)
-    ours = TokenizedText.of(one.generation.response_ids, one.language_model)
+    ours = TokenizedText.of(target.generation.response_ids, target.language_model)
     of_proxy = TokenizedText.of(other.generation.response_ids, proxy)
     assert ours.text == of_proxy.text == ANSWER
-    for left, right in zip(found.token_scores, theirs.token_scores, strict=True):
-        assert left is not None and right is not None
+    for row, proxy_row in zip(scores.token_scores, theirs.token_scores, strict=True):
+        assert row is not None and proxy_row is not None
         by_token = [0.0] * len(ours.ids)
-        for (start, end), score in zip(of_proxy.spans, right, strict=True):
+        for (start, end), score in zip(of_proxy.spans, proxy_row, strict=True):
             piece = ANSWER[start:end]
             anchor = start + (len(piece) - len(piece.lstrip()) if piece.strip() else 0)
             by_token[next(i for i, (a, b) in enumerate(ours.spans) if a <= anchor < b)] += score
-        np.testing.assert_allclose(left, by_token, atol=ATOL)
+        np.testing.assert_allclose(row, by_token, atol=ATOL)
 
 
 def test_a_space_before_a_word_scores_with_the_word() -> None:
     """The proxy's tokens begin with their space, which is a token of its own for the target."""
-    found = Proxy(byte_level()).run(scorer(language_model=other_chat()))
+    scores = Proxy(byte_level()).run(scorer(language_model=other_chat()))
     of_proxy = TokenizedText.of(byte_level().encode(ANSWER), byte_level())
     pieces = {start: ANSWER[start:end] for start, end in of_proxy.spans}
     spaces = [start for start, piece in pieces.items() if piece[0] == " " < piece]
     assert len(spaces) > 2
-    for row in found.token_scores:
+    for row in scores.token_scores:
         assert row is not None and len(row) == len(ANSWER)
         assert not any(row[index] for index in spaces)
         assert all(row[index + 1] for index in spaces)
@@ -172,14 +172,14 @@ def test_a_space_before_a_word_scores_with_the_word() -> None:
 
 def test_characters_of_several_tokens_keep_their_sums() -> None:
     response = "Café 🙂🙂 条約 1648."
-    for target, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
-        one = scorer(response=response, language_model=target)
-        found = Proxy(proxy).run(one)
-        theirs = LeaveOneOut().run(seen_by(proxy, one))
+    for model, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
+        target = scorer(response=response, language_model=model)
+        scores = Proxy(proxy).run(target)
+        theirs = LeaveOneOut().run(seen_by(proxy, target))
         np.testing.assert_allclose(
-            totals(found.token_scores), totals(theirs.token_scores), atol=ATOL
+            totals(scores.token_scores), totals(theirs.token_scores), atol=ATOL
         )
-        assert sum(found.token_log_likelihoods or ()) == pytest.approx(
+        assert sum(scores.token_log_likelihoods or ()) == pytest.approx(
             sum(theirs.token_log_likelihoods or (9,)), abs=ATOL
         )
 
@@ -189,60 +189,60 @@ def test_a_proxy_that_cannot_read_the_prompt_is_refused() -> None:
         run(Proxy(cutting_chat()))
     with pytest.raises(ContextTooLong, match="256"):
         run(Proxy(build("gpt2")))
-    one = scorer()
-    one.prompt_input = None
+    target = scorer()
+    target.prompt_input = None
     with pytest.raises(InvalidInput, match="prompt_input"):
-        Proxy(byt5()).run(one)
+        Proxy(byt5()).run(target)
 
 
 @pytest.mark.parametrize("make_proxy", PROXIES)
 def test_proxy_pruning_is_leave_one_out_of_its_best_two(make_proxy: Any) -> None:
     proxy = make_proxy()
-    one = scorer()
+    target = scorer()
     of_proxy = [np.array(row) for row in run(Proxy(proxy)).token_scores]
     kept = sorted(best_by_hand(of_proxy, 2))
-    shorter = one.rebased(kept)
+    shorter = target.rebased(kept)
     assert shorter is not None
     expected = by_hand(shorter, [[unit] for unit in kept])
     for method in (Pruned(Proxy(proxy), keep=2), make_method("leave_one_out", proxy, 2)):
-        found = run(method)
-        assert_scored_by_hand(found, kept, expected)
-        assert not any(found.exact)
+        scores = run(method)
+        assert_scored_by_hand(scores, kept, expected)
+        assert not any(scores.exact)
     assert_same_rows(run(make_method("auto", proxy, 2)), run(Pruned(Proxy(proxy), keep=2)))
 
 
 @pytest.mark.parametrize("make_proxy", PROXIES)
 @pytest.mark.parametrize("shorten", [True, False])
 def test_a_proxy_chooses_the_groups(make_proxy: Any, shorten: bool) -> None:
-    proxy, one = make_proxy(), scorer()
-    groups = [ids_of(one, document) for document in range(4)]
-    of_groups = by_hand(seen_by(proxy, one), groups)
+    proxy, target = make_proxy(), scorer()
+    groups = [ids_of(target, document) for document in range(4)]
+    of_groups = by_hand(seen_by(proxy, target), groups)
     kept = [unit for index in best_by_hand(of_groups, 2) for unit in groups[index]]
-    current = one.rebased(kept) if shorten else one
+    current = target.rebased(kept) if shorten else target
     assert current is not None
-    found = run(Hierarchical(keep=2, coarse=Proxy(proxy), shorten=shorten))
-    assert_scored_by_hand(found, kept, by_hand(current, [[unit] for unit in kept]))
-    assert found.exact == tuple(not shorten and unit in kept for unit in UNITS)
-    for group, row in zip(found.groups, of_groups, strict=True):
+    scores = run(Hierarchical(keep=2, coarse=Proxy(proxy), shorten=shorten))
+    assert_scored_by_hand(scores, kept, by_hand(current, [[unit] for unit in kept]))
+    assert scores.exact == tuple(not shorten and unit in kept for unit in UNITS)
+    for group, row in zip(scores.groups, of_groups, strict=True):
         assert sum(group.token_scores) == pytest.approx(row.sum(), abs=ATOL)
-        assert len(group.token_scores) == len(one.generation.response_ids)
+        assert len(group.token_scores) == len(target.generation.response_ids)
         assert not group.exact
 
 
 @pytest.mark.parametrize("make_proxy", PROXIES)
-def test_a_proxy_scores_what_the_target_chose(make_proxy: Any) -> None:
+def test_a_proxy_scores_the_groups_that_the_target_chose(make_proxy: Any) -> None:
     """The proxy reads the shortened prompt of the target."""
-    proxy, one = make_proxy(), scorer()
-    groups = [ids_of(one, document) for document in range(4)]
-    kept = [unit for index in best_by_hand(by_hand(one, groups), 2) for unit in groups[index]]
-    other = seen_by(proxy, one).rebased(kept)
+    proxy, target = make_proxy(), scorer()
+    groups = [ids_of(target, document) for document in range(4)]
+    kept = [unit for index in best_by_hand(by_hand(target, groups), 2) for unit in groups[index]]
+    other = seen_by(proxy, target).rebased(kept)
     assert other is not None
-    found = run(Hierarchical(keep=2, fine=Proxy(proxy)))
+    scores = run(Hierarchical(keep=2, fine=Proxy(proxy)))
     expected = [float(row.sum()) for row in by_hand(other, [[unit] for unit in kept])]
     np.testing.assert_allclose(
-        [sum(found.token_scores[i] or ()) for i in kept], expected, atol=ATOL
+        [sum(scores.token_scores[i] or ()) for i in kept], expected, atol=ATOL
     )
-    assert sum(row is not None for row in found.token_scores) == len(kept)
+    assert sum(row is not None for row in scores.token_scores) == len(kept)
 
 
 @pytest.mark.parametrize("make_proxy", PROXIES)
@@ -262,53 +262,53 @@ def test_a_proxy_scores_what_the_target_chose(make_proxy: Any) -> None:
 def test_any_method_on_a_proxy_is_that_method_on_its_scorer(
     make_proxy: Any, method: Method
 ) -> None:
-    proxy, one = make_proxy(), scorer()
-    found = Proxy(proxy, method).run(one)
-    expected = method.run(seen_by(proxy, one))
-    assert [row is None for row in found.token_scores] == [
+    proxy, target = make_proxy(), scorer()
+    scores = Proxy(proxy, method).run(target)
+    expected = method.run(seen_by(proxy, target))
+    assert [row is None for row in scores.token_scores] == [
         row is None for row in expected.token_scores
     ]
     pairs = [
-        *zip(found.token_scores, expected.token_scores, strict=True),
+        *zip(scores.token_scores, expected.token_scores, strict=True),
         *zip(
-            [group.token_scores for group in found.groups],
+            [group.token_scores for group in scores.groups],
             [group.token_scores for group in expected.groups],
             strict=True,
         ),
-        (found.context_reliance, expected.context_reliance),
-        (found.token_log_likelihoods, expected.token_log_likelihoods),
-        *zip(found.screened or (), expected.screened or (), strict=True),
+        (scores.context_reliance, expected.context_reliance),
+        (scores.token_log_likelihoods, expected.token_log_likelihoods),
+        *zip(scores.screened or (), expected.screened or (), strict=True),
     ]
-    for left, right in pairs:
-        assert (left is None) == (right is None)
-        if left is not None and right is not None:
-            assert sum(left) == pytest.approx(sum(right), abs=ATOL)
-            assert len(left) == len(one.generation.response_ids)
-    assert not any(found.exact) and not any(group.exact for group in found.groups)
-    assert [one.units for one in found.groups] == [one.units for one in expected.groups]
-    assert found.agreement == expected.agreement
+    for row, expected_row in pairs:
+        assert (row is None) == (expected_row is None)
+        if row is not None and expected_row is not None:
+            assert sum(row) == pytest.approx(sum(expected_row), abs=ATOL)
+            assert len(row) == len(target.generation.response_ids)
+    assert not any(scores.exact) and not any(group.exact for group in scores.groups)
+    assert [group.units for group in scores.groups] == [group.units for group in expected.groups]
+    assert scores.agreement == expected.agreement
 
 
 def test_the_proxy_reads_the_prompt_once() -> None:
     """Its prompt is not read in full first when the target's is a shortened one."""
-    proxy, one = byt5(), scorer()
-    Hierarchical(keep=1, fine=Proxy(proxy)).run(one)
-    (usage,) = [usage for model, usage in one.session.usages if model is proxy]
+    proxy, target = byt5(), scorer()
+    Hierarchical(keep=1, fine=Proxy(proxy)).run(target)
+    (usage,) = [usage for model, usage in target.session.usages if model is proxy]
     full = seen_by(proxy, scorer()).generation.prompt_ids
     assert 0 < usage.prefilled_tokens < len(full) / 2
 
 
 def test_a_text_in_two_documents_is_taken_out_of_both() -> None:
     documents = (TREATY[0], TREATY[1], "The river was closed for two winters. " + TREATY[3])
-    one = scorer(documents)
-    other = seen_by(byt5(), one)
-    for source, seen in zip(one.context.sources, other.context.sources, strict=True):
-        assert len(source.occurrences) == len(seen.occurrences)
+    target = scorer(documents)
+    other = seen_by(byt5(), target)
+    for source, proxy_source in zip(target.context.sources, other.context.sources, strict=True):
+        assert len(source.occurrences) == len(proxy_source.occurrences)
     assert max(len(source.occurrences) for source in other.context.sources) == 2
 
 
 def test_documents_that_are_not_in_the_prompt_are_no_hindrance() -> None:
     documents = (*map(Document, TREATY), Document("Nobody ever read this one at all."))
-    one = scorer(documents, prompt=chat(TREATY))
-    assert one.context.not_located == (4,)
-    assert_same_rows(Proxy(byt5()).run(one), run(Proxy(byt5())))
+    target = scorer(documents, prompt=chat(TREATY))
+    assert target.context.not_located == (4,)
+    assert_same_rows(Proxy(byt5()).run(target), run(Proxy(byt5())))

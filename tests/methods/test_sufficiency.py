@@ -24,8 +24,8 @@ PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("ship
 Ids = frozenset[int]
 
 
-def only(one, kept) -> Ablation:  # type: ignore[no-untyped-def]
-    return Ablation(frozenset(one.context.present) - frozenset(kept))
+def only(target, kept) -> Ablation:  # type: ignore[no-untyped-def]
+    return Ablation(frozenset(target.context.present) - frozenset(kept))
 
 
 @pytest.mark.parametrize("implementation", ["packed", "cropped"])
@@ -37,19 +37,19 @@ def test_only_these_sources_equals_a_prompt_with_no_others(
         scorer(language_model=built("llama"), implementation=name)
         for name in (implementation, "reference")
     )
-    found, expected = (one.score([only(one, kept)]) for one in (fast, reference))
-    np.testing.assert_allclose(found.ablated, expected.ablated, atol=ATOL)
-    assert found.in_step == (True,)
+    actual, expected = (target.score([only(target, kept)]) for target in (fast, reference))
+    np.testing.assert_allclose(actual.ablated, expected.ablated, atol=ATOL)
+    assert actual.in_step == (True,)
     if len(kept) == len(fast.context.sources):
-        np.testing.assert_allclose(found.ablated[0], found.full, atol=ATOL)
+        np.testing.assert_allclose(actual.ablated[0], actual.full, atol=ATOL)
 
 
 def test_the_prompt_with_only_a_document_is_that_of_only_that_document() -> None:
     """Separators stay, so that there are as many line breaks as between the documents before."""
-    one = scorer(TREATY)
-    held = [i for i in one.context.present if 1 in one.context.sources[i].documents]
-    ids = one.context.ablate(only(one, held), one.language_model).ids
-    text = one.language_model.decode(ids)
+    target = scorer(TREATY)
+    kept = [i for i in target.context.present if 1 in target.context.sources[i].documents]
+    ids = target.context.ablate(only(target, kept), target.language_model).ids
+    text = target.language_model.decode(ids)
     assert TREATY[1] in text
     assert not any(sentence in text for sentence in (TREATY[0], TREATY[2], TREATY[3]))
     blank = [message["content"] for message in chat(["", TREATY[1], "", ""])]
@@ -59,26 +59,26 @@ def test_the_prompt_with_only_a_document_is_that_of_only_that_document() -> None
 def test_a_row_is_short_however_long_the_context_is() -> None:
     few, many = scorer(many_documents(2)), scorer(many_documents(8))
     tokens = []
-    for one in (few, many):
-        one.score([])
-        before = one.usage.scored_tokens
-        one.score([only(one, [1])])
-        tokens.append(one.usage.scored_tokens - before)
+    for target in (few, many):
+        target.score([])
+        before = target.usage.scored_tokens
+        target.score([only(target, [1])])
+        tokens.append(target.usage.scored_tokens - before)
     separators = 2 * 6
     assert tokens[1] <= tokens[0] + separators
 
 
 def test_an_ablation_is_scored_once() -> None:
-    one = scorer()
+    target = scorer()
     ablations = [Ablation.of(1), Ablation.of(2), Ablation.of(1)]
-    first = one.score(ablations)
-    tokens = one.usage.scored_tokens
-    again = one.narrowed([(2,), (1,)]).score(ablations[::-1])
-    assert one.usage.scored_tokens == tokens
+    first = target.score(ablations)
+    tokens = target.usage.scored_tokens
+    again = target.narrowed([(2,), (1,)]).score(ablations[::-1])
+    assert target.usage.scored_tokens == tokens
     np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
     assert (again.in_step, [*again.full]) == (first.in_step, [*first.full])
-    masked = one.score([Ablation.of(1)], recompute="question")
-    assert one.usage.scored_tokens > tokens
+    masked = target.score([Ablation.of(1)], recompute="question")
+    assert target.usage.scored_tokens > tokens
     assert not np.allclose(masked.ablated[0], first.ablated[0], atol=ATOL)
 
 
@@ -89,20 +89,20 @@ def searching(
     rows: int = 99,
     seconds: float | None = None,
 ) -> tuple[Sufficiency, Scripted]:
-    one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
-    one.session.meter = Meter(Budget(seconds=seconds))
-    one.most_rows = rows
-    whole = one.score([one.context.whole]).changes[0]
+    scripted = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
+    scripted.session.meter = Meter(Budget(seconds=seconds))
+    scripted.most_rows = rows
+    whole = scripted.score([scripted.context.whole]).changes[0]
     assert whole is not None
-    return Sufficiency(one, whole, thresholds or Thresholds()), one  # type: ignore[arg-type]
+    return Sufficiency(scripted, whole, thresholds or Thresholds()), scripted  # type: ignore[arg-type]
 
 
 def searched(
     worth: Worth, order: list[int] | None = None, part: Part = PART, **options: Any
 ) -> tuple[Carriers, Scripted]:
-    search, one = searching(worth, **options)
-    (found,) = search.carriers([part], None if order is None else [order])
-    return found, one
+    search, scripted = searching(worth, **options)
+    (carriers,) = search.carriers([part], None if order is None else [order])
+    return carriers, scripted
 
 
 def each(**worths: tuple[int, float]) -> Worth:
@@ -123,7 +123,7 @@ BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
 
 
 @pytest.mark.parametrize(
-    ("worths", "order", "members", "others"),
+    ("worths", "order", "members", "alternatives"),
     [
         ({"s3": (FIRST, 9.0)}, [3], {3}, ()),
         ({"s3": (FIRST, 1.9)}, [3], set(), ()),
@@ -132,64 +132,70 @@ BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
     ],
     ids=["one", "hardly any", "two, others are dropped", "either"],
 )
-def test_what_suffices(
+def test_sets_that_suffice(
     worths: dict[str, tuple[int, float]],
     order: list[int],
     members: set[int],
-    others: tuple[int, ...],
+    alternatives: tuple[int, ...],
 ) -> None:
-    found, one = searched(each(**worths), [*order, *ORDER])
-    assert (set(found.members), found.alternatives, found.complete) == (members, others, True)
+    carriers, scripted = searched(each(**worths), [*order, *ORDER])
+    assert (set(carriers.members), carriers.alternatives, carriers.complete) == (
+        members,
+        alternatives,
+        True,
+    )
     if len(order) == 1:  # the context, the source, and, as it suffices, all but the source
-        assert one.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
+        assert scripted.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
 
 
-def test_what_suffices_keeps_every_content_word() -> None:
+def test_a_set_that_suffices_keeps_every_content_word() -> None:
     """Most of the nats are not enough: 'the library closes at eight' lacks the word 'five'."""
-    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
-    assert set(found.members) == {3, 5}
+    carriers, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
+    assert set(carriers.members) == {3, 5}
     loose = Thresholds(min_word=5.0)
-    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], thresholds=loose)
-    assert found.members == (3,)
+    carriers, _ = searched(
+        each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], thresholds=loose
+    )
+    assert carriers.members == (3,)
 
 
 def test_no_small_set_suffices() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 2.0 * len(kept)}
 
-    found, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.8))
-    assert (len(found.members), found.sufficient, found.complete) == (1, False, True)
-    found, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.4, min_word=99.0))
-    assert len(found.members) == 5
+    carriers, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.8))
+    assert (len(carriers.members), carriers.sufficient, carriers.complete) == (1, False, True)
+    carriers, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.4, min_word=99.0))
+    assert len(carriers.members) == 5
 
 
 def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
 
-    found, one = searched(worth, [3, 5, 7, *ORDER])
-    assert not found.sufficient
-    assert one.scored[:3] == [Ids(), Ids([3]), Ids([3, 5])]
+    carriers, scripted = searched(worth, [3, 5, 7, *ORDER])
+    assert not carriers.sufficient
+    assert scripted.scored[:3] == [Ids(), Ids([3]), Ids([3, 5])]
 
 
-def test_with_little_reliance_only_what_is_needed_is_looked_into() -> None:
+def test_with_little_reliance_only_needed_sources_are_searched() -> None:
     order = [3, 5, *ORDER]
-    found, one = searched(each(s3=(FIRST, 5.0), s5=(FIRST, 5.0)), order)
-    assert found.members == ()
-    assert one.scored[0] == Ids()
-    assert {Ids(ORDER) - {3}, Ids(ORDER) - {5}} <= set(one.scored)
-    assert all(len(kept) == len(ORDER) - 1 for kept in one.scored[1:])
-    found, _ = searched(each(s5=(FIRST, 5.0)), order)
-    assert found.members == (5,)
+    carriers, scripted = searched(each(s3=(FIRST, 5.0), s5=(FIRST, 5.0)), order)
+    assert carriers.members == ()
+    assert scripted.scored[0] == Ids()
+    assert {Ids(ORDER) - {3}, Ids(ORDER) - {5}} <= set(scripted.scored)
+    assert all(len(kept) == len(ORDER) - 1 for kept in scripted.scored[1:])
+    carriers, _ = searched(each(s5=(FIRST, 5.0)), order)
+    assert carriers.members == (5,)
 
 
-def test_what_holds_the_words_that_are_lost_comes_next() -> None:
+def test_the_source_of_the_lost_words_comes_next() -> None:
     """The second document tells of the salt."""
     worth = each(s3=(SECOND, 9.0), s8=(FIRST, 9.0))
-    found, one = searched(worth, [8, 0, 1, 2, 10, 9, 7, 6, 5, 4, 3])
-    assert "salt" in one.context.sources[3].text
-    assert found.members == (8, 3)
-    assert one.scored[1:3] == [Ids([8]), Ids([8, 3])]
+    carriers, scripted = searched(worth, [8, 0, 1, 2, 10, 9, 7, 6, 5, 4, 3])
+    assert "salt" in scripted.context.sources[3].text
+    assert carriers.members == (8, 3)
+    assert scripted.scored[1:3] == [Ids([8]), Ids([8, 3])]
 
 
 @pytest.mark.parametrize(
@@ -206,37 +212,39 @@ def test_without_a_ranking_the_words_that_sources_hold_order_them(
     words: tuple[str, str], worths: dict[str, tuple[int, float]], first: set[int]
 ) -> None:
     """Or else the documents, where sources hold words of less than half of the nats."""
-    carriers, one = searched(each(**worths), part=replace(PART, texts=words))
-    text = one.context.sources[3].text.casefold()
+    carriers, scripted = searched(each(**worths), part=replace(PART, texts=words))
+    text = scripted.context.sources[3].text.casefold()
     assert "ships" in text and "salt" in text
-    assert one.scored[1] == first
+    assert scripted.scored[1] == first
     assert set(carriers.members) == {int(name[1:]) for name in worths}
 
 
 def test_without_a_ranking_or_shared_words_documents_come_first() -> None:
-    carriers, one = searched(each(s3=(FIRST, 9.0)), part=replace(PART, texts=("boats", "brine")))
+    carriers, scripted = searched(
+        each(s3=(FIRST, 9.0)), part=replace(PART, texts=("boats", "brine"))
+    )
     assert carriers.members == (3,)
     documents = [Ids([0, 1, 2]), Ids([3, 4, 5]), Ids([6, 7, 8]), Ids([9, 10])]
-    assert one.scored[1:5] == documents
-    assert {Ids([3]), Ids([4]), Ids([5])} <= {*one.scored}
+    assert scripted.scored[1:5] == documents
+    assert {Ids([3]), Ids([4]), Ids([5])} <= {*scripted.scored}
 
 
 @given(rows=st.integers(1, 12))
 def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     worth = each(s3=(FIRST, 9.0), s5=(SECOND, 9.0))
-    full, one = searched(worth, [3, 4, 6, 5, *ORDER])
-    found, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
-    if not found.complete:
-        assert not found.members and rows < len(one.scored)
+    full, scripted = searched(worth, [3, 4, 6, 5, *ORDER])
+    carriers, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
+    if not carriers.complete:
+        assert not carriers.members and rows < len(scripted.scored)
     else:
-        assert set(found.members) >= set(full.members)
+        assert set(carriers.members) >= set(full.members)
 
 
 def test_searches_share_their_rows() -> None:
-    search, one = searching(each(s3=(FIRST, 9.0)))
+    search, scripted = searching(each(s3=(FIRST, 9.0)))
     first, second = search.carriers([PART, PART], [[3, *ORDER]] * 2)
     assert first == second
-    assert len(one.scored) == 3
+    assert len(scripted.scored) == 3
 
 
 @pytest.mark.parametrize(
@@ -255,7 +263,7 @@ def test_content_words(text: str, words: list[str]) -> None:
     (part,) = parts_of([range(len(text))], text, characters)
     assert ["".join(text[i] for i in word) for word in part.words] == words
     first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", characters)
-    assert [[word[0] for word in one.words] for one in (first, second)] == [[0, 6], [12, 16]]
+    assert [[word[0] for word in part.words] for part in (first, second)] == [[0, 6], [12, 16]]
 
 
 @pytest.mark.parametrize("seconds", [None, 600.0])
@@ -266,7 +274,7 @@ def test_where_seconds_are_bounded_the_source_that_holds_the_words_is_tried_firs
     holder = 3
     ranked = [index for index in ORDER if index != holder]
     worth = each(**{f"s{holder}": (SECOND, 9.0)})
-    found, one = searched(worth, [*ranked, holder], seconds=seconds)
-    assert "salt" in one.context.sources[holder].text
-    assert one.scored[1] == ({holder} if seconds else {ranked[0]})
-    assert found.members == (holder,)
+    carriers, scripted = searched(worth, [*ranked, holder], seconds=seconds)
+    assert "salt" in scripted.context.sources[holder].text
+    assert scripted.scored[1] == ({holder} if seconds else {ranked[0]})
+    assert carriers.members == (holder,)
