@@ -29,13 +29,13 @@ def attribute(
     return attributor.attribute(prompt, answer, documents)
 
 
-def cited(found: Attribution, sentence: int = 0) -> list[str]:
-    ids = found.verdicts[sentence].source_ids
-    return sorted(found.sources[one].text.strip().casefold() for one in ids)
+def cited(attribution: Attribution, sentence: int = 0) -> list[str]:
+    ids = attribution.verdicts[sentence].source_ids
+    return sorted(attribution.sources[index].text.strip().casefold() for index in ids)
 
 
 def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> None:
-    found = attribute(
+    attribution = attribute(
         attributor,
         "Who carries the mail?",
         [
@@ -45,8 +45,11 @@ def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> Non
         ],
         "The ferry Kittiwake carries the mail to Osk.",
     )
-    assert (found.verdicts[0].kind, found.verdicts[0].relation) == ("redundant", "either")
-    assert cited(found) == [
+    assert (attribution.verdicts[0].kind, attribution.verdicts[0].relation) == (
+        "redundant",
+        "either",
+    )
+    assert cited(attribution) == [
         "mail to the island of osk is carried by the ferry kittiwake.",
         "the ferry kittiwake carries the mail to osk.",
     ]
@@ -71,16 +74,16 @@ LONG = (
 def test_documents_that_a_chain_changed(
     attributor: Attributor, shown: Callable[[str], str]
 ) -> None:
-    found = attribute(
+    attribution = attribute(
         attributor,
         "What does a ferry ticket cost?",
         [MUSEUM, LONG],
         "A ferry ticket costs 18 crowns.",
         shown,
     )
-    assert found.not_located == ()
-    assert found.verdicts[0].kind == "grounded"
-    (text,) = cited(found)
+    assert attribution.not_located == ()
+    assert attribution.verdicts[0].kind == "grounded"
+    (text,) = cited(attribution)
     assert text.startswith("a ferry ticket") or "a\nferry\nticket" in text
 
 
@@ -115,11 +118,11 @@ def test_a_document_that_the_prompt_lacks(
     }[template]
     answer = f"A yearly pass costs {212 if rewritten else 540} crowns."
     passes = Document(PASS, "26a02640-f66d-4830-8beb-e269345132e7", {"source": "passes.md"})
-    found = attributor.attribute(messages, answer, [ORCHARD, passes])
-    assert found.not_located == (1,)
+    attribution = attributor.attribute(messages, answer, [ORCHARD, passes])
+    assert attribution.not_located == (1,)
     expected = ("open", "not_located") if rewritten else ("unsupported", None)
-    assert (found.verdicts[0].kind, found.verdicts[0].reason) == expected
-    (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
+    assert (attribution.verdicts[0].kind, attribution.verdicts[0].reason) == expected
+    (note,) = [note for note in attribution.notes if note.startswith("Not found in the prompt: ")]
     assert "1 of 2 documents (passes.md)" in note
 
 
@@ -190,12 +193,12 @@ CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CITED)
-def test_what_is_cited(attributor: Attributor, name: str) -> None:
+def test_the_cited_sentences(attributor: Attributor, name: str) -> None:
     question, answer, documents, expected = CITED[name]
-    found = attribute(attributor, question, documents, answer)
-    assert cited(found) == sorted(text.casefold() for text in expected)
-    assert found.verdicts[0].kind == ("grounded" if expected else "unsupported")
-    assert expected or (found.verdicts[0].reliance or 0) > 10
+    attribution = attribute(attributor, question, documents, answer)
+    assert cited(attribution) == sorted(text.casefold() for text in expected)
+    assert attribution.verdicts[0].kind == ("grounded" if expected else "unsupported")
+    assert expected or (attribution.verdicts[0].reliance or 0) > 10
 
 
 def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attributor) -> None:
@@ -205,11 +208,13 @@ def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attr
         f'"captain": {values[3]}}}'
     )
     question = "Describe the ferry in JSON: ferry, passengers, ticket, captain."
-    found = attribute(attributor, question, [FERRY, MUSEUM], answer)
-    told = [one for one in found.verdicts if one.kind != "trivial"]
-    assert [answer[one.start : one.end] for one in told] == values
-    assert [one.kind for one in told[1:3]] == ["grounded", "grounded"]
-    texts = [[found.sources[one].text.strip() for one in verdict.source_ids] for verdict in told]
+    attribution = attribute(attributor, question, [FERRY, MUSEUM], answer)
+    verdicts = [verdict for verdict in attribution.verdicts if verdict.kind != "trivial"]
+    assert [answer[verdict.start : verdict.end] for verdict in verdicts] == values
+    assert [verdict.kind for verdict in verdicts[1:3]] == ["grounded", "grounded"]
+    texts = [
+        [attribution.sources[i].text.strip() for i in verdict.source_ids] for verdict in verdicts
+    ]
     assert texts[1] == ["The ferry Kittiwake carries up to 84 passengers."]
     assert texts[2] == ["A ferry ticket costs 18 crowns."]
     assert texts[3] == []  # made up

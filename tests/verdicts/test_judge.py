@@ -32,28 +32,28 @@ def judged(
     reliance: float | None,
     response: str = RESPONSE,
     options: VerdictOptions = OPTIONS,
-    one: Scorer | None = None,
+    target: Scorer | None = None,
     real: bool = False,
 ) -> Judgement:
     """Judged where each source adds so many nats to a letter of its own in the first words.
 
     The rest of the reliance is not explained by any source; it stands in the last token.
     """
-    one = one or scorer(response=response, language_model=other_chat())
-    last = one.response.text.find(".") % len(one.generation.response_ids)
-    letters = [i for word in WORDS.finditer(one.response.text) for i in range(*word.span())]
+    target = target or scorer(response=response, language_model=other_chat())
+    last = target.response.text.find(".") % len(target.generation.response_ids)
+    letters = [i for word in WORDS.finditer(target.response.text) for i in range(*word.span())]
     rest = (reliance or 0.0) - sum(totals.values())
 
     def worth(kept: Ids) -> dict[int, float]:
         rows = {letters[source]: totals[source] for source in kept if source in totals}
         return {**rows, last: rest * (len(kept) > OPTIONS.max_set)}
 
-    return judged_by(worth, one, [*totals], options, measured=reliance is not None, real=real)
+    return judged_by(worth, target, [*totals], options, measured=reliance is not None, real=real)
 
 
 def judged_by(
     worth: Worth,
-    one: Scorer,
+    target: Scorer,
     order: Sequence[int],
     options: VerdictOptions = OPTIONS,
     *,
@@ -65,9 +65,9 @@ def judged_by(
     Unless `measured`, the method did not score the whole context; with a `real` scorer, rows are
     what the model says, within its budget.
     """
-    scripted = Scripted(one, worth)
-    full = worth(Ids(one.context.present))
-    width, count = len(one.generation.response_ids), len(one.context.sources)
+    scripted = Scripted(target, worth)
+    full = worth(Ids(target.context.present))
+    width, count = len(target.generation.response_ids), len(target.context.sources)
     ranked = [*order, *(source for source in range(count) if source not in order)]
     estimates = tuple((float(-ranked.index(source)),) * width for source in range(count))
     bare = worth(Ids())
@@ -81,23 +81,23 @@ def judged_by(
         estimated=(True,) * count,
         screened=estimates,
     )
-    judge_by: Any = scripted if measured and not real else one
-    return judge(judge_by, scores, shown(one), options)
+    judge_by: Any = scripted if measured and not real else target
+    return judge(judge_by, scores, shown(target), options)
 
 
-def shown(one: Scorer) -> ResponseText:
-    return ResponseText(*one.response.aligned(None))
+def shown(target: Scorer) -> ResponseText:
+    return ResponseText(*target.response.aligned(None))
 
 
-def verdict(totals: Mapping[int, float], **options: Any) -> Verdict:
-    (found,) = judged(totals, **options).verdicts
-    return found
+def verdict_of(totals: Mapping[int, float], **options: Any) -> Verdict:
+    (verdict,) = judged(totals, **options).verdicts
+    return verdict
 
 
-def exhausted(one: Scorer) -> Scorer:
-    one.usage.scored_tokens = 1
-    one.session.meter.spend(10**9, 1.0)
-    return one
+def exhausted(target: Scorer) -> Scorer:
+    target.usage.scored_tokens = 1
+    target.session.meter.spend(10**9, 1.0)
+    return target
 
 
 def one_of(*options: Mapping[int, float]) -> Worth:
@@ -114,9 +114,9 @@ def one_of(*options: Mapping[int, float]) -> Worth:
 
 
 def verdict_by(worth: Worth, order: Sequence[int], **options: Any) -> Verdict:
-    one = scorer(response=RESPONSE, language_model=other_chat())
-    (found,) = judged_by(worth, one, order, VerdictOptions(**options)).verdicts
-    return found
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    (verdict,) = judged_by(worth, target, order, VerdictOptions(**options)).verdicts
+    return verdict
 
 
 SHIPS, SALT, STOP = 4, 20, 24
@@ -124,13 +124,13 @@ SHIPS, SALT, STOP = 4, 20, 24
 
 
 def test_a_source_that_suffices_is_cited() -> None:
-    """What was measured stands in the scores."""
+    """The measured effects stand in the scores."""
     judgement = judged({3: 9.0}, reliance=10.0)
-    (found,) = judgement.verdicts
-    assert replace(found, kept=None) == Verdict(
+    (verdict,) = judgement.verdicts
+    assert replace(verdict, kept=None) == Verdict(
         start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=10.0
     )
-    assert found.kept == pytest.approx(0.9)
+    assert verdict.kept == pytest.approx(0.9)
     scores = judgement.scores
     assert [i for i, estimated in enumerate(scores.estimated) if not estimated] == [3]
     assert sum(scores.token_scores[3] or ()) == pytest.approx(9.0)
@@ -140,8 +140,8 @@ def test_a_source_that_suffices_is_cited() -> None:
 def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
     """'The archive closes at five.' beside 'The library closes at eight.'"""
     closes = {SHIPS: 10.0}
-    found = verdict_by(one_of(closes | {SALT: 4.0}, closes), [0, 1])
-    assert (found.kind, found.source_ids) == ("grounded", (0,))
+    verdict = verdict_by(one_of(closes | {SALT: 4.0}, closes), [0, 1])
+    assert (verdict.kind, verdict.source_ids) == ("grounded", (0,))
 
 
 def holds_a_pair(kept: Ids) -> bool:
@@ -152,9 +152,9 @@ def test_only_together() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {SHIPS: 2.0 * len(kept & {3, 5}), STOP: 9.0 * holds_a_pair(kept)}
 
-    found = verdict_by(worth, [3, 5])
-    assert (found.kind, found.source_ids, found.relation) == ("redundant", (3, 5), "together")
-    assert found.kept == pytest.approx(1.0)
+    verdict = verdict_by(worth, [3, 5])
+    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("redundant", (3, 5), "together")
+    assert verdict.kept == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[
     def worth(kept: Ids) -> dict[int, float]:
         return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * holds_a_pair(kept)}
 
-    found = verdict_by(worth, [3, 5])
-    assert (found.source_ids, found.kind) == (cited, "grounded" if cited else "open")
+    verdict = verdict_by(worth, [3, 5])
+    assert (verdict.source_ids, verdict.kind) == (cited, "grounded" if cited else "open")
 
 
 @pytest.mark.parametrize(("kept_share", "in_part"), [(0.7, False), (0.8, True)])
@@ -199,31 +199,31 @@ def test_a_neighbour_that_only_gives_the_subject_is_not_cited(
         named = 3.0 * bool(kept - {1})
         return {SHIPS: named, SALT: 9.0 * (1 in kept)}
 
-    found = verdict_by(worth, [1, 0], kept_share=kept_share)
-    assert (found.kind, found.source_ids) == ("grounded", (1,))
-    assert found.kept == pytest.approx(0.75)
-    assert found.in_part == in_part
+    verdict = verdict_by(worth, [1, 0], kept_share=kept_share)
+    assert (verdict.kind, verdict.source_ids) == ("grounded", (1,))
+    assert verdict.kept == pytest.approx(0.75)
+    assert verdict.in_part == in_part
 
 
 @pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (2.0, "unsupported")])
 def test_below_the_least_reliance_a_source_has_to_be_needed(necessity: float, kind: str) -> None:
     def worth(kept: Ids) -> dict[int, float]:
-        others = 5.0 - necessity if kept - {3} else 0.0
-        return {SHIPS: 5.0 if 3 in kept else others}
+        from_others = 5.0 - necessity if kept - {3} else 0.0
+        return {SHIPS: 5.0 if 3 in kept else from_others}
 
     assert verdict_by(worth, [3]).kind == kind
 
 
 def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     """With the context or without; but the currency stands in two sources."""
-    one = scorer(response="It costs 84 talers.", language_model=other_chat())
+    target = scorer(response="It costs 84 talers.", language_model=other_chat())
     number, currency = 9, 12
 
-    def kinds(known: float) -> str:
+    def kinds(nats: float) -> str:
         def worth(kept: Ids) -> dict[int, float]:
-            return {currency: 9.0 * bool({3, 4} & kept), 3: 1.0 * (3 in kept), number: known - 4.0}
+            return {currency: 9.0 * bool({3, 4} & kept), 3: 1.0 * (3 in kept), number: nats - 4.0}
 
-        return judged_by(worth, one, [3, 4]).verdicts[0].kind
+        return judged_by(worth, target, [3, 4]).verdicts[0].kind
 
     assert kinds(0.0) == "unsupported"
     assert kinds(5.5) == "redundant"
@@ -231,53 +231,53 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
 
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
 def test_unsupported(reliance: float) -> None:
-    found = verdict({3: 2.0}, reliance=reliance)
-    assert (found.kind, found.source_ids, found.effect) == ("unsupported", (), None)
-    assert found.reliance == reliance
-    found = verdict({3: 3.9}, reliance=400.0)  # no group carries the sentence
-    assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
-    assert found.reliance == 400.0
+    verdict = verdict_of({3: 2.0}, reliance=reliance)
+    assert (verdict.kind, verdict.source_ids, verdict.effect) == ("unsupported", (), None)
+    assert verdict.reliance == reliance
+    verdict = verdict_of({3: 3.9}, reliance=400.0)  # no group carries the sentence
+    assert (verdict.kind, verdict.source_ids, verdict.reason) == ("open", (), "scattered")
+    assert verdict.reliance == 400.0
 
 
 def test_each_of_two_sources_and_either() -> None:
-    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
-    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
-    assert found.effect == pytest.approx(16.0)
-    assert found.kept == pytest.approx(0.8)
-    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
-    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
-    assert found.effect == pytest.approx(9.0)
-    assert found.kept == pytest.approx(1.0)
+    verdict = verdict_of({4: 7.0, 10: 9.0}, reliance=20.0)
+    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("grounded", (4, 10), "each")
+    assert verdict.effect == pytest.approx(16.0)
+    assert verdict.kept == pytest.approx(0.8)
+    verdict = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
+    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("redundant", (1, 2), "either")
+    assert verdict.effect == pytest.approx(9.0)
+    assert verdict.kept == pytest.approx(1.0)
 
 
 def test_open_where_the_reliance_was_not_measured() -> None:
     """It is, if the budget allows and the method did not."""
-    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
-    found = judged({3: 9.0}, reliance=None, one=one)
-    assert found.scores.context_reliance is None
+    target = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
+    judgement = judged({3: 9.0}, reliance=None, target=target)
+    assert judgement.scores.context_reliance is None
     expected = Verdict(start=0, end=len(RESPONSE), kind="open", reason="budget")
-    assert found.verdicts == (expected,)
-    one = scorer(response=RESPONSE, language_model=other_chat())
-    found = judged({3: 9.0}, reliance=None, one=one)
-    measured = one.score([one.context.whole]).changes[0]
+    assert judgement.verdicts == (expected,)
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    judgement = judged({3: 9.0}, reliance=None, target=target)
+    measured = target.score([target.context.whole]).changes[0]
     assert measured is not None
-    assert found.scores.context_reliance == pytest.approx(measured, abs=ATOL)
-    assert found.verdicts[0].reliance == pytest.approx(sum(measured), abs=ATOL)
+    assert judgement.scores.context_reliance == pytest.approx(measured, abs=ATOL)
+    assert judgement.verdicts[0].reliance == pytest.approx(sum(measured), abs=ATOL)
 
 
 def test_trivial_sentences() -> None:
-    found = judged({3: 9.0}, reliance=8.0, response="Sure! The ships came. I hope this helps!")
-    assert [one.kind for one in found.verdicts][::2] == ["trivial", "trivial"]
-    assert found.verdicts[1].kind != "trivial"
-    assert found.notes == judged({3: 9.0}, reliance=8.0).notes
+    judgement = judged({3: 9.0}, reliance=8.0, response="Sure! The ships came. I hope this helps!")
+    assert [verdict.kind for verdict in judgement.verdicts][::2] == ["trivial", "trivial"]
+    assert judgement.verdicts[1].kind != "trivial"
+    assert judgement.notes == judged({3: 9.0}, reliance=8.0).notes
 
 
 def test_thinking_is_not_judged_and_a_note_says_so() -> None:
-    found = judged({3: 9.0}, reliance=8.0, response="<think>Is it so?</think> The ships came.")
-    kinds = [one.kind for one in found.verdicts]
+    judgement = judged({3: 9.0}, reliance=8.0, response="<think>Is it so?</think> The ships came.")
+    kinds = [verdict.kind for verdict in judgement.verdicts]
     assert kinds[:-1] == ["reasoning"] * (len(kinds) - 1)
     assert kinds[-1] not in ("reasoning", "trivial")
-    assert [note for note in found.notes if "own reasoning" in note] == [
+    assert [note for note in judgement.notes if "own reasoning" in note] == [
         "The answer was conditioned on the model's own reasoning before it."
     ]
 
@@ -302,9 +302,9 @@ def without_the_last(before: str = "", after: str = "Who came?", *more: str) -> 
     text = "\n\n".join([before, *TREATY, *more, after])
     documents = (*TREATY, DROPPED)
     prompt: Prompt = [{"role": "user", "content": text}]
-    one = scorer(documents, RESPONSE, language_model=other_chat(), prompt=prompt)
-    assert one.context.not_located == (len(TREATY),)
-    return one
+    target = scorer(documents, RESPONSE, language_model=other_chat(), prompt=prompt)
+    assert target.context.not_located == (len(TREATY),)
+    return target
 
 
 @pytest.mark.parametrize("reliance", [2.9, -5.0])
@@ -312,19 +312,19 @@ def without_the_last(before: str = "", after: str = "Who came?", *more: str) -> 
 def test_a_document_that_was_dropped_has_no_part_in_any_sentence(
     prompt: str, reliance: float
 ) -> None:
-    one = without_the_last(*PROMPTS[prompt])
-    assert verdict({3: 1.0}, reliance=reliance, one=one).kind == "unsupported"
-    assert verdict({3: 9.0}, reliance=8.0, one=one).kind == "grounded"
+    target = without_the_last(*PROMPTS[prompt])
+    assert verdict_of({3: 1.0}, reliance=reliance, target=target).kind == "unsupported"
+    assert verdict_of({3: 9.0}, reliance=8.0, target=target).kind == "grounded"
 
 
 @pytest.mark.parametrize("rewritten", REWRITTEN)
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_nothing_is_unsupported_that_the_rest_of_the_prompt_states(
+def test_a_sentence_that_the_rest_of_the_prompt_states_is_not_unsupported(
     prompt: str, rewritten: str
 ) -> None:
-    one = without_the_last(*PROMPTS[prompt], REWRITTEN[rewritten])
-    found = verdict({3: 1.0}, reliance=2.9, one=one)
-    assert (found.kind, found.reason) == ("open", "not_located")
+    target = without_the_last(*PROMPTS[prompt], REWRITTEN[rewritten])
+    verdict = verdict_of({3: 1.0}, reliance=2.9, target=target)
+    assert (verdict.kind, verdict.reason) == ("open", "not_located")
 
 
 @pytest.mark.parametrize(
@@ -332,33 +332,33 @@ def test_nothing_is_unsupported_that_the_rest_of_the_prompt_states(
 )
 def test_nothing_is_unsupported_while_a_document_was_found_in_part(rest: str) -> None:
     documents = (f"{TREATY[0]} {rest}", *TREATY[1:])
-    one = scorer(documents, RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
-    assert one.context.not_located == ()
-    assert list(one.context.partly_located) == [0]
-    found = verdict({3: 1.0}, reliance=2.9, one=one)
-    assert (found.kind, found.reason) == ("open", "not_located")
+    target = scorer(documents, RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
+    assert target.context.not_located == ()
+    assert list(target.context.partly_located) == [0]
+    verdict = verdict_of({3: 1.0}, reliance=2.9, target=target)
+    assert (verdict.kind, verdict.reason) == ("open", "not_located")
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\u00a0\u3000", "\ufeff\u200b", "\x00\f"])
 def test_a_blank_document_causes_nothing(blank: str) -> None:
-    one = scorer((*TREATY, blank), RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
-    assert verdict({3: 1.0}, reliance=2.9, one=one).kind == "unsupported"
+    target = scorer((*TREATY, blank), RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
+    assert verdict_of({3: 1.0}, reliance=2.9, target=target).kind == "unsupported"
 
 
 def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
-    one = scorer(response=RESPONSE, language_model=other_chat())
-    one.session.meter.spend(5_000, 1.0)
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    target.session.meter.spend(5_000, 1.0)
     options = VerdictOptions(min_tokens=1)
-    found = judged({3: 9.0}, reliance=400.0, one=one, options=options, real=True)
-    assert one.session.meter.tokens <= 10_000
+    judgement = judged({3: 9.0}, reliance=400.0, target=target, options=options, real=True)
+    assert target.session.meter.tokens <= 10_000
     small = replace(options, token_share=0.01)
     again = scorer(response=RESPONSE, language_model=other_chat())
     again.usage.scored_tokens = 1
     again.session.meter.spend(5_000, 1.0)
-    left = judged({3: 3.9}, reliance=400.0, one=again, options=small, real=True)
-    assert left.verdicts[0].reason == "limit"
+    limited = judged({3: 3.9}, reliance=400.0, target=again, options=small, real=True)
+    assert limited.verdicts[0].reason == "limit"
     assert again.session.meter.exhausted and again.session.meter.tokens <= 5_050
-    assert found.verdicts[0].reason is None
+    assert judgement.verdicts[0].reason is None
 
 
 @pytest.mark.parametrize("budget", [None, Budget(tokens=10**9), Budget(seconds=10**6)])
@@ -380,15 +380,15 @@ def test_no_budget_ran_out_where_judging_reached_its_own_limit(
 def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
     def passes_for(count: int) -> int:
         response = " ".join(f"Ship {number + 10} came with salt." for number in range(count))
-        one = scorer(response=response, language_model=other_chat(), implementation="cropped")
-        width = len(one.generation.response_ids)
+        target = scorer(response=response, language_model=other_chat(), implementation="cropped")
+        width = len(target.generation.response_ids)
         nothing = (0.0,) * width
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
         options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
-        found = judge(one, scores, shown(one), options)
-        assert len(found.verdicts) == count
-        return one.usage.forward_passes
+        judgement = judge(target, scores, shown(target), options)
+        assert len(judgement.verdicts) == count
+        return target.usage.forward_passes
 
     few, many = passes_for(2), passes_for(16)
     assert few > 2
@@ -401,13 +401,13 @@ def test_follows_from_an_earlier_sentence() -> None:
     first, second = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
     assert first.kind == "grounded"
     assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
-    one = scorer(response=response, language_model=other_chat())
-    (origin,) = Origins(one, sentences_of(shown(one))).find(1)
+    target = scorer(response=response, language_model=other_chat())
+    (origin,) = Origins(target, sentences_of(shown(target))).find(1)
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)
     assert second.reliance == 0.0
     options = VerdictOptions(min_follows=20.0)  # the earlier sentence has little effect
-    found = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
-    assert [verdict.kind for verdict in found] == ["grounded", "unsupported"]
+    verdicts = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
+    assert [verdict.kind for verdict in verdicts] == ["grounded", "unsupported"]
 
 
 @pytest.mark.parametrize(
@@ -422,34 +422,34 @@ def test_a_marker_beside_the_sentence_that_relies_on_a_source(
     response: str, kinds: list[str]
 ) -> None:
     options = VerdictOptions(min_follows=2.0)
-    one = scorer(response=response, language_model=other_chat())
-    found = judged({3: 9.0}, reliance=8.0, one=one, options=options)
-    assert [verdict.kind for verdict in found.verdicts] == kinds
-    carrying = one.context.sources[3].documents
+    target = scorer(response=response, language_model=other_chat())
+    judgement = judged({3: 9.0}, reliance=8.0, target=target, options=options)
+    assert [verdict.kind for verdict in judgement.verdicts] == kinds
+    carrying = target.context.sources[3].documents
     expected = {number: number - 1 in carrying for number in (1, 2)}
-    assert {marker.number: marker.supported for marker in found.markers} == expected
+    assert {marker.number: marker.supported for marker in judgement.markers} == expected
     assert len({*expected.values()}) == 2
 
 
 def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
     response = "The ships came. They had salt."
-    one = scorer(response=response, language_model=other_chat())
-    width = len(one.generation.response_ids)
+    target = scorer(response=response, language_model=other_chat())
+    width = len(target.generation.response_ids)
 
     def second(reliance: float) -> str:
         row = (*(0.0,) * (width - 1), reliance)
         scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
         options = VerdictOptions(min_follows=1.0)
-        return judge(one, scores, shown(one), options).verdicts[1].kind
+        return judge(target, scores, shown(target), options).verdicts[1].kind
 
     assert second(0.1) == "follows"
     assert second(5.9) == "unsupported"
 
 
-def test_nothing_said_before_is_ruled_out_beyond_the_budget() -> None:
+def test_no_earlier_sentence_is_ruled_out_beyond_the_budget() -> None:
     response = "The ships came. They had salt."
-    one = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
-    first, second = judged({3: 1.0}, reliance=0.5, one=one, real=True).verdicts
+    target = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
+    first, second = judged({3: 1.0}, reliance=0.5, target=target, real=True).verdicts
     assert (first.kind, first.reason) == ("unsupported", None)
     assert (second.kind, second.reason) == ("open", "budget")
 
@@ -461,25 +461,25 @@ def test_from_the_conversation() -> None:
         {"role": "assistant", "content": turns[1]},
         {"role": "user", "content": "\n\n".join(TREATY) + "\n\nQuestion: who?"},
     ]
-    one = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
-    places = find_turns(one.context.prompt.text, turns)
-    one = replace(one, context=replace(one.context, conversation=places))
+    target = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
+    places = find_turns(target.context.prompt.text, turns)
+    target = replace(target, context=replace(target.context, conversation=places))
     options = VerdictOptions(min_turn=1.0, min_effect=99.0)  # no source replaces it
-    found = verdict({}, reliance=0.5, one=one, options=options)
-    assert (found.kind, found.follows, found.source_ids) == ("conversation", None, ())
-    assert found.effect is not None and found.effect > 1.0
+    verdict = verdict_of({}, reliance=0.5, target=target, options=options)
+    assert (verdict.kind, verdict.follows, verdict.source_ids) == ("conversation", None, ())
+    assert verdict.effect is not None and verdict.effect > 1.0
     strict = replace(options, min_turn=50.0)
-    assert verdict({}, reliance=0.5, one=one, options=strict).kind == "unsupported"
+    assert verdict_of({}, reliance=0.5, target=target, options=strict).kind == "unsupported"
 
 
 def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
-    found = judged({3: 9.0}, reliance=8.0, response="The ships came [2][1][9].")
-    assert [(one.number, one.document, one.supported) for one in found.markers] == [
+    judgement = judged({3: 9.0}, reliance=8.0, response="The ships came [2][1][9].")
+    assert [(marker.number, marker.document, marker.supported) for marker in judgement.markers] == [
         (2, 1, True),
         (1, 0, False),
         (9, None, None),
     ]
-    assert found.verdicts[0].effect == pytest.approx(9.0)
+    assert judgement.verdicts[0].effect == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize("fragment", ["They", "The letters are lo", "- Many letters,"])
@@ -489,7 +489,7 @@ def test_a_fragment_in_which_the_answer_was_cut_is_not_held_against_the_context(
     whole = scorer(response=f"The ships came.\n{fragment}", language_model=other_chat())
     cut = copy.copy(whole)
     cut.generation = replace(whole.generation, unfinished=True)
-    ended, last = (judged({}, reliance=0.0, one=one).verdicts for one in (whole, cut))
+    ended, last = (judged({}, reliance=0.0, target=target).verdicts for target in (whole, cut))
     assert [verdict.reason for verdict in ended] == [None, None]
     assert [verdict.reason for verdict in last] == [None, "cut"]
     assert last[1].kind == "open"
@@ -497,6 +497,6 @@ def test_a_fragment_in_which_the_answer_was_cut_is_not_held_against_the_context(
 
 @pytest.mark.parametrize("response", ["The ships came.", "塔很高。", "**Who came?** [1]"])
 def test_an_answer_that_was_stopped_after_a_sentence_has_no_fragment(response: str) -> None:
-    one = scorer(response=response, language_model=other_chat())
-    one.generation = replace(one.generation, unfinished=True)
-    assert judged({}, reliance=0.0, one=one).verdicts[0].reason is None
+    target = scorer(response=response, language_model=other_chat())
+    target.generation = replace(target.generation, unfinished=True)
+    assert judged({}, reliance=0.0, target=target).verdicts[0].reason is None

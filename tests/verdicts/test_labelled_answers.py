@@ -16,12 +16,16 @@ from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: Path) -> None:
     attributor = CachingAttributor(smollm2, RowStore(tmp_path))
     judged = [
-        one
+        sentence
         for case in cases_of("held_out", KINDS, 1)
-        for one in judge_case(attributor, case, worths(attributor, case))
-        if one.is_applicable
+        for sentence in judge_case(attributor, case, worths(attributor, case))
+        if sentence.is_applicable
     ]
     assert len(judged) >= 25
-    wrong = [(one.case.kind, one.verdict_kind, one.details) for one in judged if not one.is_right]
+    wrong = [
+        (sentence.case.kind, sentence.verdict_kind, sentence.details)
+        for sentence in judged
+        if not sentence.is_right
+    ]
     assert len(wrong) <= 1, wrong
-    assert not [one.case.kind for one in judged if one.has_false]
+    assert not [sentence.case.kind for sentence in judged if sentence.has_false]

@@ -29,10 +29,10 @@ def long_scorer(num_sentences: int) -> Scorer:
 
 
 def judged(
-    one: Scorer, *, reliance: float = 0.0, options: VerdictOptions | None = None
+    target: Scorer, *, reliance: float = 0.0, options: VerdictOptions | None = None
 ) -> Judgement:
     """Judged by scores of nothing, so that it is asked where each sentence comes from."""
-    width, num_sources = len(one.generation.response_ids), len(one.context.sources)
+    width, num_sources = len(target.generation.response_ids), len(target.context.sources)
     scores = Scores(
         (-1.0,) * width,
         ((0.0,) * width,) * num_sources,
@@ -40,8 +40,8 @@ def judged(
         context_reliance=(reliance,) * width,
     )
     options = options or VerdictOptions(min_tokens=10**9)
-    with one.models.for_attribution():
-        return judge(one, scores, ResponseText(*one.response.aligned(None)), options)
+    with target.models.for_attribution():
+        return judge(target, scores, ResponseText(*target.response.aligned(None)), options)
 
 
 def test_the_tokens_of_judging_grow_with_the_answer() -> None:
@@ -74,8 +74,8 @@ def shown(num_sentences: int, end: str) -> Attribution:
 @pytest.mark.parametrize("form", ["to_html", "to_markdown", "to_table", "to_cited_text", "to_json"])
 def test_the_work_of_showing_grows_with_the_answer(form: str, end: str) -> None:
     def work(num_sentences: int) -> int:
-        one = shown(num_sentences, end)
-        return num_calls(getattr(one, form))
+        attribution = shown(num_sentences, end)
+        return num_calls(getattr(attribution, form))
 
     work(1)
     assert work(LONG) < LINEAR * work(SHORT)
@@ -93,18 +93,18 @@ class LateClock:
 def test_nothing_is_searched_when_time_is_over(
     reliance: float, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither earlier sentences nor sources; what the scores tell is told."""
+    """Neither earlier sentences nor sources; the verdicts are those of the scores alone."""
     in_time, late = long_scorer(3), long_scorer(3)
-    for one in (in_time, late):
-        one.usage.scored_tokens = 1
-        one.session.meter = Meter(Budget(seconds=3_000))
-        one.session.meter.spend(10**6, 1.0)
+    for target in (in_time, late):
+        target.usage.scored_tokens = 1
+        target.session.meter = Meter(Budget(seconds=3_000))
+        target.session.meter.spend(10**6, 1.0)
     assert calls_of(lambda: judged(in_time, reliance=reliance))[search]
     assert not in_time.session.meter.exhausted
     monkeypatch.setattr("attribot_rag.scoring.session.time", LateClock())
-    found: list[Judgement] = []
-    assert not calls_of(lambda: found.append(judged(late, reliance=reliance)))[search]
+    judgements: list[Judgement] = []
+    assert not calls_of(lambda: judgements.append(judged(late, reliance=reliance)))[search]
     assert late.session.meter.exhausted
-    first, *others = found[0].verdicts
-    assert {verdict.reason for verdict in others} == {"budget"}
+    first, *rest = judgements[0].verdicts
+    assert {verdict.reason for verdict in rest} == {"budget"}
     assert first.kind == ("open" if reliance else "unsupported")

@@ -60,8 +60,8 @@ def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     response = ResponseText(attribution.response, attribution.token_spans)
     return [
         marker
-        for one in sentences_of(response, markers)
-        for marker in audit.markers_in(one.start, one.end, one.tokens, cited)
+        for sentence in sentences_of(response, markers)
+        for marker in audit.markers_in(sentence.start, sentence.end, sentence.tokens, cited)
     ]
 
 
@@ -86,11 +86,11 @@ MARKERS: dict[tuple[int, ...], list[str]] = {
 )
 def test_markers_and_their_numbers(text: str, numbers: tuple[int, ...]) -> None:
     response = f"It is red {text}. It is old."
-    found = audited(response)
-    assert [one.number for one in found] == [*numbers]
-    assert [one.document for one in found] == [number - 1 for number in numbers]
+    markers = audited(response)
+    assert [marker.number for marker in markers] == [*numbers]
+    assert [marker.document for marker in markers] == [number - 1 for number in numbers]
     verdicts = (Verdict(start=0, end=len(response), kind="trivial"),)
-    attribution = handmade(response, DOCUMENTS, SCORES, markers=tuple(found), verdicts=verdicts)
+    attribution = handmade(response, DOCUMENTS, SCORES, markers=tuple(markers), verdicts=verdicts)
     assert attribution.to_cited_text(markers=False) == "It is red. It is old."
 
 
@@ -104,7 +104,7 @@ def test_markers_and_their_numbers(text: str, numbers: tuple[int, ...]) -> None:
         *("It is red 1]", "The room (3) is red.", "The set [ID: 77] is red."),
     ],
 )
-def test_what_is_no_marker(response: str) -> None:
+def test_brackets_that_are_no_markers(response: str) -> None:
     assert audited(response) == []
 
 
@@ -130,9 +130,9 @@ def test_a_script_without_spaces_needs_none_before_a_marker(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[source 12]", "【999†source】", "(Document 4)"])
-def test_sources_that_are_called_so_but_do_not_exist(text: str) -> None:
-    (found,) = audited(f"It is red {text}.")
-    assert (found.document, found.supported) == (None, None)
+def test_markers_of_sources_that_do_not_exist(text: str) -> None:
+    (marker,) = audited(f"It is red {text}.")
+    assert (marker.document, marker.supported) == (None, None)
 
 
 @pytest.mark.parametrize("text", ["([1] " * 9_000, "[1,1" * 9_000, "[[(" * 9_000, "[1]" * 9_000])
@@ -141,8 +141,8 @@ def test_long_texts_come_to_an_end(text: str) -> None:
 
 
 def test_a_marker_is_supported_by_a_source_of_its_document() -> None:
-    found = audited("It is red [1][2]. It is old [1, 2][3].")
-    assert [(one.document, one.supported) for one in found] == [
+    markers = audited("It is red [1][2]. It is old [1, 2][3].")
+    assert [(marker.document, marker.supported) for marker in markers] == [
         (0, True),
         (1, False),
         (0, True),
@@ -152,8 +152,8 @@ def test_a_marker_is_supported_by_a_source_of_its_document() -> None:
 
 
 def test_a_marker_after_the_full_stop_is_judged_with_what_it_marks() -> None:
-    found = audited("It is red. [1] It is a long way.")
-    assert [one.supported for one in found] == [True]
+    markers = audited("It is red. [1] It is a long way.")
+    assert [marker.supported for marker in markers] == [True]
 
 
 @pytest.mark.parametrize(
@@ -166,23 +166,23 @@ def test_a_marker_after_the_full_stop_is_judged_with_what_it_marks() -> None:
     ],
     ids=["not located", "no score", "no source", "no sentence"],
 )
-def test_where_nothing_is_known_nothing_is_said(
+def test_a_marker_without_scores_is_neither_supported_nor_not(
     response: str, scores: Any, not_located: tuple[int, ...], expected: tuple[int, bool | None]
 ) -> None:
-    (found,) = audited(response, scores, not_located=not_located)
-    assert (found.document, found.supported) == expected
+    (marker,) = audited(response, scores, not_located=not_located)
+    assert (marker.document, marker.supported) == expected
 
 
 def test_the_effect_is_that_of_the_sentence_without_its_markers() -> None:
     attribution = handmade("It is red [1].", ["Red."], {"Red.": (0.0,)})
     row = (0.0, 0.0, 0.0, 9.0)
     assert attribution.response[slice(*attribution.token_spans[3])] == "[1]."
-    (found,) = audits(replace(attribution, token_scores=(row,)))
-    assert found.supported is False
+    (marker,) = audits(replace(attribution, token_scores=(row,)))
+    assert marker.supported is False
 
 
 def test_a_document_that_the_sentence_cites_supports_its_marker() -> None:
     """Each of a redundant group may have no effect of its own."""
     attribution = handmade("It is red [1][2][3].", DOCUMENTS, dict.fromkeys(SCORES, (0.0, 0.0)))
     ids = [source.id for source in attribution.sources if source.text in ("Red.", "New.")]
-    assert [one.supported for one in audits(attribution, ids)] == [True, True, False]
+    assert [marker.supported for marker in audits(attribution, ids)] == [True, True, False]

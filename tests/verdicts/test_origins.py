@@ -23,10 +23,10 @@ def conversing(turns: Sequence[str] = TURNS, answer: str = ANSWER, **options: An
     roles = ("user", "assistant") * len(turns)
     messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=False)]
     messages += [{"role": "user", "content": "\n\n".join(TREATY) + "\n\nQuestion: who?"}]
-    one = scorer(response=answer, language_model=other_chat(), prompt=messages, **options)
-    places = find_turns(one.context.prompt.text, turns)
+    target = scorer(response=answer, language_model=other_chat(), prompt=messages, **options)
+    places = find_turns(target.context.prompt.text, turns)
     assert len(places) == len(turns)
-    return replace(one, context=replace(one.context, conversation=places))
+    return replace(target, context=replace(target.context, conversation=places))
 
 
 def sentence(text: str, answer: str = ANSWER) -> AnswerSentence:
@@ -43,10 +43,10 @@ def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:
     return float(scores[int(not whole) :].sum())
 
 
-def bare_prompt(one: Scorer) -> str:
+def bare_prompt(target: Scorer) -> str:
     """The prompt without all that was retrieved."""
-    text = one.context.prompt.text
-    ((start, end),) = one.context.whole.characters
+    text = target.context.prompt.text
+    ((start, end),) = target.context.whole.characters
     assert text[start:end] == "\n\n".join(TREATY)
     return text[:start] + text[end:]
 
@@ -58,29 +58,29 @@ def without_turns(prompt: str) -> str:
     return prompt
 
 
-def find(one: Scorer, *texts: str) -> list[Origin]:
+def find(target: Scorer, *texts: str) -> list[Origin]:
     """The origins of the last of these sentences of the answer."""
-    origins = Origins(one, [sentence(text) for text in texts])
+    origins = Origins(target, [sentence(text) for text in texts])
     return list(origins.find(len(texts) - 1))
 
 
 @pytest.mark.parametrize(("before", "text"), [("", FIRST), (FIRST + SECOND, THIRD)])
 def test_the_conversation(before: str, text: str) -> None:
     """It is taken out before all of the answer."""
-    one = conversing()
-    (said,) = find(one, text)
-    bare = bare_prompt(one)
+    target = conversing()
+    (origin,) = find(target, text)
+    bare = bare_prompt(target)
     expected = log_likelihood(bare + before, text, whole=True)
     expected -= log_likelihood(without_turns(bare) + before, text, whole=True)
-    assert said.sentence is None
-    assert said.effect == pytest.approx(expected, abs=ATOL)
-    assert abs(said.effect) > 10 * ATOL or before
+    assert origin.sentence is None
+    assert origin.effect == pytest.approx(expected, abs=ATOL)
+    assert abs(origin.effect) > 10 * ATOL or before
 
 
 def test_one_earlier_sentence() -> None:
-    one = conversing()
-    _, followed = find(one, FIRST, SECOND)
-    bare = bare_prompt(one)
+    target = conversing()
+    _, followed = find(target, FIRST, SECOND)
+    bare = bare_prompt(target)
     expected = log_likelihood(bare + FIRST, SECOND) - log_likelihood(bare, SECOND)
     assert followed.sentence == 0
     assert followed.effect == pytest.approx(expected, abs=ATOL)
@@ -88,9 +88,9 @@ def test_one_earlier_sentence() -> None:
 
 
 def test_the_first_of_the_earlier_sentences_that_does_nearly_as_well_as_any() -> None:
-    one = conversing()
-    _, followed = find(one, FIRST, SECOND, THIRD)
-    bare = bare_prompt(one)
+    target = conversing()
+    _, followed = find(target, FIRST, SECOND, THIRD)
+    bare = bare_prompt(target)
     alone = log_likelihood(bare, THIRD)
     expected = log_likelihood(bare + FIRST + SECOND, THIRD) - alone
     gains = [log_likelihood(bare + earlier, THIRD) - alone for earlier in (FIRST, SECOND)]
@@ -99,11 +99,11 @@ def test_the_first_of_the_earlier_sentences_that_does_nearly_as_well_as_any() ->
     assert followed.sentence == (enough[0] if enough else 1)
 
 
-def test_sentences_that_say_nothing_are_no_origin() -> None:
-    one = conversing(turns=(), answer="Sure! " + THIRD)
+def test_trivial_sentences_are_no_origin() -> None:
+    target = conversing(turns=(), answer="Sure! " + THIRD)
     said_nothing = sentence("Sure! ", "Sure! " + THIRD)
     assert said_nothing.trivial
-    origins = Origins(one, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])
+    origins = Origins(target, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])
     assert list(origins.find(1)) == []
 
 
@@ -116,13 +116,13 @@ def test_without_a_conversation_only_sentences_are_origins() -> None:
 def test_no_budget_for_the_sentences() -> None:
     sentences = [sentence(FIRST), sentence(SECOND)]
     assert len(list(Origins(conversing(), sentences).find(1))) == 2
-    one = conversing(budget=10**6)
-    origins = Origins(one, sentences)
-    one.session.meter.spend(10**6, 1.0)
-    (said,) = origins.find(1)
-    assert said.sentence is None
-    assert one.session.meter.exhausted
-    assert find(one, FIRST, SECOND) == []  # not for the shorter prompt, either
+    target = conversing(budget=10**6)
+    origins = Origins(target, sentences)
+    target.session.meter.spend(10**6, 1.0)
+    (origin,) = origins.find(1)
+    assert origin.sentence is None
+    assert target.session.meter.exhausted
+    assert find(target, FIRST, SECOND) == []  # not for the shorter prompt, either
     alone = conversing(turns=())
     origins = Origins(alone, [*sentences, sentence(THIRD)])
     bare = other_chat().encode(bare_prompt(alone))
@@ -131,20 +131,20 @@ def test_no_budget_for_the_sentences() -> None:
     assert alone.session.meter.exhausted
 
 
-def test_what_an_answer_repeats_is_read_once() -> None:
+def test_a_repeated_sentence_is_read_once() -> None:
     answer = FIRST + SECOND * 6
-    one = conversing(turns=(), answer=answer)
+    target = conversing(turns=(), answer=answer)
     width = len(SECOND)
     starts = [len(FIRST) + i * width for i in range(6)]
     repeated = [
         AnswerSentence(start, start + width, SECOND, tuple(range(start, start + width)), False)
         for start in starts
     ]
-    origins = Origins(one, [sentence(FIRST), *repeated])
+    origins = Origins(target, [sentence(FIRST), *repeated])
     passes = []
     for index in range(1, 7):
-        before = one.usage.forward_passes
+        before = target.usage.forward_passes
         list(origins.find(index))
-        passes.append(one.usage.forward_passes - before)
+        passes.append(target.usage.forward_passes - before)
     # Alone; then after the first sentence, and after the same.
     assert passes == [1, 2, 0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""What of an answer is judged: its sentences, without markers, thinking and pleasantries."""
+"""The judged parts of an answer: its sentences, without markers, thinking and pleasantries."""
 
 import pytest
 from hypothesis import given
@@ -18,15 +18,15 @@ def split(response: str) -> list[AnswerSentence]:
 
 
 def texts(response: str) -> list[str]:
-    return [one.text.strip() for one in split(response)]
+    return [sentence.text.strip() for sentence in split(response)]
 
 
 def words(response: str) -> list[str]:
     """The text of each sentence's tokens: handmade tokens are words."""
     spans = handmade(response, ["A fact."], {"A fact.": (1.0,)}).token_spans
     return [
-        "".join(response[slice(*spans[index])] for index in one.tokens).strip()
-        for one in split(response)
+        "".join(response[slice(*spans[index])] for index in sentence.tokens).strip()
+        for sentence in split(response)
     ]
 
 
@@ -86,7 +86,7 @@ def test_long_texts_come_to_an_end(text: str) -> None:
         "Have a nice day on the island of Odwin, where the ferry lands.",
     ],
 )
-def test_what_only_begins_like_a_pleasantry_is_judged(text: str) -> None:
+def test_a_sentence_that_only_begins_like_a_pleasantry_is_judged(text: str) -> None:
     assert not is_trivial(text)
 
 
@@ -102,10 +102,10 @@ def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
         *("...", "?", "---", "* * *", "👍", " \n"),
     ],
 )
-def test_nothing_is_said_without_words(text: str) -> None:
-    (found,) = split(text)
-    assert found.trivial
-    assert (found.start, found.end) == (0, len(text))
+def test_text_without_words_is_trivial(text: str) -> None:
+    (sentence,) = split(text)
+    assert sentence.trivial
+    assert (sentence.start, sentence.end) == (0, len(text))
 
 
 @pytest.mark.parametrize("gap", ["", " ", "\n"])
@@ -143,8 +143,10 @@ SPACES = ("", " ", "\n", "\n\n")
 )
 def test_thinking_is_no_part_of_the_answer(response: str, answer: str) -> None:
     sentences = split(response)
-    assert " ".join(one.text.strip() for one in sentences if not one.thinking) == answer
-    assert any(one.thinking for one in sentences)
+    assert (
+        " ".join(sentence.text.strip() for sentence in sentences if not sentence.thinking) == answer
+    )
+    assert any(sentence.thinking for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +161,8 @@ def test_thinking_is_no_part_of_the_answer(response: str, answer: str) -> None:
         ["The ferry is old. [1] ", "It is red. ", "The end."],
     ],
 )
-def test_where_an_answer_is_cut(pieces: list[str]) -> None:
-    assert [one.text for one in split("".join(pieces))] == pieces
+def test_an_answer_is_cut_into_sentences(pieces: list[str]) -> None:
+    assert [sentence.text for sentence in split("".join(pieces))] == pieces
 
 
 @pytest.mark.parametrize(
@@ -173,9 +175,9 @@ def test_where_an_answer_is_cut(pieces: list[str]) -> None:
     ],
 )
 def test_other_scripts(response: str, second: str) -> None:
-    found = split(response)
-    assert [one.text.strip() for one in found][1:] == [second]
-    assert not any(one.trivial for one in found)
+    sentences = split(response)
+    assert [sentence.text.strip() for sentence in sentences][1:] == [second]
+    assert not any(sentence.trivial for sentence in sentences)
 
 
 WORDS, MARKS = ("Yes.", "The ferry is old", "84", "।"), (". ", " ", "\n\n", "[1]", "【2】")
@@ -184,10 +186,13 @@ pieces = st.sampled_from([*WORDS, *MARKS, "<think>", "</think>"])
 
 @given(st.lists(pieces, min_size=1).map("".join))
 def test_sentences_cover_the_answer_and_share_no_token(response: str) -> None:
-    found = split(response)
-    assert "".join(one.text for one in found) == response
-    assert [one.start for one in found] == [0, *(one.end for one in found[:-1])]
-    tokens = [index for one in found for index in one.tokens]
+    sentences = split(response)
+    assert "".join(sentence.text for sentence in sentences) == response
+    assert [sentence.start for sentence in sentences] == [
+        0,
+        *(sentence.end for sentence in sentences[:-1]),
+    ]
+    tokens = [index for sentence in sentences for index in sentence.tokens]
     assert tokens == sorted(set(tokens))
 
 
@@ -219,15 +224,17 @@ def test_sentences_cover_the_answer_and_share_no_token(response: str) -> None:
     ],
 )
 def test_the_values_of_json_are_judged_one_by_one(response: str, judged: list[str]) -> None:
-    found = split(response)
-    assert "".join(one.text for one in found) == response
-    assert [one.text.strip() for one in found if one.tokens and not one.trivial] == judged
-    assert all(one.figures for one in found if one.text.strip().isdigit())
+    sentences = split(response)
+    assert "".join(sentence.text for sentence in sentences) == response
+    assert [
+        sentence.text.strip() for sentence in sentences if sentence.tokens and not sentence.trivial
+    ] == judged
+    assert all(sentence.figures for sentence in sentences if sentence.text.strip().isdigit())
 
 
 @pytest.mark.parametrize("response", ['{"a": ' * 50_000, '[{"a": "' * 50_000, "{" * 100_000])
 def test_json_without_an_end_is_text(response: str) -> None:
-    assert "".join(one.text for one in split(response)) == response
+    assert "".join(sentence.text for sentence in split(response)) == response
 
 
 @pytest.mark.parametrize(
@@ -247,6 +254,6 @@ def test_json_without_an_end_is_text(response: str) -> None:
     ],
 )
 def test_code_is_not_cut_in_its_comments(response: str, judged: list[str]) -> None:
-    found = split(response)
-    assert "".join(one.text for one in found) == response
-    assert [one.text.strip() for one in found if one.text.strip()] == judged
+    sentences = split(response)
+    assert "".join(sentence.text for sentence in sentences) == response
+    assert [sentence.text.strip() for sentence in sentences if sentence.text.strip()] == judged

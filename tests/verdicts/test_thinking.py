@@ -43,7 +43,7 @@ def test_tags_that_models_use(opened: str, closed: str) -> None:
 @pytest.mark.parametrize(
     "text", ["I think <b>so</b>.", "See [thinking] there.", "A <thought> is short.", "[1] It is."]
 )
-def test_what_is_no_thinking(text: str) -> None:
+def test_text_that_is_no_thinking(text: str) -> None:
     assert thinking_in(text) == []
 
 
@@ -62,16 +62,16 @@ def model(*special: str) -> LanguageModel:
     return endless(tokenizer)
 
 
-def answer_in(seen: str, language_model: LanguageModel, tags: Tags | None = None) -> str:
-    """What is no thinking of a response, as it is shown without special tokens."""
-    ids = tuple(language_model.encode(seen))
+def answer_in(raw: str, language_model: LanguageModel, tags: Tags | None = None) -> str:
+    """A response without its thinking, as it is shown without special tokens."""
+    ids = tuple(language_model.encode(raw))
     shown = TokenizedText.of(ids, language_model, skip_special_tokens=True).aligned(None)
     response = ResponseText(*shown)
     prompt = tuple(language_model.encode("Why?"))
     thinking = thinking_of(response, Generation(prompt, ids), language_model, tags)
-    told = [one for one in sentences_of(response, (), thinking) if not one.thinking]
-    assert len(told) < len(sentences_of(response, (), thinking))
-    return "".join(one.text for one in told)
+    kept = [sentence for sentence in sentences_of(response, (), thinking) if not sentence.thinking]
+    assert len(kept) < len(sentences_of(response, (), thinking))
+    return "".join(sentence.text for sentence in kept)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_tags_that_are_special_tokens_are_not_shown(opened: str, closed: str) ->
 
 def test_channels_of_special_tokens() -> None:
     language_model = model("<|channel|>", "<|message|>", "<|end|>", "<|start|>")
-    seen = (
+    raw = (
         f"<|channel|>analysis<|message|>{THOUGHT}<|end|>"
         f"<|start|>assistant<|channel|>final<|message|>{ANSWER}"
     )
-    assert answer_in(seen, language_model) == ANSWER
+    assert answer_in(raw, language_model) == ANSWER
 
 
-def test_the_tokenizer_says_it_first() -> None:
+def test_the_tokenizer_s_own_tags_come_first() -> None:
     language_model = model("<§>")
     template = {
         "start_anchor": "<never>",
@@ -107,7 +107,7 @@ def test_the_tokenizer_says_it_first() -> None:
     assert answer_in(f"<plan>{THOUGHT}<§>{ANSWER}", language_model) == ANSWER
 
 
-def test_what_follows_from_thinking_says_so() -> None:
+def test_a_sentence_that_follows_from_thinking_says_so() -> None:
     verdicts = (
         Verdict(start=0, end=5, kind="reasoning"),
         Verdict(start=5, end=9, kind="follows", follows=0),
