@@ -22,15 +22,15 @@ def joined(*sentences: str) -> str:
     return " ".join(sentences)
 
 
-def left(*given: str, **options: Any) -> list[str]:
-    return [kept.text for kept in remove_duplicates(given, **options)]
+def texts_kept(*retrieved: str, **options: Any) -> list[str]:
+    return [kept.text for kept in remove_duplicates(retrieved, **options)]
 
 
 def plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def test_what_says_nothing_twice_stays_as_it_is() -> None:
+def test_texts_without_duplicates_stay_as_they_are() -> None:
     texts = [f"  {A}\n", B, f"{C}\n\n{D}", ""]
     assert remove_duplicates(texts) == [Kept(i, text) for i, text in enumerate(texts)]
     assert remove_duplicates([]) == []
@@ -40,7 +40,7 @@ def test_what_says_nothing_twice_stays_as_it_is() -> None:
 def test_nearly_equal_texts_are_one_from_the_threshold_on(other: str) -> None:
     assert remove_duplicates([A, other]) == [Kept(0, A, merged=(1,))]
     assert remove_duplicates([other, A]) == [Kept(0, other, merged=(1,))]
-    assert left(A, B, other, threshold=0.9999) == [A, B, other]
+    assert texts_kept(A, B, other, threshold=0.9999) == [A, B, other]
 
 
 @pytest.mark.parametrize("part", [A, B, C, joined(A, B), joined(B, C), B.upper(), f" {B}\n"])
@@ -49,7 +49,7 @@ def test_a_text_within_another_is_gone_whichever_comes_first(part: str, before: 
     whole = joined(A, B, C)
     texts, index = ([part, D, whole], 2) if before else ([whole, D, part], 0)
     kept = Kept(index, whole, merged=(2 - index,))
-    assert remove_duplicates(texts) == sorted([kept, Kept(1, D)], key=lambda one: one.index)
+    assert remove_duplicates(texts) == sorted([kept, Kept(1, D)], key=lambda text: text.index)
 
 
 @pytest.mark.parametrize("min_overlap", [1, None])
@@ -58,7 +58,7 @@ def test_a_text_within_another_is_gone_however_short(min_overlap: int | None) ->
     assert deduplicated == [Kept(1, joined(A, SHORT, B), merged=(0,))]
 
 
-def test_what_two_hold_goes_to_the_longer_one() -> None:
+def test_a_text_within_two_is_merged_into_the_longer() -> None:
     texts = [joined(E, B, C), joined(D, B, A, SHORT), B]
     merged = {kept.index: kept.merged for kept in remove_duplicates(texts, min_overlap=None)}
     assert merged == {0: (), 1: (2,)}
@@ -118,7 +118,7 @@ REMOVED: dict[str, tuple[list[str], list[Kept]]] = {
 
 
 @pytest.mark.parametrize("name", REMOVED)
-def test_what_is_removed(name: str) -> None:
+def test_duplicates_and_overlaps_are_removed(name: str) -> None:
     texts, expected = REMOVED[name]
     assert remove_duplicates(texts) == expected
 
@@ -127,7 +127,7 @@ HALF = "In the spring the first ships came up the river"
 REST = "in the old town hall in October of 1648."
 RUN = joined(SHORT, "It was red.", "It was slow.")
 LEFT: dict[str, tuple[list[str], list[str]]] = {
-    "what is left stays as it was written": (
+    "the remainder stays as it was written": (
         [f"{A}  {B.upper()}", f"{B}\n\n {C}\n{D} "],
         [f"{A}  {B.upper()}", f"{C}\n{D}"],
     ),
@@ -158,9 +158,9 @@ AS_THEY_ARE: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("name", [*LEFT, *AS_THEY_ARE])
-def test_what_is_left_of_overlaps(name: str) -> None:
+def test_texts_after_overlaps_are_removed(name: str) -> None:
     texts, expected = LEFT.get(name) or (AS_THEY_ARE[name], AS_THEY_ARE[name])
-    assert left(*texts) == expected
+    assert texts_kept(*texts) == expected
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_what_is_left_of_overlaps(name: str) -> None:
     ],
 )
 def test_overlaps_of_less_than_min_overlap_stay(texts: list[str], expected: list[str]) -> None:
-    assert left(*texts, min_overlap=len(SHORT) + 1) == texts
-    assert left(*texts, min_overlap=len(SHORT)) == expected
-    assert left(*texts, min_overlap=None) == texts
+    assert texts_kept(*texts, min_overlap=len(SHORT) + 1) == texts
+    assert texts_kept(*texts, min_overlap=len(SHORT)) == expected
+    assert texts_kept(*texts, min_overlap=None) == texts
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_overlaps_of_less_than_min_overlap_stay(texts: list[str], expected: list
 )
 def test_nothing_is_found_in_the_middle_of_a_word(part: str, whole: str) -> None:
     for texts in ([part, whole], [whole, part]):
-        assert left(*texts, min_overlap=1) == texts
+        assert texts_kept(*texts, min_overlap=1) == texts
 
 
 @pytest.mark.parametrize("threshold", [0, -0.5, 1.01, 90, float("nan")])
@@ -215,13 +215,13 @@ MIN_OVERLAPS = st.sampled_from([None, 1, 30, 100])
 
 @given(texts=RETRIEVED, min_overlap=MIN_OVERLAPS)
 @settings(max_examples=300)
-def test_whatever_is_retrieved(texts: list[str], min_overlap: int | None) -> None:
+def test_any_retrieved_texts(texts: list[str], min_overlap: int | None) -> None:
     """Every text is left or merged once, in order, and nothing more is removed a second time."""
     deduplicated = remove_duplicates(texts, min_overlap=min_overlap)
     indices = [kept.index for kept in deduplicated]
     assert indices == sorted(indices)
-    told = sorted([*indices, *(index for kept in deduplicated for index in kept.merged)])
-    assert told == list(range(len(texts)))
+    all_indices = sorted([*indices, *(index for kept in deduplicated for index in kept.merged)])
+    assert all_indices == list(range(len(texts)))
     overlap = {index for kept in deduplicated for index in kept.overlapping}
     for kept in deduplicated:
         whole = texts[kept.index]
@@ -229,13 +229,15 @@ def test_whatever_is_retrieved(texts: list[str], min_overlap: int | None) -> Non
         assert kept.index not in kept.overlapping
         assert list(kept.overlapping) == sorted(set(kept.overlapping))
         if kept.text != whole and kept.index not in overlap:  # what it lost it still says
-            said = [one for one in SENTENCES if plain(one) in plain(whole)]
-            assert all(plain(one) in plain(kept.text) for one in said)
+            stated = [sentence for sentence in SENTENCES if plain(sentence) in plain(whole)]
+            assert all(plain(sentence) in plain(kept.text) for sentence in stated)
     once = [kept.text for kept in deduplicated]
     again = remove_duplicates(once, min_overlap=min_overlap)
     assert again == [Kept(index, text) for index, text in enumerate(once)]
-    given = {one for text in texts for one in SENTENCES if plain(one) in plain(text)}
-    for sentence in given:
+    sentences = {
+        sentence for text in texts for sentence in SENTENCES if plain(sentence) in plain(text)
+    }
+    for sentence in sentences:
         if len(sentence) >= 30:  # every sentence stands in a text that is left
             assert any(plain(sentence) in plain(text) for text in once)
 

@@ -60,8 +60,8 @@ def test_each_document_has_the_sum_of_its_sources_scores() -> None:
     assert feedback.explanation == (
         "1 of 2 sentences come from retrieved text. [1] is document 0 (a): 6.8 nats."
     )
-    told = json.dumps([feedback.explanation, feedback.metadata])
-    assert not [text for text in ("tower", "doubts", "spring") if text in told]
+    written = json.dumps([feedback.explanation, feedback.metadata])
+    assert not [text for text in ("tower", "doubts", "spring") if text in written]
 
 
 def test_a_run_without_attribution_names_its_error() -> None:
@@ -76,9 +76,9 @@ def test_a_run_without_attribution_names_its_error() -> None:
 def test_sentences_to_check_are_counted() -> None:
     run = run_of("grounded", "grounded")
     assert run.attribution is not None
-    first, *others = run.attribution.verdicts
+    first, *rest = run.attribution.verdicts
     check = Check(start=first.start, end=first.end, kind="name", value="It is old. ")
-    verdicts = (replace(first, checks=(check, check)), *others)
+    verdicts = (replace(first, checks=(check, check)), *rest)
     checked = replace(run, attribution=replace(run.attribution, verdicts=verdicts))
     assert feedback_of(run).metadata["sentences_to_check"] == 0
     assert feedback_of(checked).metadata["sentences_to_check"] == 1

@@ -49,8 +49,8 @@ def expected(question: str, num_documents: int, answer: str) -> Attribution:
 
 
 @dataclass(eq=False)
-class Said:
-    """One that a thread generates; it ends when the gate is opened."""
+class GeneratedAnswer:
+    """An answer that a thread generates; it ends when the gate is opened."""
 
     question: str
     num_documents: int
@@ -76,9 +76,9 @@ class Said:
 
 @dataclass(eq=False)
 class Run:
-    answer: Said
+    answer: GeneratedAnswer
     shown: str
-    asked: Future[AttributedRun]
+    submitted: Future[AttributedRun]
     is_cancelled: bool = False
 
 
@@ -90,8 +90,8 @@ class Conversations(RuleBasedStateMachine):
         super().__init__()
         self.threads = ThreadPoolExecutor(8)
         self.services: list[AttributionService] = []
-        self.begun: list[Said] = []
-        self.asked: list[tuple[AttributionService, Run]] = []
+        self.begun: list[GeneratedAnswer] = []
+        self.submitted: list[tuple[AttributionService, Run]] = []
         self._open()
 
     def _open(self) -> None:
@@ -103,43 +103,43 @@ class Conversations(RuleBasedStateMachine):
         text=st.sampled_from(ANSWERS),
         streamed=st.booleans(),
     )
-    def generate(self, num_documents: int, text: str, streamed: bool) -> Said:
+    def generate(self, num_documents: int, text: str, streamed: bool) -> GeneratedAnswer:
         """In a thread; one that is not streamed has ended afterwards."""
-        answer = Said(f"What was number {len(self.begun)}?", num_documents, text)
+        answer = GeneratedAnswer(f"What was number {len(self.begun)}?", num_documents, text)
         self.begun.append(answer)
         answer.generated = self.threads.submit(answer.generate)
         assert answer.begun.wait(SECONDS)
-        if not streamed or sum(not one.gate.is_set() for one in self.begun) > 4:
+        if not streamed or sum(not begun.gate.is_set() for begun in self.begun) > 4:
             answer.end()
         return answer
 
     @rule(answer=answers)
-    def end(self, answer: Said) -> None:
+    def end(self, answer: GeneratedAnswer) -> None:
         answer.end()
 
     @rule(target=runs, answer=consumes(answers), background=st.booleans(), whole=st.booleans())
-    def attribute(self, answer: Said, background: bool, whole: bool) -> Run:
+    def attribute(self, answer: GeneratedAnswer, background: bool, whole: bool) -> Run:
         """In another thread; what still runs is awaited in the background."""
         shown = answer.text if whole else BEGINNINGS[answer.text]
         observed = Answer(shown, DOCUMENTS[: answer.num_documents], [answer.question])
         service, name = self.services[-1], answer.question
         later = background or not answer.generated.done()
-        asked = self.threads.submit(service.attribute, name, name, observed, background=later)
-        run = Run(answer, shown, asked)
-        self.asked.append((service, run))
+        submitted = self.threads.submit(service.attribute, name, name, observed, background=later)
+        run = Run(answer, shown, submitted)
+        self.submitted.append((service, run))
         return run
 
     @rule(run=runs)
     def cancel(self, run: Run) -> None:
-        run.asked.result(SECONDS)
-        service = next(service for service, one in self.asked if one is run)
+        run.submitted.result(SECONDS)
+        service = next(service for service, other in self.submitted if other is run)
         run.is_cancelled |= service.store.future(run.answer.question).cancel()
 
     @rule()
     def close(self) -> None:
         """With what runs and waits; another service begins."""
-        for _, run in self.asked:
-            run.asked.result(SECONDS)
+        for _, run in self.submitted:
+            run.submitted.result(SECONDS)
         self.services[-1].close()
         for answer in self.begun:
             answer.was_seen = False
@@ -152,8 +152,8 @@ class Conversations(RuleBasedStateMachine):
     def teardown(self) -> None:
         for answer in self.begun:
             answer.end()
-        for service, run in self.asked:
-            name = run.asked.result(SECONDS).run_id
+        for service, run in self.submitted:
+            name = run.submitted.result(SECONDS).run_id
             self._check(run, service.store.wait(name, SECONDS))
         self.threads.shutdown()
         for service in self.services:
@@ -173,9 +173,9 @@ class Conversations(RuleBasedStateMachine):
         assert ended.attribution is not None
         truth = expected(run.answer.question, run.answer.num_documents, run.shown)
         assert ended.attribution.response == run.shown
-        found = ended.attribution.matrix[:, : truth.matrix.shape[1]]
-        assert found.shape == truth.matrix.shape
-        assert abs(found - truth.matrix).max() < 1e-3
+        matrix = ended.attribution.matrix[:, : truth.matrix.shape[1]]
+        assert matrix.shape == truth.matrix.shape
+        assert abs(matrix - truth.matrix).max() < 1e-3
 
 
 TestConversations = Conversations.TestCase

@@ -52,17 +52,17 @@ def test_whole_options_are_those_of_the_names() -> None:
         service.close()
 
 
-def test_a_name_goes_before_what_is_given_whole() -> None:
+def test_an_option_by_name_goes_before_whole_options() -> None:
     budget = Budget(tokens=7)
-    given = RunOptions.of("it", {"options": EXACT, "budget": budget, "mode": "background"})
-    assert given == RunOptions(**{**vars(EXACT), "budget": budget}, mode="background")
+    options = RunOptions.of("it", {"options": EXACT, "budget": budget, "mode": "background"})
+    assert options == RunOptions(**{**vars(EXACT), "budget": budget}, mode="background")
 
 
 MEANT = r"no option 'metod'; did you mean 'method'\?"
 
 
 @pytest.mark.parametrize(
-    ("making", "kind", "said"),
+    ("making", "kind", "message"),
     [
         (lambda: Attributor(byte_level(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
         (lambda: AttributionService(byte_level(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
@@ -73,8 +73,8 @@ MEANT = r"no option 'metod'; did you mean 'method'\?"
         (lambda: RunOptions(max_results=-1), InvalidInput, "max_results=-1; use at least 1"),
     ],
 )
-def test_what_is_no_option_is_refused(
-    making: Callable[[], object], kind: type[Exception], said: str
+def test_unknown_options_and_values_are_refused(
+    making: Callable[[], object], kind: type[Exception], message: str
 ) -> None:
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         making()

@@ -43,7 +43,7 @@ def test_each_model_has_one_service_and_all_share_the_store(models: list[Languag
     assert [run.attribution is not None for run in registry.store.values()] == [True] * 3
 
 
-def test_no_more_are_kept_than_may_be(models: list[LanguageModel]) -> None:
+def test_at_most_max_models_services_are_kept(models: list[LanguageModel]) -> None:
     registry = ServiceRegistry(RunStore(), max_models=2, **EXACT)
     first, second = (registry.service_for(model) for model in models[:2])
     assert registry.service_for(models[0]) is first
@@ -66,7 +66,7 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageMode
 
 
 @pytest.mark.parametrize(
-    ("making", "said"),
+    ("making", "message"),
     [
         (lambda: ServiceRegistry(RunStore(), method="guess"), "guess"),
         (lambda: ServiceRegistry(RunStore(), keep=3), "keep=3 is for a proxy"),
@@ -75,9 +75,9 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageMode
     ],
 )
 def test_bad_options_are_refused_before_any_model_is_there(
-    making: Callable[[], object], said: str
+    making: Callable[[], object], message: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=message):
         making()
 
 
@@ -85,19 +85,19 @@ def answer_of(text: str) -> Answer:
     return Answer(text, DOCUMENTS, [QUESTION])
 
 
-def test_the_model_that_answered_is_the_one_that_was_seen_to(models: list[LanguageModel]) -> None:
+def test_the_service_of_the_model_that_answered_is_chosen(models: list[LanguageModel]) -> None:
     services = [AttributionService(model, **EXACT) for model in models]
     for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
         say(model, [rendered(model)], [text])
     for text, service in zip(("One.", "Two.", "Three."), services, strict=True):
-        found, matched = service_that_saw(services, answer_of(text))
-        assert found is service
+        chosen, matched = service_that_saw(services, answer_of(text))
+        assert chosen is service
         assert matched.transcript is not None
     for text in ("Four.", " "):
         assert service_that_saw(services, answer_of(text))[0] is services[0]
 
 
-def test_of_several_models_that_are_answering_whoever_gives_it(models: list[LanguageModel]) -> None:
+def test_of_running_models_the_one_that_answers_is_chosen(models: list[LanguageModel]) -> None:
     services = [AttributionService(model, **EXACT) for model in models[:2]]
     prompts = [rendered(model) for model in models]
     with (
@@ -105,7 +105,7 @@ def test_of_several_models_that_are_answering_whoever_gives_it(models: list[Lang
         running(models[1], prompts[1]) as second,
         ThreadPoolExecutor(1) as pool,
     ):
-        asked = pool.submit(service_that_saw, services, answer_of(ANSWER))
+        search = pool.submit(service_that_saw, services, answer_of(ANSWER))
         second.opened.set()
-        found, _ = asked.result(scaled(60))
-    assert found is services[1]
+        chosen, _ = search.result(scaled(60))
+    assert chosen is services[1]

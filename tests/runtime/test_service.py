@@ -43,18 +43,18 @@ LOGGER = "attribot_rag.runtime.service"
 
 
 MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""One that nothing else records."""
+"""A model that nothing else records."""
 Making = Callable[..., AttributionService]
 
 
 @pytest.fixture
 def making() -> Iterator[Making]:
-    """Exact ones, so that scores can be compared; all are closed at the end."""
+    """Exact services, so that scores can be compared; all are closed at the end."""
     made: list[AttributionService] = []
 
     def make(**options: Any) -> AttributionService:
-        given = {"method": "leave_one_out", "verdicts": None, **options}
-        made.append(AttributionService(MODEL, **given))
+        settings = {"method": "leave_one_out", "verdicts": None, **options}
+        made.append(AttributionService(MODEL, **settings))
         return made[-1]
 
     yield make
@@ -67,14 +67,14 @@ def service(making: Making) -> AttributionService:
     return making()
 
 
-def said(*texts: str, prompt: str | None = None) -> None:
+def model_says(*texts: str, prompt: str | None = None) -> None:
     """The model answers the usual prompt, or this one, in a batch."""
     say(MODEL, [prompt or rendered(MODEL)] * len(texts), texts)
 
 
 def answer(text: str = ANSWER, **fields: Any) -> Answer:
-    given = {"text": text, "documents": DOCUMENTS, "prompt_texts": [QUESTION], **fields}
-    return Answer(**given)
+    values = {"text": text, "documents": DOCUMENTS, "prompt_texts": [QUESTION], **fields}
+    return Answer(**values)
 
 
 _ids = itertools.count()
@@ -104,9 +104,9 @@ def is_recording() -> bool:
 def test_an_answer_is_searched_and_decoded_once(
     making: Making, monkeypatch: pytest.MonkeyPatch, num_models: int
 ) -> None:
-    others = [AttributionService(byte_level()) for _ in range(num_models - 1)]
-    services = [making(), *others]
-    said(ANSWER)
+    other_services = [AttributionService(byte_level()) for _ in range(num_models - 1)]
+    services = [making(), *other_services]
+    model_says(ANSWER)
     (generation,) = services[0].recorder.generations
     calls: list[tuple[str, object]] = []
     decode, search = TokenizedText.of.__func__, GenerationRecorder._search  # type: ignore[attr-defined]
@@ -135,7 +135,7 @@ def test_an_answer_is_searched_and_decoded_once(
 def test_the_prompt_may_stand_before_the_answer(
     service: AttributionService, skip_special_tokens: bool
 ) -> None:
-    said(ANSWER)
+    model_says(ANSWER)
     ids = MODEL.encode_prompt(rendered(MODEL))
     prompt = MODEL.decode(ids, skip_special_tokens=skip_special_tokens)
     run = attributed(service, answer(prompt + ANSWER))
@@ -156,7 +156,7 @@ def test_a_streamed_answer_is_waited_for(service: AttributionService) -> None:
     assert not result.provenance.retokenized
 
 
-def test_earlier_turns_are_told_by_the_prompt(service: AttributionService) -> None:
+def test_earlier_turns_are_known_by_the_prompt(service: AttributionService) -> None:
     document, earlier = DOCUMENTS[0], "The town hall burned down later."
     chat = [
         {"role": "user", "content": f"{document}\nWhere?"},
@@ -164,38 +164,40 @@ def test_earlier_turns_are_told_by_the_prompt(service: AttributionService) -> No
         *messages(DOCUMENTS[1:2]),
     ]
     prompt = MODEL.decode(MODEL.encode_prompt(chat))
-    said(ANSWER, prompt=prompt)
-    given = answer(documents=[*DOCUMENTS[:2], earlier], prompt=chat)
-    result = attribution_of(attributed(service, given))
-    said(ANSWER, prompt=prompt)
-    expected = service.attributor.attribute(chat, ANSWER, given.documents)
+    model_says(ANSWER, prompt=prompt)
+    observed = answer(documents=[*DOCUMENTS[:2], earlier], prompt=chat)
+    result = attribution_of(attributed(service, observed))
+    model_says(ANSWER, prompt=prompt)
+    expected = service.attributor.attribute(chat, ANSWER, observed.documents)
     assert result.sources == expected.sources
 
 
 @pytest.mark.parametrize("shown", [ANSWER, "In the old"])
-def test_nothing_is_held_of_an_attributed_answer(service: AttributionService, shown: str) -> None:
-    said("By the river.")
-    said(ANSWER)
+def test_the_generation_of_an_attributed_answer_is_dropped(
+    service: AttributionService, shown: str
+) -> None:
+    model_says("By the river.")
+    model_says(ANSWER)
     attribution_of(attributed(service, answer(shown)))
-    (left,) = service.recorder.generations
-    assert left.response_ids == MODEL.encode("By the river.")
+    (generation,) = service.recorder.generations
+    assert generation.response_ids == MODEL.encode("By the river.")
     assert isinstance(attributed(service, answer(shown)).error, NotRecorded)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "unknown",
     [
         answer("By the river."),
         answer(ANSWER + " And more."),
         answer(prompt_texts=["Who burned it down?"]),
     ],
 )
-def test_an_answer_that_was_never_generated(service: AttributionService, given: Answer) -> None:
-    said(ANSWER)
-    run = attributed(service, given)
+def test_an_answer_that_was_never_generated(service: AttributionService, unknown: Answer) -> None:
+    model_says(ANSWER)
+    run = attributed(service, unknown)
     assert run.attribution is None
     assert isinstance(run.error, NotRecorded)
-    assert repr(given.text) in str(run.error)
+    assert repr(unknown.text) in str(run.error)
     assert "pass the model that answers" in str(run.error)
 
 
@@ -214,7 +216,7 @@ def test_an_empty_answer_has_the_usual_keys_and_a_note(
 def test_documents_that_are_not_in_the_prompt(
     service: AttributionService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said(ANSWER)
+    model_says(ANSWER)
     with caplog.at_level(logging.WARNING, LOGGER):
         run = attributed(service, answer(documents=["Penguins swim."]))
     assert run.attribution is None
@@ -234,7 +236,7 @@ def test_an_unexpected_error_is_logged_with_where_it_came_from(
             raise ZeroDivisionError("a method of the user's own")
 
     service = making(method=Broken())
-    said(ANSWER)
+    model_says(ANSWER)
     with caplog.at_level(logging.WARNING, LOGGER):
         run = attributed(service, answer())
     assert isinstance(run.error, ZeroDivisionError)
@@ -249,7 +251,7 @@ def test_errors_are_raised_if_that_was_asked_for(
     service = making(raise_error=True)
     with pytest.raises(NotRecorded, match=r"not seen to give .*'In the old town hall\. It is"):
         attributed(service, answer())
-    said(ANSWER)
+    model_says(ANSWER)
     with pytest.raises(DocumentsNotLocated):
         attributed(service, answer(documents=["Penguins swim."]))
     assert caplog.records == []
@@ -262,31 +264,31 @@ def test_where_options_are_refused_nothing_is_recorded() -> None:
 
 
 def test_in_the_background_the_run_is_pending_at_first(making: Making) -> None:
-    told: list[tuple[AttributedRun, threading.Thread]] = []
-    service = making(on_result=lambda run: told.append((run, threading.current_thread())))
-    said(ANSWER)
+    results: list[tuple[AttributedRun, threading.Thread]] = []
+    service = making(on_result=lambda run: results.append((run, threading.current_thread())))
+    model_says(ANSWER)
     pending = attributed(service, answer(), background=True)
     assert (pending.summary["status"], pending.summary["run_id"]) == ("pending", pending.run_id)
     SUMMARIES.validate(pending.summary)
     run = finished(service, pending)
-    ((seen, thread),) = told
-    assert seen is run
+    ((result, thread),) = results
+    assert result is run
     assert thread is not threading.current_thread()
     assert attribution_of(run).response == ANSWER
     assert service.recorder.generations == ()
 
 
 @pytest.mark.parametrize("raise_error", [False, True])
-def test_errors_in_the_background_are_told(
+def test_errors_in_the_background_are_reported(
     making: Making, caplog: pytest.LogCaptureFixture, raise_error: bool
 ) -> None:
     """There is nobody to raise them to; they are logged for those who want no errors."""
-    told: list[AttributedRun] = []
-    service = making(mode="background", on_result=told.append, raise_error=raise_error)
+    results: list[AttributedRun] = []
+    service = making(mode="background", on_result=results.append, raise_error=raise_error)
     with caplog.at_level(logging.WARNING, LOGGER):
         run = finished(service, attributed(service, answer()))
     assert isinstance(run.error, NotRecorded)
-    assert told == [run]
+    assert results == [run]
     assert len(caplog.records) == (not raise_error)
 
 
@@ -295,11 +297,11 @@ class Blocked:
 
     def __init__(self) -> None:
         self.opened = threading.Event()
-        self.told: list[AttributedRun] = []
+        self.results: list[AttributedRun] = []
 
     def __call__(self, run: AttributedRun) -> None:
         assert run.error or self.opened.wait(scaled(60))
-        self.told.append(run)
+        self.results.append(run)
 
 
 @pytest.fixture
@@ -309,9 +311,9 @@ def block() -> Iterator[Blocked]:
     block.opened.set()
 
 
-def test_one_that_is_cancelled_before_its_turn_is_told(making: Making, block: Blocked) -> None:
+def test_a_run_cancelled_before_its_turn_is_reported(making: Making, block: Blocked) -> None:
     service = making(mode="background", on_result=block)
-    said(ANSWER, "By the river.")
+    model_says(ANSWER, "By the river.")
     first, second = (attributed(service, answer(text)) for text in (ANSWER, "By"))
     assert service.store.future(second.run_id).cancel()
     run = finished(service, second)
@@ -319,14 +321,14 @@ def test_one_that_is_cancelled_before_its_turn_is_told(making: Making, block: Bl
     assert isinstance(run.error, AttributionCancelled)
     assert run.summary["status"] == "error"
     assert attribution_of(finished(service, first)).response == ANSWER
-    assert [run.run_id for run in block.told] == [second.run_id, first.run_id]
+    assert [run.run_id for run in block.results] == [second.run_id, first.run_id]
     assert service.store.num_pending == 0
 
 
 @pytest.mark.parametrize("raise_error", [False, True])
-def test_no_more_wait_than_may(making: Making, block: Blocked, raise_error: bool) -> None:
+def test_at_most_max_pending_runs_wait(making: Making, block: Blocked, raise_error: bool) -> None:
     service = making(mode="background", max_pending=2, on_result=block, raise_error=raise_error)
-    said(ANSWER, "By the river.")
+    model_says(ANSWER, "By the river.")
     pending = [attributed(service, answer(text)) for text in (ANSWER, "By")]
     if raise_error:
         with pytest.raises(QueueFull, match="max_pending=2"):
@@ -336,7 +338,9 @@ def test_no_more_wait_than_may(making: Making, block: Blocked, raise_error: bool
     block.opened.set()
     for run, text in zip(pending, (ANSWER, "By"), strict=True):
         assert attribution_of(finished(service, run)).response == text
-    assert [type(run.error) for run in block.told if run.error] == [QueueFull] * (not raise_error)
+    assert [type(run.error) for run in block.results if run.error] == [QueueFull] * (
+        not raise_error
+    )
     assert MODEL.backend.background.num_pending == 0
 
 
@@ -351,14 +355,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("background", [False, True])
-def test_whether_the_model_gave_an_answer_is_told_while_it_gives_another(
+def test_an_answer_is_matched_while_the_model_gives_another(
     service: AttributionService, background: bool
 ) -> None:
     with running(MODEL, OTHER) as gate:
         run = finished(service, attributed(service, answer(), background=background))
         assert isinstance(run.error, NotRecorded)
         assert gate.waits
-    said(ANSWER)
+    model_says(ANSWER)
     with running(MODEL, OTHER) as gate:
         run = finished(service, attributed(service, answer(), background=background))
         assert attribution_of(run).response == ANSWER
@@ -370,7 +374,7 @@ def test_an_answer_that_waits_for_its_generation_holds_up_no_other(making: Makin
     service = making(mode="background")
     with running(MODEL, OTHER) as gate:
         streamed = attributed(service, answer(prompt_texts=["Who burned it down?"]))
-        said("By the river.")
+        model_says("By the river.")
         run = finished(service, attributed(service, answer("By the river.")))
         assert attribution_of(run).response == "By the river."
         assert service.store.num_pending == 1
@@ -407,7 +411,7 @@ def test_an_attributor_of_one_s_own_takes_turns_with_the_service(making: Making)
 
     service = making(method=Watching(), mode="background")
     attributor = Attributor(MODEL, method=Watching(), verdicts=None, progress=False)
-    said(*[ANSWER] * 4)
+    model_says(*[ANSWER] * 4)
     pending = [attributed(service, answer()) for _ in range(4)]
 
     def attribute() -> None:
@@ -423,7 +427,7 @@ def test_an_attributor_of_one_s_own_takes_turns_with_the_service(making: Making)
 @pytest.mark.parametrize("options", [{}, {"method": "auto", "verdicts": VerdictOptions()}])
 def test_an_attribution_is_summarized(making: Making, options: dict[str, Any]) -> None:
     service = making(**options)
-    said(ANSWER)
+    model_says(ANSWER)
     summary = attributed(service, answer()).summary
     assert summary["status"] == "complete"
     assert summary["method"].startswith(options.get("method", "leave_one_out"))

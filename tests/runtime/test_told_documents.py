@@ -31,6 +31,6 @@ def test_a_document_of_each_form(value: Any, document: Document) -> None:
 
 
 @pytest.mark.parametrize("value", [{"score": 0.5}, object(), 3, None])
-def test_what_no_text_can_be_read_from_is_named(value: Any) -> None:
+def test_a_value_without_text_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="document"):
         told_document(value)

@@ -34,19 +34,19 @@ from attribot_rag.runtime import (
 from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
 MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""One that nothing else records."""
+"""A model that nothing else records."""
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
 Traced = dict[str, ReadableSpan]
 
 
 @pytest.fixture(scope="module")
 def provider() -> TracerProvider:
-    """The global one, which can be set once."""
-    found = trace.get_tracer_provider()
-    if not isinstance(found, TracerProvider):
-        found = TracerProvider()
-        trace.set_tracer_provider(found)
-    return found
+    """The global provider, which can be set once."""
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    return provider
 
 
 @pytest.fixture
@@ -94,11 +94,11 @@ def annotation(span: ReadableSpan, index: int = 0) -> dict[str, Any]:
 
 
 def check(span: ReadableSpan, run: AttributedRun, index: int = 0) -> None:
-    """The span tells of the run, once in either convention."""
+    """The run is in the span, once in either convention."""
     feedback = feedback_of(run)
-    told = annotation(span, index)
-    assert json.loads(told.pop(AnnotationAttributes.ANNOTATION_METADATA)) == feedback.metadata
-    assert told == {
+    fields = annotation(span, index)
+    assert json.loads(fields.pop(AnnotationAttributes.ANNOTATION_METADATA)) == feedback.metadata
+    assert fields == {
         AnnotationAttributes.ANNOTATION_NAME: "attribution",
         AnnotationAttributes.ANNOTATION_SCORE: feedback.score,
         AnnotationAttributes.ANNOTATION_LABEL: feedback.label,
@@ -166,20 +166,20 @@ def test_in_the_background_the_span_has_ended(exporter: InMemorySpanExporter) ->
     service.close()
 
 
-def test_the_span_that_a_framework_tells_comes_first(
+def test_the_framework_s_own_span_comes_first(
     service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     tracer = trace.get_tracer("test")
-    told = tracer.start_span("told")
+    span = tracer.start_span("given")
     with tracer.start_as_current_span("other"):
-        run = attributed(service, replace(OBSERVED, span=told))
-    told.end()
+        run = attributed(service, replace(OBSERVED, span=span))
+    span.end()
     spans = spans_of(exporter)
-    check(spans["told"], run)
+    check(spans["given"], run)
     assert not annotation(spans["other"])
 
 
-def test_what_fails_is_told_by_the_kind_of_error(
+def test_a_failure_is_traced_by_its_kind_of_error(
     service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     with trace.get_tracer("test").start_as_current_span("model"):
@@ -191,7 +191,7 @@ def test_what_fails_is_told_by_the_kind_of_error(
     assert ANSWER not in span.to_json()
 
 
-def test_without_a_span_nothing_is_told_and_a_span_can_be_named_later(
+def test_without_a_span_nothing_is_traced_until_one_is_named(
     service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     run = attributed(service)
@@ -228,12 +228,14 @@ def test_scores_of_documents_go_where_retrievers_found_them(
         run = attributed(service)
     with trace.get_tracer("test").start_as_current_span("another trace"):
         retrieving(kinds.RETRIEVER, list(DOCUMENTS))
-    told = documents.annotations(run)
-    places = {(one["span_id"], one["document_position"]) for one in told}
+    annotations = documents.annotations(run)
+    places = {(row["span_id"], row["document_position"]) for row in annotations}
     assert places == {(first, 0), (first, 2), (second, 0)}
-    by_place = {(one["span_id"], one["document_position"]): one["result"]["score"] for one in told}
+    by_place = {
+        (row["span_id"], row["document_position"]): row["result"]["score"] for row in annotations
+    }
     scored = feedback_of(run).metadata["documents"]
     assert by_place[first, 0] == scored[2]["score"]
     assert by_place[first, 2] == by_place[second, 0] == scored[0]["score"]
-    assert {one["identifier"] for one in told} == {"run"}
+    assert {row["identifier"] for row in annotations} == {"run"}
     assert documents.annotations(AttributedRun("run", "root", Answer(""))) == []

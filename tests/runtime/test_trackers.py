@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is
 
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
-    """One that nothing else records."""
+    """A model that nothing else records."""
     shared = byte_level()
     return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
 
@@ -38,12 +38,12 @@ def names() -> dict[str, Any]:
 
 
 def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> AttributedRun:
-    """The run of an answer that is given here, of which the recipe was told."""
-    told: list[AttributedRun] = []
+    """The run of an answer that is generated here, after the recipe got it."""
+    results: list[AttributedRun] = []
 
     def on_result(run: AttributedRun) -> None:
         names[recipe](run)  # what it raises is logged
-        told.append(run)
+        results.append(run)
 
     service = AttributionService(model, method="leave_one_out", on_result=on_result)
     try:
@@ -51,7 +51,7 @@ def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> Attr
         run = service.attribute("run", "root", Answer(ANSWER, DOCUMENTS, [QUESTION]))
     finally:
         service.close()
-    assert told == [run]
+    assert results == [run]
     return run
 
 
@@ -76,8 +76,8 @@ def test_phoenix_gets_the_nats_of_each_retrieved_document(
     span_id = format_span_id(search.get_span_context().span_id)
     scores = [document["score"] for document in feedback_of(run).metadata["documents"]]
     assert [
-        (one["span_id"], one["document_position"], one["result"]["score"])
-        for one in sent.json["data"]
+        (row["span_id"], row["document_position"], row["result"]["score"])
+        for row in sent.json["data"]
     ] == [(span_id, place, score) for place, score in enumerate(scores)]
 
 
@@ -103,14 +103,14 @@ def test_langfuse_gets_a_score_on_the_model_s_observation(
         for span in scope.spans
         if span.name == "model"
     ]
-    (score,) = [one for sent in collector.sent_to("/api/public/scores") for one in sent.json]
+    (score,) = [row for sent in collector.sent_to("/api/public/scores") for row in sent.json]
     assert score["traceId"] == observation.trace_id.hex()
     assert score["observationId"] == observation.span_id.hex()
-    told = feedback_of(run)
+    feedback = feedback_of(run)
     assert (score["name"], score["value"], score["comment"]) == (
         "attribution",
-        told.label,
-        told.explanation,
+        feedback.label,
+        feedback.explanation,
     )
     assert score["metadata"]["run_id"] == "run"
 
@@ -133,7 +133,7 @@ def test_mlflow_keeps_an_assessment_of_the_trace(
         run = attributed(model, names, "to_mlflow")
     mlflow.flush_trace_async_logging()
     (assessment,) = mlflow.get_trace(span.trace_id).info.assessments
-    told = feedback_of(run)
+    feedback = feedback_of(run)
     assert assessment.name == "attribution"
-    assert assessment.value == (told.label if told.score is None else told.score)
-    assert assessment.rationale == told.explanation
+    assert assessment.value == (feedback.label if feedback.score is None else feedback.score)
+    assert assessment.rationale == feedback.explanation
