@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scoring.test_scorer import Told
+from scoring.test_scorer import ProgressRecord
 from support.scorers import ATOL, many_documents, other_chat, scorer, sibling
 
 from attribot_rag.methods import (
@@ -235,7 +235,7 @@ def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_progress_meets_its_expectation_or_stays_below(name: str) -> None:
     for budget in (None, unlimited(name)[1] // 2):
-        progress = Told()
+        progress = ProgressRecord()
         composition(name).run(scorer(MANY, RESPONSE, progress=progress, budget=budget))
         expected, advanced = sum(progress.expected), sum(progress.advanced)
         assert expected > 0

@@ -40,7 +40,7 @@ def make_scorer(
     return scorer_of(documents, response, prompt=prompt, **options)
 
 
-class Told(Progress):
+class ProgressRecord(Progress):
     """Keeps what a progress bar is told."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def test_tokens_are_counted(truth: LogLikelihoods) -> None:
 
 def test_progress_is_told_of_every_ablation() -> None:
     scorer = make_scorer(token_budget=300)
-    progress = scorer.session.progress = Told()
+    progress = scorer.session.progress = ProgressRecord()
     every_source(scorer)
     assert progress.expected == [SENTENCES]
     assert sum(progress.advanced) == SENTENCES
@@ -160,7 +160,7 @@ def with_implementation(scorer: Scorer, kind: type[Packed], **attributes: Any) -
 
 def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoods) -> None:
     scorer = with_implementation(make_scorer(token_budget=100_000), Scarce, room=300)
-    progress = scorer.session.progress = Told()
+    progress = scorer.session.progress = ProgressRecord()
     scored = every_source(scorer)
     assert np.allclose(scored.ablated, truth.ablated, atol=1e-4)
     assert sum(progress.advanced) == SENTENCES

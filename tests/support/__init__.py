@@ -1,1 +1,1 @@
-"""What tests share: tiny models, attributions, processes and Hypothesis strategies."""
+"""Shared by tests: tiny models, attributions, processes and Hypothesis strategies."""

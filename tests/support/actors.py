@@ -1,4 +1,4 @@
-"""What Ray's actors make for themselves: attributors of a tiny model, here or on a server."""
+"""Attributors that Ray's actors make for themselves: of a tiny model, here or on a server."""
 
 import os
 import signal
@@ -27,14 +27,14 @@ def killed_once(folder: Path) -> Attributor:
 
 
 class _KilledOnce(Attributor):
-    def __init__(self, *given: Any, mark: Path, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, *positional: Any, mark: Path, **options: Any) -> None:
+        super().__init__(*positional, **options)
         self._mark = mark
         self._begun = 0
 
-    def attribute(self, *given: Any, **options: Any) -> Any:
+    def attribute(self, *positional: Any, **options: Any) -> Any:
         self._begun += 1
         if self._begun == 6 and not self._mark.exists():
             self._mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().attribute(*given, **options)
+        return super().attribute(*positional, **options)

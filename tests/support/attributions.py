@@ -35,7 +35,7 @@ def handmade(
     A source stands in every document that holds its text. The tokens are words; a sentence's
     first token carries its score.
     """
-    known = tuple(map(Document.of, documents))
+    all_documents = tuple(map(Document.of, documents))
     token_spans = tuple(match.span() for match in re.finditer(r"\S+\s*|\s+", response))
     starts = [start for start, _ in split_spans(response, sentences)]
     first_tokens = [
@@ -43,12 +43,12 @@ def handmade(
         for start in starts
     ]
     rows = []
-    for given in scores.values():
+    for sentence_scores in scores.values():
         row = [0.0] * len(token_spans)
-        for token, score in zip(first_tokens, given or (), strict=False):
+        for token, score in zip(first_tokens, sentence_scores or (), strict=False):
             row[token] = score
-        rows.append(None if given is None else tuple(row))
-    sources = tuple(_source(index, text, known) for index, text in enumerate(scores))
+        rows.append(None if sentence_scores is None else tuple(row))
+    sources = tuple(_source(index, text, all_documents) for index, text in enumerate(scores))
     standard: dict[str, Any] = {
         **{"not_located": (), "exact": (True,) * len(sources), "notes": ()},
         **{"provenance": PROVENANCE},
@@ -57,7 +57,7 @@ def handmade(
         response=response,
         token_spans=token_spans,
         token_log_likelihoods=(-1.0,) * len(token_spans),
-        documents=known,
+        documents=all_documents,
         sources=sources,
         token_scores=tuple(rows),
         **{**standard, **fields},
@@ -78,12 +78,12 @@ def _source(source_id: int, text: str, documents: Sequence[Document]) -> Source:
     return Source(source_id, text, tuple(places))
 
 
-def verdicts_of(response: str, *told: Mapping[str, Any]) -> tuple[Verdict, ...]:
+def verdicts_of(response: str, *verdicts: Mapping[str, Any]) -> tuple[Verdict, ...]:
     """A verdict for each sentence of a response, in order."""
     spans = split_spans(response, sentences)
     return tuple(
         Verdict(start=start, end=end, **fields)
-        for (start, end), fields in zip(spans, told, strict=True)
+        for (start, end), fields in zip(spans, verdicts, strict=True)
     )
 
 
@@ -108,7 +108,7 @@ def attribution(
         "token_log_likelihoods": (-1.0,) * len(response),
         "documents": tuple(Document(f"Document {index}.") for index in range(documents)),
         "not_located": (),
-        "sources": tuple(source(index, *held) for index, held in enumerate(holders)),
+        "sources": tuple(source(index, *indices) for index, indices in enumerate(holders)),
         "token_scores": tuple(None if row is None else tuple(row) for row in token_scores),
         **{"exact": (True,) * len(token_scores), "notes": (), "provenance": PROVENANCE},
     }

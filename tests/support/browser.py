@@ -66,12 +66,13 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 def assert_accessible(page: Page) -> None:
     """Nothing that axe-core knows is wrong. It is put into the page: the context bypasses CSP."""
-    found = Axe().run(page).response["violations"]
-    assert not found, json.dumps(found, indent=1)  # its own report can not name shadow roots
+    violations = Axe().run(page).response["violations"]
+    report = json.dumps(violations, indent=1)  # axe-core's own can not name shadow roots
+    assert not violations, report
 
 
 def happening(page: Page) -> list[str]:
-    """What a page asks for, opens and says from now on: addresses, texts of dialogs and errors."""
+    """Events of a page from now on: addresses it asks for or opens, texts of dialogs and errors."""
     happened: list[str] = []
 
     def dismissed(dialog: Dialog) -> None:
@@ -155,16 +156,16 @@ def fills_in(answer: Locator, timeout: float) -> None:
     expect(answer.locator(".sentence").first).to_have_attribute("aria-expanded", "true")
     expect(answer.locator(".panel .controls")).to_contain_text("Sentence 1 of")
     expect(answer.locator(".counts")).not_to_contain_text("Checking sources")
-    left = [states.count("checking") for states in answer.page.evaluate("steps")]
-    assert left[0] > 0 and left == sorted(left, reverse=True), left
+    remaining = [states.count("checking") for states in answer.page.evaluate("steps")]
+    assert remaining[0] > 0 and remaining == sorted(remaining, reverse=True), remaining
 
 
 def opened_citation(answer: Locator, file: str) -> Page:
     """The page of a file that the open card of an <attribot-answer> leads to, in a small window."""
     block = answer.locator(".panel .document", has_text=file).first
-    with answer.page.context.expect_page() as found:
+    with answer.page.context.expect_page() as opened:
         block.get_by_role("link", name="Open at this place").click()
-    document, url = found.value, found.value.url
+    document, url = opened.value, opened.value.url
     assert document.locator("h1").inner_text() == file
     document.set_viewport_size({"width": 600, "height": 200})
     document.goto("about:blank")

@@ -1,4 +1,4 @@
-"""How much work something is, counted and not timed."""
+"""The amount of work, counted and not timed."""
 
 import sys
 from collections import Counter

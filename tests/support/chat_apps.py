@@ -53,9 +53,9 @@ def run_in_gradio_chat(code: str, temporary: Path) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
@@ -63,8 +63,8 @@ def _running(
     command: Sequence[object], port: int, temporary: Path, **variables: str
 ) -> Iterator[None]:
     """A process that listens, and is killed at the end."""
-    said = temporary / "said.txt"
-    with said.open("w") as log:
+    output = temporary / "said.txt"
+    with output.open("w") as log:
         process = subprocess.Popen(
             list(map(str, command)),
             stdout=log,
@@ -78,7 +78,7 @@ def _running(
         )
     try:
         while not _listens(port):
-            assert process.poll() is None, said.read_text("utf-8")
+            assert process.poll() is None, output.read_text("utf-8")
             time.sleep(0.2)
         yield
     finally:

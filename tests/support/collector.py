@@ -39,15 +39,15 @@ class Collector(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def sent_to(self, path: str) -> list[Received]:
-        """What was posted to this path, whatever its query."""
+        """The requests that were posted to this path, whatever its query."""
         return [
-            one
-            for one in self.received
-            if one.method == "POST" and one.path.partition("?")[0] == path
+            request
+            for request in self.received
+            if request.method == "POST" and request.path.partition("?")[0] == path
         ]
 
     def answer_to(self, path: str) -> Any:
-        return next((one for start, one in self.answers.items() if path.startswith(start)), {})
+        return next((body for start, body in self.answers.items() if path.startswith(start)), {})
 
 
 class _Handler(BaseHTTPRequestHandler):

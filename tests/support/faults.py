@@ -1,4 +1,4 @@
-"""What goes wrong at a moment of one's choice."""
+"""Faults at a chosen moment."""
 
 from collections.abc import Callable
 from typing import Any

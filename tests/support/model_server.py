@@ -93,16 +93,16 @@ class ModelServer(ThreadingHTTPServer):
             return None, shared, int(logits[-1].argmax())
         scores = logits.log_softmax(-1)[start - shared : -1]
         targets = torch.tensor(ids[start + 1 :])
-        found = scores.gather(-1, targets[:, None])[:, 0] + self.jitter * self.num_scored
-        return found.tolist(), shared, int(logits[-1].argmax())
+        values = scores.gather(-1, targets[:, None])[:, 0] + self.jitter * self.num_scored
+        return values.tolist(), shared, int(logits[-1].argmax())
 
     def _cached(self, ids: list[int], reusable: int) -> tuple[DynamicCache, int]:
         """The longest of the first `reusable` tokens that an earlier request left behind."""
         best, shared = None, 0
-        for known, cache in self._radix if reusable else ():
-            pairs = zip(known, ids[:reusable], strict=False)
-            length = next((i for i, (one, two) in enumerate(pairs) if one != two), None)
-            length = min(len(known), reusable) if length is None else length
+        for earlier, cache in self._radix if reusable else ():
+            pairs = zip(earlier, ids[:reusable], strict=False)
+            length = next((i for i, (old, new) in enumerate(pairs) if old != new), None)
+            length = min(len(earlier), reusable) if length is None else length
             length -= length % BLOCK if self.kind == "vllm-generate" else 0
             if length > shared:
                 best, shared = cache, length
@@ -113,7 +113,7 @@ class ModelServer(ThreadingHTTPServer):
         return cache, shared
 
     def continued(self, ids: list[int], count: int) -> list[int]:
-        """What the model answers greedily."""
+        """The ids of the model's greedy answer."""
         with self.lock, torch.no_grad():
             model = self.language_model.model
             inputs = torch.tensor([ids])
@@ -217,20 +217,23 @@ class _Handler(BaseHTTPRequestHandler):
         text = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
         if isinstance(text, str):
             ids = self._tokenized({"prompt": text, "add_special_tokens": True})["tokens"]
-        told = None
+        scores = None
         if body.get("prompt_logprobs") is not None and server.kind != "other":
             assert body["max_tokens"] == 1
-            found, _, following = server.log_probabilities(ids, 0)
+            values, _, following = server.log_probabilities(ids, 0)
             new = [following]
-            pairs = zip(ids[1:], found or (), strict=True)
-            told = [None, *({str(one): {"logprob": value, "rank": 1}} for one, value in pairs)]
+            pairs = zip(ids[1:], values or (), strict=True)
+            scores = [
+                None,
+                *({str(token): {"logprob": value, "rank": 1}} for token, value in pairs),
+            ]
         else:
             new = server.continued(ids, body["max_tokens"])
         choice: dict[str, Any] = {
             "index": 0,
             "text": server.decode(new),
             "finish_reason": "length" if len(new) == body["max_tokens"] else "stop",
-            "prompt_logprobs": told,
+            "prompt_logprobs": scores,
         }
         if body.get("return_token_ids") and server.gives_token_ids:
             choice["token_ids"] = new
@@ -256,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
             function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
             message["tool_calls"] = [{"id": "call", "type": "function", "function": function}]
         else:
-            texts = [{**one, "content": one["content"] or ""} for one in messages]
+            texts = [{**turn, "content": turn["content"] or ""} for turn in messages]
             count = body.get("max_completion_tokens") or body.get("max_tokens") or 8
             new = self.server.continued(self._tokenized({"messages": texts})["tokens"], count)
             message["content"] = self.server.decode(new)
@@ -274,32 +277,34 @@ class _Handler(BaseHTTPRequestHandler):
         count = body["sampling_params"]["max_new_tokens"]
         new = server.continued(ids, count) if count else []
         ended = {"type": "length", "length": count} if len(new) == count else {"type": "stop"}
-        told: dict[str, Any] = {"prompt_tokens": len(ids), "finish_reason": ended}
+        meta: dict[str, Any] = {"prompt_tokens": len(ids), "finish_reason": ended}
         if body.get("return_logprob"):
             start = body["logprob_start_len"]
-            found, told["cached_tokens"], _ = server.log_probabilities(ids, start, reusable=start)
-            pairs = zip([None, *(found or ())], ids[start:], strict=True)
-            told["input_token_logprobs"] = [[value, one, None] for value, one in pairs]
-        return {"text": server.decode(new), "output_ids": new, "meta_info": told}
+            values, meta["cached_tokens"], _ = server.log_probabilities(ids, start, reusable=start)
+            pairs = zip([None, *(values or ())], ids[start:], strict=True)
+            meta["input_token_logprobs"] = [[value, token, None] for value, token in pairs]
+        return {"text": server.decode(new), "output_ids": new, "meta_info": meta}
 
     def _generated_by_vllm(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server, sampling = body["token_ids"], self.server, body["sampling_params"]
-        targets, told = sampling.get("prompt_logprob_token_ids"), None
+        targets, encoded = sampling.get("prompt_logprob_token_ids"), None
         if targets is None:
             new = server.continued(ids, sampling["max_tokens"])
         else:
             start = sampling["prompt_logprob_start"]
-            assert targets == [[one] for one in ids[start + 1 :]] and sampling["max_tokens"] == 1
+            assert (
+                targets == [[token] for token in ids[start + 1 :]] and sampling["max_tokens"] == 1
+            )
             reusable = 0 if sampling.get("skip_reading_prefix_cache", True) else len(ids) - 1
-            found, _, following = server.log_probabilities(ids, start, reusable=reusable)
+            values, _, following = server.log_probabilities(ids, start, reusable=reusable)
             new = [following]
-            if found is not None:
+            if values is not None:
                 file = io.BytesIO()
-                np.save(file, np.array(found, dtype=np.float32)[:, None])
-                told = b64encode(file.getvalue()).decode()
+                np.save(file, np.array(values, dtype=np.float32)[:, None])
+                encoded = b64encode(file.getvalue()).decode()
         reason = "length" if len(new) == sampling["max_tokens"] else "stop"
         choice = {"index": 0, "token_ids": new, "finish_reason": reason}
-        return {"request_id": "1", "choices": [choice], "prompt_token_id_logprobs": told}
+        return {"request_id": "1", "choices": [choice], "prompt_token_id_logprobs": encoded}
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         content = json.dumps(body).encode()

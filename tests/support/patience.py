@@ -1,4 +1,4 @@
-"""How long tests wait: `ATTRIBOT_RAG_PATIENCE` multiplies every limit, for busy machines."""
+"""Time limits of tests: `ATTRIBOT_RAG_PATIENCE` multiplies them all, for busy machines."""
 
 import os
 import time

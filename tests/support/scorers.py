@@ -156,9 +156,9 @@ def metaspace_scorer(**options: Any) -> Scorer:
     return scorer(language_model=metaspace(), **options)
 
 
-def by_hand(one: Scorer, units: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
+def by_hand(target: Scorer, units: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
     """The scores of sources taken out together, each asked for in a call of its own."""
-    rows = [one.score([Ablation.of(*unit)]) for unit in units]
+    rows = [target.score([Ablation.of(*unit)]) for unit in units]
     return [row.full - row.ablated[0] for row in rows]
 
 
@@ -166,31 +166,31 @@ def best_by_hand(rows: Sequence[np.ndarray[Any, Any]], count: int) -> list[int]:
     return sorted(range(len(rows)), key=lambda index: -float(rows[index].sum()))[:count]
 
 
-def ids_of(one: Scorer, document: int) -> list[int]:
+def ids_of(target: Scorer, document: int) -> list[int]:
     """The sources of a document that hold no earlier one."""
-    return [source.id for source in one.context.sources if source.documents[0] == document]
+    return [source.id for source in target.context.sources if source.documents[0] == document]
 
 
-def assert_same_rows(found: Scores, expected: Scores) -> None:
+def assert_same_rows(scores: Scores, expected: Scores) -> None:
     """The same units have scores, and these agree."""
-    assert len(found.token_scores) == len(expected.token_scores)
-    assert (found.token_log_likelihoods is None) == (expected.token_log_likelihoods is None)
+    assert len(scores.token_scores) == len(expected.token_scores)
+    assert (scores.token_log_likelihoods is None) == (expected.token_log_likelihoods is None)
     np.testing.assert_allclose(
-        found.token_log_likelihoods or (), expected.token_log_likelihoods or (), atol=ATOL
+        scores.token_log_likelihoods or (), expected.token_log_likelihoods or (), atol=ATOL
     )
-    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
-        assert (left is None) == (right is None)
-        if left is not None and right is not None:
-            np.testing.assert_allclose(left, right, atol=ATOL)
+    for row, expected_row in zip(scores.token_scores, expected.token_scores, strict=True):
+        assert (row is None) == (expected_row is None)
+        if row is not None and expected_row is not None:
+            np.testing.assert_allclose(row, expected_row, atol=ATOL)
 
 
 def assert_scored_by_hand(
-    found: Scores, kept: Sequence[int], expected: Sequence[np.ndarray[Any, Any]]
+    scores: Scores, kept: Sequence[int], expected: Sequence[np.ndarray[Any, Any]]
 ) -> None:
     """Exactly the kept units have scores, and these are the expected ones."""
-    assert [i for i, row in enumerate(found.token_scores) if row is not None] == sorted(kept)
+    assert [i for i, row in enumerate(scores.token_scores) if row is not None] == sorted(kept)
     for index, row in zip(kept, expected, strict=True):
-        np.testing.assert_allclose(found.token_scores[index] or (), row, atol=ATOL)
+        np.testing.assert_allclose(scores.token_scores[index] or (), row, atol=ATOL)
 
 
 def run(method: Method, **options: Any) -> Scores:

@@ -12,12 +12,12 @@ MARKS = list(" \n\t.,;:!?…。！？،؟।۔\"'“”«»「」()[]*#|-–0123
 @cache
 def letters_by_script() -> dict[str, str]:
     """The letters and marks of each script, by the first word of their names."""
-    found: dict[str, list[str]] = {}
+    by_script: dict[str, list[str]] = {}
     for character in map(chr, range(sys.maxunicode + 1)):
         if unicodedata.category(character)[0] in "LM":
             script = unicodedata.name(character, "").partition(" ")[0]
-            found.setdefault(script, []).append(character)
-    return {script: "".join(letters) for script, letters in found.items() if len(letters) >= 8}
+            by_script.setdefault(script, []).append(character)
+    return {script: "".join(letters) for script, letters in by_script.items() if len(letters) >= 8}
 
 
 @st.composite
@@ -29,4 +29,4 @@ def texts_in_a_script(draw: st.DrawFn) -> str:
     letters = "".join(letters_by_script()[script] for script in scripts)
     word = st.text(letters, min_size=1, max_size=9)
     mark = st.sampled_from(MARKS) | st.sampled_from([". ", ", ", "\n\n"])
-    return "".join(draw(st.lists(word | word.map(lambda one: one + " ") | mark, max_size=40)))
+    return "".join(draw(st.lists(word | word.map(lambda text: text + " ") | mark, max_size=40)))

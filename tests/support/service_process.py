@@ -23,22 +23,22 @@ LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 def service(
     model: str, *options: str, token: str | None = TOKEN
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of one that has begun to listen, and its process."""
+    """The address of a service that listens, and its process."""
     command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", model]
     environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
     if token is not None:
         environment["ATTRIBOT_RAG_TOKEN"] = token
     with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder, "said.txt")
-        with said.open("w") as log:
+        output = Path(folder, "said.txt")
+        with output.open("w") as log:
             process = subprocess.Popen(
                 [*command, "--port", "0", *options], stderr=log, env=environment
             )
         try:
-            while not (found := re.search(r"running on (http://\S+)", said.read_text("utf-8"))):
-                assert process.poll() is None, said.read_text("utf-8")
+            while not (match := re.search(r"running on (http://\S+)", output.read_text("utf-8"))):
+                assert process.poll() is None, output.read_text("utf-8")
                 time.sleep(0.1)
-            yield found.group(1), psutil.Process(process.pid)
+            yield match.group(1), psutil.Process(process.pid)
         finally:
             process.kill()
             process.wait()

@@ -70,7 +70,7 @@ def _rows(length: int) -> st.SearchStrategy[tuple[float, ...]]:
 
 
 @cache
-def _held(documents: int) -> st.SearchStrategy[list[tuple[str, tuple[Occurrence, ...]]]]:
+def _source_texts(documents: int) -> st.SearchStrategy[list[tuple[str, tuple[Occurrence, ...]]]]:
     """Texts of sources with where they occur."""
     span = st.builds(DocumentSpan, _indices(documents), COUNT, COUNT)
     occurrence = st.builds(Occurrence, COUNT, COUNT, st.lists(span, max_size=2).map(tuple))
@@ -111,13 +111,13 @@ def _verdicts(length: int, num_sources: int) -> st.SearchStrategy[tuple[Verdict,
         spans = list(itertools.pairwise(borders))
         several = st.lists(kinds, min_size=len(spans), max_size=len(spans))
         return several.map(
-            lambda found: tuple(
-                replace(one, start=start, end=end)
-                for one, (start, end) in zip(found, spans, strict=True)
+            lambda verdicts: tuple(
+                replace(verdict, start=start, end=end)
+                for verdict, (start, end) in zip(verdicts, spans, strict=True)
             )
         )
 
-    return st.just(()) | cuts.map(lambda found: sorted({0, *found, length})).flatmap(at)
+    return st.just(()) | cuts.map(lambda places: sorted({0, *places, length})).flatmap(at)
 
 
 @cache
@@ -146,9 +146,9 @@ def attributions(draw: st.DrawFn) -> Attribution:
     places = sorted(draw(st.lists(st.integers(0, len(response)), min_size=2, max_size=8)))
     spans = tuple(itertools.pairwise(places))
     documents = draw(DOCUMENTS)
-    held = draw(_held(len(documents)))
+    sources = draw(_source_texts(len(documents)))
     row = _rows(len(spans))
-    groups = st.builds(SourceGroup, _some(len(held), 3), row, st.booleans())
+    groups = st.builds(SourceGroup, _some(len(sources), 3), row, st.booleans())
     return Attribution(
         response=response,
         token_spans=spans,
@@ -157,16 +157,16 @@ def attributions(draw: st.DrawFn) -> Attribution:
         not_located=draw(_some(len(documents), 2)),
         partly_located=draw(st.dictionaries(_indices(len(documents)), st.floats(0, 1), max_size=2)),
         prompt_numbers=draw(st.just({}) | _permuted(len(documents))),
-        sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(held)),
-        token_scores=tuple(draw(st.none() | row) for _ in held),
-        exact=tuple(draw(st.booleans()) for _ in held),
+        sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(sources)),
+        token_scores=tuple(draw(st.none() | row) for _ in sources),
+        exact=tuple(draw(st.booleans()) for _ in sources),
         notes=draw(NOTES),
         provenance=draw(PROVENANCES),
         groups=tuple(draw(st.lists(groups, max_size=2))),
         context_reliance=draw(st.none() | row),
         agreement=draw(st.none() | st.floats(0, 1)),
         partial=draw(st.booleans()),
-        verdicts=draw(_verdicts(len(response), len(held))),
+        verdicts=draw(_verdicts(len(response), len(sources))),
         markers=draw(_markers(len(response), len(documents))),
         numbering=draw(st.sampled_from(get_args(Numbering))),
     )

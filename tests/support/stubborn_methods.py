@@ -7,7 +7,7 @@ from attribot_rag import LeaveOneOut
 from support.patience import scaled
 
 
-class Held(LeaveOneOut):
+class WaitingMethod(LeaveOneOut):
     """Scores as soon as it is `allowed` to."""
 
     def __init__(self) -> None:

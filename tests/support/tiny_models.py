@@ -215,7 +215,7 @@ def byt5_encoder_decoder() -> LanguageModel:
 
 
 def architecture(name: str) -> Architecture:
-    return next(one for one in ARCHITECTURES if one.name == name)
+    return next(architecture for architecture in ARCHITECTURES if architecture.name == name)
 
 
 def prompt(length: int, seed: int = 0) -> torch.Tensor:

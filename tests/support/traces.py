@@ -41,12 +41,12 @@ class Traces:
         (link,) = carrier.links
         models = self.of_kind("LLM")
         assert link.context in [model.context for model in models]
-        assert told(carrier)["run_id"] == run.run_id
+        assert annotation_of(carrier)["run_id"] == run.run_id
         assert [event.name for event in carrier.events] == ["gen_ai.evaluation.result"]
-        assert not any(map(told, models))
+        assert not any(map(annotation_of, models))
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
-    """What the span is annotated with, {} if it is not."""
+def annotation_of(span: ReadableSpan) -> dict[str, Any]:
+    """The annotation of the span, {} if it has none."""
     metadata = (span.attributes or {}).get("annotations.0.annotation.metadata", "{}")
     return dict(json.loads(str(metadata)))

@@ -28,18 +28,21 @@ def attribute(attributor: Attributor, case: Mapping[str, Any]) -> Attribution:
     return attributor.attribute(messages, case["answer"], documents)
 
 
-def is_right(found: Attribution, case: Mapping[str, Any]) -> bool:
+def is_right(attribution: Attribution, case: Mapping[str, Any]) -> bool:
     """Verdicts, cited documents and the audit of the model's markers are the expected ones."""
-    verdicts = [(one.kind, cited(found, one), one.follows) for one in found.verdicts]
+    verdicts = [
+        (verdict.kind, cited(attribution, verdict), verdict.follows)
+        for verdict in attribution.verdicts
+    ]
     expected = [
-        (one["verdict"], set(itertools.chain.from_iterable(one["documents"])), one["follows"])
-        for one in case["expected"]
+        (label["verdict"], set(itertools.chain.from_iterable(label["documents"])), label["follows"])
+        for label in case["expected"]
     ]
-    markers = [(one.number, one.supported) for one in found.markers]
+    markers = [(marker.number, marker.supported) for marker in attribution.markers]
     return verdicts == expected and markers == [
-        (one["marker"], one["honest"]) for one in case.get("markers", ())
+        (label["marker"], label["honest"]) for label in case.get("markers", ())
     ]
 
 
-def cited(found: Attribution, verdict: Verdict) -> set[int]:
-    return {document for one in verdict.source_ids for document in found.sources[one].documents}
+def cited(attribution: Attribution, verdict: Verdict) -> set[int]:
+    return {document for i in verdict.source_ids for document in attribution.sources[i].documents}

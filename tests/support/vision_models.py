@@ -112,7 +112,7 @@ def gemma3() -> Any:
 
 
 def inputs_for(model: PreTrainedModel, ids: Sequence[int]) -> dict[str, torch.Tensor]:
-    """What a processor makes of an image, beside the ids."""
+    """A processor's inputs for an image, beside the ids."""
     generator = torch.Generator().manual_seed(1)
     if isinstance(model, LlavaForConditionalGeneration):
         return {"pixel_values": torch.randn(1, 3, 30, 30, generator=generator)}

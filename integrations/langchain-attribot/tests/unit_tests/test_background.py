@@ -8,7 +8,7 @@ import pytest
 from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION, Chain, Making, chat_of, summary_of
 from support.patience import scaled
-from support.stubborn_methods import Held
+from support.stubborn_methods import WaitingMethod
 from support.summaries import attribution_of
 from support.tiny_models import endless
 
@@ -18,7 +18,7 @@ from langchain_attribot import AttributedRun
 
 @pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(chain: Chain, making: Making) -> None:
-    gate = Held()
+    gate = WaitingMethod()
     runs: list[AttributedRun] = []
     handler = making(mode="background", method=gate, on_result=runs.append)
     run_id = uuid4()

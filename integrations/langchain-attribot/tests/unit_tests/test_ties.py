@@ -15,7 +15,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from support.patience import scaled
-from support.stubborn_methods import Held
+from support.stubborn_methods import WaitingMethod
 from support.summaries import EXACT, attribution_of, located_ids
 from support.tiny_models import endless
 
@@ -35,7 +35,7 @@ def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: 
         chat.invoke(messages, {**config, "callbacks": [alone]})
         truth.append(attribution_of(alone.last))
     assert abs(truth[0].matrix - truth[1].matrix).max() > 1e-4
-    gate = Held()
+    gate = WaitingMethod()
     handler = making(chat, mode="background", method=gate)
     ids = [uuid4(), uuid4()]
     for messages, run_id in zip(prompts, ids, strict=True):

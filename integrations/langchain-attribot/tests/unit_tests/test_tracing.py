@@ -13,7 +13,7 @@ from langchain_core.tools import create_retriever_tool
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry import trace
 from support.summaries import EXACT, attribution_of
-from support.traces import Traces, told
+from support.traces import Traces, annotation_of
 
 from attribot_rag.runtime import AttributedRun
 from langchain_attribot import AttributionMiddleware
@@ -64,8 +64,11 @@ def test_the_model_s_span_has_it_while_it_is_open(
 ) -> None:
     run = ask(chain, handler, last=False, streamed=streamed)
     (model,) = traces.of_kind("LLM")
-    assert told(model)["run_id"] == run.run_id
-    assert [document["id"] for document in told(model)["documents"]] == ["ferry", "lighthouse"]
+    assert annotation_of(model)["run_id"] == run.run_id
+    assert [document["id"] for document in annotation_of(model)["documents"]] == [
+        "ferry",
+        "lighthouse",
+    ]
     assert [event.name for event in model.events] == ["gen_ai.evaluation.result"]
 
 
@@ -99,8 +102,8 @@ def test_the_middleware_tells_the_step_of_the_agent(tiny_chat: Chat, traces: Tra
     agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
     agent.invoke({"messages": [("human", QUESTION)]})
     (run,) = middleware.results.values()
-    (span,) = filter(told, traces.spans())
-    assert told(span)["run_id"] == run.run_id
+    (span,) = filter(annotation_of, traces.spans())
+    assert annotation_of(span)["run_id"] == run.run_id
     assert span.name == "model"
     middleware.close()
 

@@ -8,7 +8,7 @@ from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
 from engines import engine_of, index_of, llm_of
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.patience import scaled
-from support.stubborn_methods import Held
+from support.stubborn_methods import WaitingMethod
 from support.summaries import EXACT, attribution_of
 
 from attribot_rag import LanguageModel
@@ -17,7 +17,7 @@ from attribot_rag.runtime import AttributedRun
 
 @pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any) -> None:
-    gate, runs = Held(), list[AttributedRun]()
+    gate, runs = WaitingMethod(), list[AttributedRun]()
     postprocessor = AttributionPostprocessor(
         method=gate, mode="background", on_result=runs.append, verdicts=None
     )
@@ -35,7 +35,7 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_scoring_does_not_block_the_event_loop(tiny_llm: LocalLLM, mode: Any) -> None:
-    gate = Held()
+    gate = WaitingMethod()
     postprocessor = AttributionPostprocessor(method=gate, mode=mode, verdicts=None)
 
     async def ask() -> Any:
@@ -50,7 +50,7 @@ def test_scoring_does_not_block_the_event_loop(tiny_llm: LocalLLM, mode: Any) ->
 
 
 def test_an_awaited_engine_lets_others_run(tiny_llm: LocalLLM) -> None:
-    gate = Held()
+    gate = WaitingMethod()
     plain = index_of().as_query_engine(llm=tiny_llm)
     engine = AttributedQueryEngine(plain, method=gate, verdicts=None)
 

@@ -10,7 +10,7 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 from opentelemetry import trace
 from support.summaries import EXACT, attribution_of
-from support.traces import Traces, told
+from support.traces import Traces, annotation_of
 
 # raised as an error, it would keep the instrumentation from making the models' spans
 pytestmark = pytest.mark.filterwarnings("ignore:The `json` method is deprecated")
@@ -34,11 +34,13 @@ def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces, mode: A
     run = postprocessor.result(engine_of(tiny_llm, postprocessor).query(QUESTION), 60)
     traces.check_carrier(run)
     (carrier,) = traces.of_kind("EVALUATOR")
-    scores = [document["score"] for document in told(carrier)["documents"]]
+    scores = [document["score"] for document in annotation_of(carrier)["documents"]]
     assert len(scores) == 2 and None not in scores
     assert carrier.start_time is not None and carrier.end_time is not None
     lasted = (carrier.end_time - carrier.start_time) / 1e9
-    assert lasted >= attribution_of(run).provenance.seconds  # told apart from the synthesis
+    assert (
+        lasted >= attribution_of(run).provenance.seconds
+    )  # told apart from the synthesis
     places = [annotation["document_position"] for annotation in traces.documents.annotations(run)]
     assert sorted(places) == [0, 1]
     postprocessor.close()
