@@ -109,7 +109,7 @@ def test_scores_are_those_of_the_model_that_sees_the_image(
 
 
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl])
-def test_text_after_an_image_s_answer_is_scored_as_if_that_had_not_been(build: Any) -> None:
+def test_an_earlier_answer_about_an_image_changes_no_score_of_a_text(build: Any) -> None:
     model = build()
     with torch.no_grad():
         generate(model, ids_of(PLACES["first"]), **inputs_for(model, ids_of(PLACES["first"])))
@@ -132,7 +132,7 @@ def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
         answered(llava(), PLACES["first"], recorder=recorder)
 
 
-def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None:
+def test_an_input_that_fits_no_other_prompt_is_refused_by_its_name() -> None:
     model: Any = build_tiny("gpt2").model
     ids = ids_of(TEXT)
     types = [int(index >= 10) for index in range(len(ids))]
@@ -169,7 +169,7 @@ def test_zeros_as_types_of_tokens_are_given_where_the_model_heeds_them() -> None
     assert_scores(attribution, lambda ids: log_likelihood(model, ids, response, zeros))
 
 
-def test_what_the_model_does_not_heed_is_nothing() -> None:
+def test_inputs_that_the_model_ignores_change_nothing() -> None:
     ids = ids_of(TEXT)
     zeros = torch.zeros(1, len(ids), dtype=torch.long)
     for model, inputs, method in (
@@ -289,13 +289,13 @@ UNUSED = 11
         ({"do_sample": True, "temperature": 0.5, "top_k": 3}, None),
     ],
 )
-def test_settings_that_chose_other_tokens_are_told(
+def test_settings_that_chose_other_tokens_are_noted(
     setting: dict[str, Any], name: str | None, of_the_model: bool
 ) -> None:
     model = build_tiny("llama").model
     if of_the_model:
         vars(model.generation_config).update(setting)
-    assert _told(model, **({} if of_the_model else setting)) == (name and f"{name}LogitsProcessor")
+    assert _noted(model, **({} if of_the_model else setting)) == (name and f"{name}LogitsProcessor")
 
 
 @pytest.mark.parametrize(
@@ -315,14 +315,14 @@ def test_settings_that_chose_other_tokens_are_told(
         ({}, None),
     ],
 )
-def test_constraints_of_the_call_are_told(constraint: dict[str, Any], name: str | None) -> None:
-    assert _told(build_tiny("llama").model, **constraint) == name
+def test_constraints_of_the_call_are_noted(constraint: dict[str, Any], name: str | None) -> None:
+    assert _noted(build_tiny("llama").model, **constraint) == name
 
 
-def _told(model: PreTrainedModel, **options: Any) -> str | None:
-    """What the note on an answer's constraints names."""
+def _noted(model: PreTrainedModel, **options: Any) -> str | None:
+    """The constraints that a note on the answer names."""
     attribution, _ = attributed(model, ids_of(TEXT), options)
-    told = [re.search("choice: (.*) made", note) for note in attribution.notes]
-    names = [match[1] for match in told if match]
+    matches = [re.search("choice: (.*) made", note) for note in attribution.notes]
+    names = [match[1] for match in matches if match]
     assert len(names) <= 1
     return names[0] if names else None

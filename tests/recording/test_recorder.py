@@ -39,14 +39,14 @@ def answer(seed: int = 0, *, rows: int = 1, **options: Any) -> None:
     generate(MODEL, prompts, max_new_tokens=3, **{"do_sample": False, **options})
 
 
-def found(recorder: GenerationRecorder, shown: str, **options: Any) -> Generation:
+def generation_of(recorder: GenerationRecorder, shown: str, **options: Any) -> Generation:
     match = recorder.find(shown, **options)
     assert match is not None
     return match
 
 
 def placed(match: Answer | None) -> tuple[int, Generation]:
-    """Where the answer begins in what was shown, and its generation."""
+    """The answer's place in the text that was shown, and its generation."""
     assert match is not None and match.transcript is not None
     return match.start, match.transcript.generation
 
@@ -108,18 +108,18 @@ def test_the_same_answer_to_different_prompts(recorder: GenerationRecorder) -> N
         say(MODEL, [prompt], [ANSWER])
     for prompt, document in zip(prompts, DOCUMENTS, strict=True):
         expected = MODEL.encode_prompt(prompt)
-        assert found(recorder, ANSWER, prompt=prompt).prompt_ids == expected
+        assert generation_of(recorder, ANSWER, prompt=prompt).prompt_ids == expected
         for text in (document, f"\n {document} "):
-            assert found(recorder, ANSWER, contains=[text]).prompt_ids == expected
+            assert generation_of(recorder, ANSWER, contains=[text]).prompt_ids == expected
         assert placed(recorder.find_answer(Answer(prompt + ANSWER)))[0] == len(prompt)
-        assert found(recorder, prompt + ANSWER).prompt_ids == expected
-    assert found(recorder, ANSWER).prompt_ids == MODEL.encode_prompt(prompts[-1])
+        assert generation_of(recorder, prompt + ANSWER).prompt_ids == expected
+    assert generation_of(recorder, ANSWER).prompt_ids == MODEL.encode_prompt(prompts[-1])
     other = rendered(MODEL) + ANSWER
     for shown in (other, prompts[0] + "Another answer.", prompts[0], prompts[0] + " \n"):
         assert recorder.find_answer(Answer(shown)) is None
 
 
-def test_what_was_not_said_or_asked_is_not_found(recorder: GenerationRecorder) -> None:
+def test_other_answers_and_prompts_are_not_found(recorder: GenerationRecorder) -> None:
     prompt = rendered(MODEL)
     say(MODEL, [prompt], [ANSWER])
     for text in ("Another answer.", ANSWER + " And more.", "", " \n"):
@@ -136,7 +136,7 @@ def test_a_stopped_answer_is_cut_to_what_was_shown(build: Any) -> None:
         say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
     full = recorder.generations[0]
     for shown in (ANSWER, "In the old", "In the old town h", ANSWER + " 🙂", ANSWER + " 🙂 J"):
-        ids = found(recorder, shown).response_ids
+        ids = generation_of(recorder, shown).response_ids
         assert model.decode(ids).strip().startswith(shown)
         assert ids == full.response_ids[: len(ids)]
         assert not model.decode(ids[:-1]).strip().startswith(shown)
@@ -211,25 +211,25 @@ def test_a_forgotten_generation_is_kept_no_longer(recorder: GenerationRecorder, 
     say(MODEL, [rendered(MODEL)], [ANSWER])
     say(MODEL, [rendered(MODEL)], ["By the river."])
     first, second = recorder.generations
-    recorder.forget(found(recorder, shown))
+    recorder.forget(generation_of(recorder, shown))
     assert list(recorder.generations) == [second]
     assert recorder.find(ANSWER) is None
     recorder.forget(first)
     assert list(recorder.generations) == [second]
 
 
-def test_equal_ones_are_told_apart_when_forgotten(recorder: GenerationRecorder) -> None:
+def test_equal_generations_are_forgotten_one_by_one(recorder: GenerationRecorder) -> None:
     """Rows of one batch and calls with one prompt have equal ids, but are not the same."""
     say(MODEL, [rendered(MODEL)] * 2, [ANSWER] * 2)
     say(MODEL, [rendered(MODEL)], [ANSWER])
     generations = recorder.generations
     recorder.forget(generations[1])
     assert list(recorder.generations) == [generations[0], generations[2]]
-    recorder.forget(found(recorder, ANSWER))
+    recorder.forget(generation_of(recorder, ANSWER))
     assert list(recorder.generations) == [generations[0]]
 
 
-def test_the_memory_of_what_is_forgotten_is_given_back(recorder: GenerationRecorder) -> None:
+def test_the_memory_of_a_forgotten_generation_is_freed(recorder: GenerationRecorder) -> None:
     answer()
     (generation,) = recorder.generations
     assert generation.cache is not None
@@ -285,7 +285,7 @@ def running(
         thread.join()
 
 
-def test_waits_for_what_is_under_way(recorder: GenerationRecorder) -> None:
+def test_a_search_waits_for_running_generations(recorder: GenerationRecorder) -> None:
     with running(MODEL, rendered(MODEL)) as gate:
         assert recorder.find(ANSWER) is None
         assert recorder.find(ANSWER, timeout=0.01) is None
@@ -297,7 +297,7 @@ def test_waits_for_what_is_under_way(recorder: GenerationRecorder) -> None:
         assert len(recorder.generations) == 1
 
 
-def test_does_not_wait_for_what_began_later(recorder: GenerationRecorder) -> None:
+def test_a_search_does_not_wait_for_later_generations(recorder: GenerationRecorder) -> None:
     """Steady traffic must not hold up the search for an answer that was never recorded."""
     matches: list[Generation | None] = []
     with running(MODEL, rendered(MODEL)) as first:
