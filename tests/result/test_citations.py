@@ -10,7 +10,7 @@ FIRST, SECOND = [1.0] * 10 + [0.0] * 10, [0.0] * 10 + [1.0] * 10
 NOTHING = [0.0] * 20
 
 
-def test_each_sentence_cites_what_supports_it() -> None:
+def test_each_sentence_cites_the_sources_that_support_it() -> None:
     citations = cite(attribution(RESPONSE, [SECOND, NOTHING, FIRST]))
     assert [(sentence.start, sentence.end) for sentence in citations.sentences] == [
         (0, 10),
@@ -20,11 +20,11 @@ def test_each_sentence_cites_what_supports_it() -> None:
     assert citations.numbers == {2: 1, 0: 2}
     assert isinstance(citations, Citations)
     assert tuple(citations) == citations.sentences
-    assert all(isinstance(one, CitedSentence) for one in citations)
+    assert all(isinstance(sentence, CitedSentence) for sentence in citations)
     assert len(citations) == 2
     citations = cite(attribution(RESPONSE, [FIRST, SECOND], holders=[(2, 1), (0,)]))
     assert citations.numbers == {1: 1, 2: 2, 0: 3}  # all documents that hold a source
-    assert [(one.relation, one.verdict) for one in citations] == [("each", None)] * 2
+    assert [(sentence.relation, sentence.verdict) for sentence in citations] == [("each", None)] * 2
 
 
 def test_weak_sources_are_not_cited() -> None:
@@ -49,38 +49,38 @@ def test_sentences_cover_the_response_and_cite_by_number(result: Attribution) ->
     edges = [(sentence.start, sentence.end) for sentence in citations.sentences]
     assert "".join(result.response[start:end] for start, end in edges) == result.response
     cited = {source for sentence in citations.sentences for source in sentence.source_ids}
-    held = {document for source in cited for document in result.sources[source].documents}
-    assert set(citations.numbers) == held
+    documents = {document for source in cited for document in result.sources[source].documents}
+    assert set(citations.numbers) == documents
     has_markers = any(marker.document is not None for marker in result.markers)
     if has_markers and result.numbering == "by_marker":
         assert citations.numbers == {
-            index: result.prompt_numbers.get(index, index + 1) for index in held
+            index: result.prompt_numbers.get(index, index + 1) for index in documents
         }
     else:
-        assert sorted(citations.numbers.values()) == list(range(1, len(held) + 1))
+        assert sorted(citations.numbers.values()) == list(range(1, len(documents) + 1))
 
 
 def judged(*verdicts: Verdict) -> Citations:
     return cite(attribution(RESPONSE, [FIRST, SECOND, NOTHING], verdicts=verdicts))
 
 
-def test_verdicts_decide_what_is_cited() -> None:
+def test_verdicts_decide_which_sources_are_cited() -> None:
     unsupported = Verdict(start=0, end=10, kind="unsupported")
     grounded = Verdict(start=10, end=20, kind="grounded", source_ids=(2, 0))
     result = judged(unsupported, grounded)
-    assert [(one.start, one.end, one.source_ids) for one in result] == [
+    assert [(sentence.start, sentence.end, sentence.source_ids) for sentence in result] == [
         (0, 10, ()),
         (10, 20, (2, 0)),
     ]
-    assert [one.verdict for one in result] == [unsupported, grounded]
+    assert [sentence.verdict for sentence in result] == [unsupported, grounded]
     assert result.numbers == {2: 1, 0: 2}
 
 
-def test_either_is_told_from_each_and_together() -> None:
+def test_a_cited_sentence_keeps_the_relation_of_its_sources() -> None:
     relations: tuple[Relation, ...] = ("each", "either", "together")
     for relation in relations:
-        (found,) = judged(
+        (sentence,) = judged(
             Verdict(start=0, end=20, kind="redundant", source_ids=(0, 1), relation=relation)
         )
-        assert found.relation == relation
-        assert found.source_ids == (0, 1)
+        assert sentence.relation == relation
+        assert sentence.source_ids == (0, 1)

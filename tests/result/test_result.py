@@ -31,14 +31,14 @@ def test_ranking() -> None:
     assert result.top(0) == ()
 
 
-def test_documents_are_ranked_by_what_their_sources_are_worth() -> None:
+def test_documents_are_ranked_by_the_sums_of_their_sources() -> None:
     scores = {"One. ": [1.0, 4.0], "Shared. ": [2.0, 0.0], "Other. ": [0.5, -9.0], "New.": None}
     result = handmade("Yes. No.", ["One. Shared. ", "Shared. Other. ", "New."], scores)
     ranked = result.documents_by_effect()
     assert [(ranking.index, ranking.score) for ranking in ranked] == [(0, 7.0), (1, -6.5)]
     assert ranked[0].document == result.documents[0]
     spanned = result.documents_by_effect(*result.find("Yes."))
-    assert [(one.index, one.score) for one in spanned] == [(0, 3.0), (1, 2.5)]
+    assert [(ranking.index, ranking.score) for ranking in spanned] == [(0, 3.0), (1, 2.5)]
 
 
 def test_a_piece_of_the_answer_is_found_by_its_text() -> None:
@@ -60,7 +60,7 @@ def test_its_repr_is_short() -> None:
     assert "aaa…'" in long and len(long) < 150
 
 
-def test_the_matrix_masks_what_was_not_scored() -> None:
+def test_the_matrix_masks_sources_without_scores() -> None:
     matrix = attribution("ab", [[1, 2], None]).matrix
     assert matrix.shape == (2, 2)
     assert matrix[0].tolist() == [1, 2]
@@ -70,7 +70,7 @@ def test_the_matrix_masks_what_was_not_scored() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 5), (3, 2)])
-def test_what_is_not_there_is_named(start: int, end: int) -> None:
+def test_spans_and_sources_that_do_not_exist_are_refused(start: int, end: int) -> None:
     result = attribution("abcd", [[1, 2, 4, 8]])
     with pytest.raises(InvalidInput, match=f"{start} to {end} are not in the response of 4"):
         result.score(0, start, end)
@@ -108,8 +108,8 @@ def test_disjoint_spans_sum_to_the_whole(result: Attribution, data: st.DataObjec
     cuts = data.draw(st.lists(st.integers(0, length), max_size=5))
     places = sorted({0, *cuts, length})
     spans = list(itertools.pairwise(places))
-    taken = [index for span in spans for index in result.tokens_in(*span)]
-    assert taken == list(range(len(result.token_spans)))
+    tokens = [index for span in spans for index in result.tokens_in(*span)]
+    assert tokens == list(range(len(result.token_spans)))
     for source in result.sources:
         row = result.token_scores[source.id]
         assert (result.score(source.id) is None) == (row is None)

@@ -63,7 +63,7 @@ def assert_plain(value: Any) -> None:
 
 
 def checked(attribution: Attribution, start: int = 0) -> dict[str, Any]:
-    """The summary, once it was seen that it keeps what every summary promises."""
+    """The summary, after a check of what every summary promises."""
     summary = summarize(attribution, shown=Shown(start))
     assert len(json.dumps(summary, allow_nan=False).encode()) <= MAX_SUMMARY_BYTES
     assert json.loads(json.dumps(summary)) == summary
@@ -86,7 +86,7 @@ UNJUDGED: dict[str, Any] = {
 
 
 class TestContents:
-    def test_a_small_attribution_is_told_whole(self) -> None:
+    def test_a_small_attribution_is_summarized_whole(self) -> None:
         sentences: Any = ((0, 29, [0], [0, 1]), (29, 55, [1], [0]), (55, 73, [], []))
         documents = (("ferry.txt#2", 1, ""), ("festival.md#3", 2, "Lamp Night"), (None, None, ""))
         sources = (
@@ -128,7 +128,7 @@ class TestContents:
 
     def test_verdicts(self) -> None:
         summary = checked(judged(*VERDICTS))
-        told = (
+        expected = (
             {
                 **{"sources": [1, 0], "documents": [1, 0], "relation": "either"},
                 **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0},
@@ -141,7 +141,7 @@ class TestContents:
                 **{"start": start, "end": end, "text": RESPONSE[start:end]},
                 **{"sources": [], "documents": [], **UNJUDGED, **verdict},
             }
-            for (start, end), verdict in zip(EDGES, told, strict=True)
+            for (start, end), verdict in zip(EDGES, expected, strict=True)
         ]
         assert [document["index"] for document in summary["documents"]] == [1, 0, 2]
         assert [document["number"] for document in summary["documents"]] == [1, 2, 3]
@@ -155,13 +155,11 @@ class TestContents:
             *(("in_part", True), ("in_part", False)),
         ],
     )
-    def test_every_kind_relation_and_reason_is_told_by_its_name(
-        self, name: str, value: Any
-    ) -> None:
+    def test_every_kind_relation_and_reason_has_its_name(self, name: str, value: Any) -> None:
         kinds = {"relation": "redundant", "reason": "open", "in_part": "grounded"}
         kind = kinds.get(name, value)
-        given = {"kind": kind, "source_ids": (0, 1) if name == "relation" else (), name: value}
-        summary = checked(judged(given, *VERDICTS[1:]))
+        verdict = {"kind": kind, "source_ids": (0, 1) if name == "relation" else (), name: value}
+        summary = checked(judged(verdict, *VERDICTS[1:]))
         assert summary["sentences"][0]["verdict" if name == "kind" else name] == value
 
     @pytest.mark.parametrize("start", [0, 1, 10_000])
@@ -170,9 +168,9 @@ class TestContents:
         summary = checked(attribution, start)
         shown = "p" * start + RESPONSE
         assert shown[summary["start"] : summary["end"]] == RESPONSE
-        for told, cited in zip(summary["sentences"], cite(attribution), strict=True):
-            piece = shown[told["start"] : told["end"]]
-            assert piece == told["text"] == RESPONSE[cited.start : cited.end]
+        for sentence, cited in zip(summary["sentences"], cite(attribution), strict=True):
+            piece = shown[sentence["start"] : sentence["end"]]
+            assert piece == sentence["text"] == RESPONSE[cited.start : cited.end]
         moved = {**summary, "start": 0, "end": 0, "sentences": []}
         assert moved == {**summarize(attribution), "start": 0, "end": 0, "sentences": []}
 
@@ -180,18 +178,18 @@ class TestContents:
         texts = [f"Fact {index} is told." for index in range(6)]
         scores = dict(zip(texts, [(0.1,), (0.0,), (9.0,), None, (0.5,), (8.0,)], strict=True))
         attribution = handmade("Answer.", texts, scores, not_located=(3,), partly_located={5: 0.45})
-        found = checked(attribution)["documents"]
-        assert [one["index"] for one in found] == [2, 5, 4, 0, 1, 3]
-        assert [one["number"] for one in found] == [1, 2, None, None, None, None]
-        assert [one["located"] for one in found] == [True, True, True, True, True, False]
-        assert [one["located_share"] for one in found] == [1.0, 0.45, 1.0, 1.0, 1.0, 0.0]
+        documents = checked(attribution)["documents"]
+        assert [row["index"] for row in documents] == [2, 5, 4, 0, 1, 3]
+        assert [row["number"] for row in documents] == [1, 2, None, None, None, None]
+        assert [row["located"] for row in documents] == [True, True, True, True, True, False]
+        assert [row["located_share"] for row in documents] == [1.0, 0.45, 1.0, 1.0, 1.0, 0.0]
 
     def test_a_partial_result_says_so(self) -> None:
         summary = checked(judged(*VERDICTS, partial=True, notes=("The budget ran out.",)))
         assert summary["status"] == "partial"
         assert summary["notes"] == ["The budget ran out."]
 
-    def test_what_was_not_scored_is_omitted_and_what_is_no_nats_cites_nothing(self) -> None:
+    def test_sources_without_scores_are_omitted_and_other_units_cite_nothing(self) -> None:
         scores = {"One.": None, "Two.": (9.0,)}
         summary = checked(handmade("Yes.", ["One. Two."], scores, unit="attention"))
         assert summary["unit"] == "attention"
@@ -199,14 +197,14 @@ class TestContents:
         assert [(source["id"], source["score"]) for source in summary["sources"]] == [(1, 9.0)]
         assert summary["omitted"]["sources"] == 1
 
-    def test_how_it_came_about(self) -> None:
+    def test_provenance_and_exactness(self) -> None:
         provenance = dataclasses.replace(
             PROVENANCE, method="hierarchical", model="org/model", retokenized=True, seconds=1.23456
         )
         exact = (True, False, True)
         summary = checked(judged(*VERDICTS, provenance=provenance, exact=exact, agreement=0.5))
-        told = {name: summary[name] for name in ("method", "model", "retokenized", "seconds")}
-        assert told == {
+        fields = {name: summary[name] for name in ("method", "model", "retokenized", "seconds")}
+        assert fields == {
             **{"method": "hierarchical", "model": "org/model"},
             **{"retokenized": True, "seconds": 1.235},
         }
@@ -241,7 +239,7 @@ NO_SCALARS = {
 
 
 @pytest.mark.parametrize(
-    ("metadata", "told"),
+    ("metadata", "shown"),
     [
         ({"score": 0.5, "draft": False, "": "", "far": 2**60, "title": "Ferries"}, None),
         (NO_SCALARS, {}),
@@ -252,7 +250,7 @@ NO_SCALARS = {
     ids=["scalars", "nothing else", "no such numbers", "keys are texts", "long ones"],
 )
 def test_metadata_are_texts_and_scalars(
-    metadata: dict[Any, Any], told: dict[str, Any] | None
+    metadata: dict[Any, Any], shown: dict[str, Any] | None
 ) -> None:
     metadata = {**metadata, "page": 3, "source": "https://example.org/ferry"}
     attribution = handmade("Yes.", [Document(FIRST, "a", metadata)], {FIRST: (9.0,)})
@@ -260,7 +258,7 @@ def test_metadata_are_texts_and_scalars(
     assert_plain(summary)
     (document,) = summary["documents"]
     kept = {"page": 3, "source": "https://example.org/ferry"}
-    assert document["metadata"] == (metadata if told is None else {**told, **kept})
+    assert document["metadata"] == (metadata if shown is None else {**shown, **kept})
     assert document["title"] == str(metadata.get("title", metadata["source"]))
     assert document["url"] == "https://example.org/ferry"
 
@@ -272,7 +270,7 @@ SIGNS = ("x", "条", "🙂", '"', "\x00", "\ud83d")
 def crowded(
     sign: str, num_documents: int, num_sentences: int, length: int, **fields: Any
 ) -> Attribution:
-    """One whose every part is long; each document is cited."""
+    """An attribution whose every part is long; each document is cited."""
     sources = [f"{sign * length} {index}." for index in range(num_documents)]
     documents = [
         Document(
@@ -327,7 +325,7 @@ class TestSize:
         summary = checked(attribution)
         assert summary["omitted"]["sentences"] > 0
 
-    def test_as_much_is_told_as_fits(self) -> None:
+    def test_all_of_moderate_length_fits(self) -> None:
         """Sentences and documents of moderate length are all there, with their metadata."""
         texts = [f"Document {index} is {'very ' * 10}long." for index in range(20)]
         documents = [Document(text, str(i), {"page": i}) for i, text in enumerate(texts)]
@@ -347,9 +345,9 @@ class TestSize:
         texts = [f"Fact {index} is told." for index in range(200)]
         scores = {text: (9.0,) if index > 190 else (0.0,) for index, text in enumerate(texts)}
         summary = checked(handmade("So it is.", texts, scores))
-        told = {document["index"] for document in summary["documents"]}
-        assert len(told) < 200
-        assert set(range(191, 200)) <= told
+        indices = {document["index"] for document in summary["documents"]}
+        assert len(indices) < 200
+        assert set(range(191, 200)) <= indices
         assert [document["index"] for document in summary["documents"]][:9] == list(range(191, 200))
 
     def test_numbers_stay_those_of_all_citations(self) -> None:
@@ -361,9 +359,9 @@ class TestSize:
         for document in summary["documents"]:
             assert document["number"] == numbers[document["index"]]
         long = crowded("条", 2, 300, 10)
-        told = [(sentence["start"], sentence["end"]) for sentence in checked(long)["sentences"]]
-        assert 0 < len(told) < 300
-        assert told == [(sentence.start, sentence.end) for sentence in cite(long)][: len(told)]
+        spans = [(sentence["start"], sentence["end"]) for sentence in checked(long)["sentences"]]
+        assert 0 < len(spans) < 300
+        assert spans == [(sentence.start, sentence.end) for sentence in cite(long)][: len(spans)]
 
     def test_cut_texts_end_in_an_ellipsis_and_urls_are_whole_or_not_there(self) -> None:
         urls = [f"https://example.org/{'x' * length}" for length in (1000, 10_000)]
@@ -388,23 +386,23 @@ def test_any_attribution_is_summarized(attribution: Attribution) -> None:
 
 class TestSchema:
     def test_every_status_has_the_same_fields(self) -> None:
-        complete, told = summarize(judged(*VERDICTS)), summarize(ISLAND)
+        complete, unjudged = summarize(judged(*VERDICTS)), summarize(ISLAND)
         failed = without_attribution("error", error=ValueError("no"), run_id="0199", length=9)
         pending = without_attribution("pending")
-        for one in (complete, told, failed, pending, without_attribution("unsupported")):
-            SUMMARIES.validate(one)
-            SUMMARIES.validate({**one, "run_id": "0199"})
-            assert list(one) == list(told)
-            assert list(one["omitted"]) == list(told["omitted"])
+        for summary in (complete, unjudged, failed, pending, without_attribution("unsupported")):
+            SUMMARIES.validate(summary)
+            SUMMARIES.validate({**summary, "run_id": "0199"})
+            assert list(summary) == list(unjudged)
+            assert list(summary["omitted"]) == list(unjudged["omitted"])
             for wrong in (
                 *({"run_id": 3}, {"run": "0199"}, {"status": "done"}),
                 *({"error": {"type": "E"}}, {"schema_version": "2.0"}),
             ):
                 with pytest.raises(jsonschema.ValidationError):
-                    SUMMARIES.validate({**one, **wrong})
+                    SUMMARIES.validate({**summary, **wrong})
         assert failed["error"] == {"type": "ValueError", "message": "no"}
         assert (failed["run_id"], failed["start"], failed["end"]) == ("0199", 0, 9)
-        fields = [[*sentence] for whole in (told, complete) for sentence in whole["sentences"]]
+        fields = [[*sentence] for whole in (unjudged, complete) for sentence in whole["sentences"]]
         assert fields == [fields[0]] * len(fields)
 
     @pytest.mark.parametrize("part", [None, "sentences", "documents", "sources"])
