@@ -155,12 +155,12 @@ def test_more_queries_than_are_masked_at_a_time() -> None:
 
 
 def test_merging_is_symmetric_and_survives_parts_of_very_different_weight() -> None:
-    left, right = random(1, 2, 3, 4, seed=1), random(1, 2, 3, 4, seed=2)
+    first, second = random(1, 2, 3, 4, seed=1), random(1, 2, 3, 4, seed=2)
     low, high = torch.full((1, 2, 3), -200.0), torch.full((1, 2, 3), 200.0)
-    merged, log_sum = merge(left, low, right, high)
-    assert torch.allclose(merged, right)
+    merged, log_sum = merge(first, low, second, high)
+    assert torch.allclose(merged, second)
     assert torch.allclose(log_sum, high)
-    swapped, _ = merge(right, high, left, low)
+    swapped, _ = merge(second, high, first, low)
     assert torch.allclose(merged, swapped)
 
 
@@ -194,7 +194,7 @@ EMPTY = PackedLayout.of([Row((TokenBlock((), (1, 2), 0),))], ())
     ("mask", "keyword", "named"),
     [(CAUSAL, {"novel": 1}, "novel=1"), (None, {}, "mask"), (torch.zeros(1, 1, 2, 2), {}, "mask")],
 )
-def test_what_would_change_attention_is_refused(
+def test_arguments_that_would_change_attention_are_refused(
     mask: Any, keyword: dict[str, Any], named: str
 ) -> None:
     query = random(1, HEADS, 2, WIDTH, seed=1)

@@ -81,7 +81,7 @@ def test_cached_implementations_equal_the_reference(
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
-def test_what_cannot_be_masked_is_refused_with_a_reason(architecture: Architecture) -> None:
+def test_a_refusal_to_mask_has_its_reason(architecture: Architecture) -> None:
     models = ScoringModels(model_of(architecture))
     generation = generation_for(architecture)
     for kind in (Packed, Cropped, Reference):
@@ -166,8 +166,8 @@ def test_the_comparison_is_not_blind() -> None:
             rows = [Row.masked(generation, (), TAIL), *masked_rows(generation)]
             scored = score(ScoringModels(model_of(family)), Reference, generation, rows)
             has_effect = (scored[1:] - scored[0]).abs().amax(dim=1) > 10 * NATS
-            seen = has_effect.any() if family.name in OUT_OF_SIGHT else has_effect.all()
-            assert seen, family.name
+            is_changed = has_effect.any() if family.name in OUT_OF_SIGHT else has_effect.all()
+            assert is_changed, family.name
 
 
 SMALL: dict[str, Any] = {"vocab_size": VOCABULARY_SIZE, "initializer_range": 0.25}
@@ -229,7 +229,7 @@ def test_without_position_information_masking_to_the_end_of_the_document_is_exac
     assert masked.in_step == (False,) * 3
 
 
-def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
+def test_recomputing_less_gives_other_scores(without_positions: Scorer) -> None:
     inner = [Ablation.of(0), Ablation.of(1)]
     by_dial = {dial: without_positions.score(inner, recompute=dial).ablated for dial in RECOMPUTED}
     exact = without_positions.score(inner).ablated
