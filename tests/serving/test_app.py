@@ -47,9 +47,9 @@ def test_a_response_is_attributed(client: TestClient) -> None:
 
 
 def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> None:
-    given = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
+    question = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
     for documents, name in ((DOCUMENTS, "b"), (None, "lighthouse")):
-        answer = client.post("/ask", json={**given, "documents": documents, "html": True})
+        answer = client.post("/ask", json={**question, "documents": documents, "html": True})
         assert answer.status_code == 200, answer.text
         result = Attribution.from_dict(answer.json()["attribution"])
         assert result.documents[-1].id == name
@@ -75,19 +75,21 @@ def test_a_served_model_answers_and_scores_as_the_same_model_here(
     with model_server(chatty, kind) as server:
         served = TestClient(create_app(ServedModel.connect(server.url, chatty.tokenizer), **EXACT))
         attributed = served.post("/attribute", json=GIVEN)
-        asked = served.post("/ask", json=question)
+        answered = served.post("/ask", json=question)
         streamed = served.post("/ask", json={**question, "stream": True})
     assert server.url not in attributed.text
     *pieces, last = map(json.loads, streamed.text.splitlines())
     here = client.post("/ask", json=question).json()
-    assert asked.json()["answer"] == last["answer"] == here["answer"]
+    assert answered.json()["answer"] == last["answer"] == here["answer"]
     assert "".join(piece["piece"] for piece in pieces).strip() == here["answer"].strip() != ""
-    for found, expected in (
+    for actual, expected in (
         (attributed.json(), client.post("/attribute", json=GIVEN).json()),
-        (asked.json()["attribution"], here["attribution"]),
+        (answered.json()["attribution"], here["attribution"]),
     ):
-        left, right = (Attribution.from_dict(one).token_scores for one in (found, expected))
-        np.testing.assert_allclose(np.array(left), np.array(right), atol=ATOL)
+        scores, expected_scores = (
+            Attribution.from_dict(data).token_scores for data in (actual, expected)
+        )
+        np.testing.assert_allclose(np.array(scores), np.array(expected_scores), atol=ATOL)
 
 
 def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageModel) -> None:
@@ -123,7 +125,7 @@ class Crowded(LlamaForCausalLM):  # type: ignore[no-untyped-call]
         raise torch.OutOfMemoryError("injected")
 
 
-def test_what_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None:
+def test_a_context_that_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None:
     config = chatty.model.config
     assert isinstance(config, LlamaConfig)
     model = Crowded(config)
@@ -135,7 +137,7 @@ def test_what_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None
     assert client.get("/health").json()["waiting"] == 0
 
 
-def test_its_health(client: TestClient) -> None:
+def test_the_health_of_a_service(client: TestClient) -> None:
     health = client.get("/health").json()
     assert health["status"] == "ok"
     assert health["waiting"] == 0
@@ -143,7 +145,7 @@ def test_its_health(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"prompt": "Nothing of them."}, "none of the 2 documents stands in the prompt"),
         ({"prompt": ""}, "prompt"),
@@ -158,13 +160,13 @@ def test_its_health(client: TestClient) -> None:
         ({"prompt": "\ud800", "documents": ["\ud800"]}, "unicode"),
     ],
 )
-def test_what_cannot_be_attributed_is_refused(
-    client: TestClient, changed: dict[str, Any], said: str
+def test_invalid_requests_are_refused(
+    client: TestClient, changed: dict[str, Any], message: str
 ) -> None:
     body = json.dumps({**GIVEN, **changed})
     answer = client.post("/attribute", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422, answer.text
-    assert said in answer.text
+    assert message in answer.text
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_malformed_bodies_are_refused(client: TestClient, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", json.dumps(GIVEN).encode()])
-def test_what_is_no_json_object_is_told_so(client: TestClient, body: bytes) -> None:
+def test_a_body_that_is_no_json_object_is_refused(client: TestClient, body: bytes) -> None:
     answer = client.post("/attribute", content=body)  # the last is good, but without its type
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(

@@ -43,7 +43,7 @@ class Client:
         return True
 
     def send_slowly(self, data: bytes) -> int:
-        """How often the service took it, of 999 times."""
+        """The number of times that the service took it, of 999."""
         for num_sent in range(999):
             if not self.send(data):
                 return num_sent

@@ -98,7 +98,7 @@ async def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> Non
     assert crowd.served == ["a1", "b1", "a2"]
 
 
-async def test_who_leaves_is_not_served() -> None:
+async def test_a_client_that_leaves_is_not_served() -> None:
     crowd = Crowd()
     running, waiting, last = await crowd.enter("a1", "a2", "b1")
     waiting.cancel()
@@ -142,7 +142,7 @@ async def test_a_closed_queue_finishes_what_runs() -> None:
 
 
 async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClient) -> None:
-    """Wait until this holds of what a client is told of the queue."""
+    """Wait until this holds of the queue as a client sees it."""
     limit = time.monotonic() + scaled(60)
     while not holds((await client.get("/queue", headers=SMALL)).json()):
         assert time.monotonic() < limit
@@ -155,42 +155,42 @@ async def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_ru
     """Six large requests wait or run from one client; the first is attributed for long."""
     async with httpx.AsyncClient(base_url=shared_service, timeout=scaled(120)) as client:
 
-        async def seconds_of(given: dict[str, Any], headers: dict[str, str]) -> float:
+        async def seconds_of(request: dict[str, Any], headers: dict[str, str]) -> float:
             started = time.monotonic()
-            answer = await client.post("/attribute", json=given, headers=headers)
+            answer = await client.post("/attribute", json=request, headers=headers)
             assert answer.status_code == 200, answer.text
             return time.monotonic() - started
 
         alone = [await seconds_of(REQUEST, SMALL) for _ in range(3)][-1]  # the first one warms up
         large = [asyncio.create_task(seconds_of(LARGE, HOSTILE)) for _ in range(6)]
-        await until(lambda told: told["waiting"] == 6, client)
+        await until(lambda queue: queue["waiting"] == 6, client)
         beside = [await seconds_of(REQUEST, SMALL) for _ in range(3)]
-        assert not any(one.done() for one in large)
+        assert not any(task.done() for task in large)
         took = await large[0]
-        for one in large[1:]:
-            one.cancel()
+        for task in large[1:]:
+            task.cancel()
     logger.info("alone %.2f s, beside %s of %.1f s", alone, [f"{s:.2f}" for s in beside], took)
 
 
-async def test_a_waiting_client_is_told_its_places_and_no_one_elses(two_clients: str) -> None:
+async def test_a_waiting_client_gets_its_own_places_only(two_clients: str) -> None:
     async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-        asked = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
-        many = [asyncio.create_task(one) for one in asked]
-        await until(lambda told: told["waiting"] == 3, client)
-        told = (await client.get("/queue", headers=HOSTILE)).json()
-        others = (await client.get("/queue", headers=SMALL)).json()
-        assert [place["before"] for place in told["places"]] == [1, 2]
-        assert others["places"] == []
+        requests = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
+        many = [asyncio.create_task(request) for request in requests]
+        await until(lambda queue: queue["waiting"] == 3, client)
+        own = (await client.get("/queue", headers=HOSTILE)).json()
+        other = (await client.get("/queue", headers=SMALL)).json()
+        assert [place["before"] for place in own["places"]] == [1, 2]
+        assert other["places"] == []
         for task in many:
             task.cancel()  # hangs up
-        await until(lambda told: told["waiting"] == 0, client)
+        await until(lambda queue: queue["waiting"] == 0, client)
     assert httpx.get(f"{two_clients}/queue").status_code == 401
 
 
-async def test_a_refusal_tells_when_to_come_back(two_clients: str) -> None:
+async def test_a_refusal_says_when_to_come_back(two_clients: str) -> None:
     async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-        asked = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
-        answers = await asyncio.gather(*asked)
+        requests = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
+        answers = await asyncio.gather(*requests)
         refused = [answer for answer in answers if answer.status_code == 429]
         assert len(refused) == 1
         assert int(refused[0].headers["Retry-After"]) > 0

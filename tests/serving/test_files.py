@@ -17,12 +17,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_of_one_name_are_told_apart_without_their_place(
+def test_files_of_one_name_keep_the_folders_that_differ(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    for given in ([folder], [Path()], [Path("a"), folder / "b"]):
-        chunks = without_folders(read_chunks(given))
+    for paths in ([folder], [Path()], [Path("a"), folder / "b"]):
+        chunks = without_folders(read_chunks(paths))
         ids = {chunk.text: chunk.id for chunk in chunks}
         assert ids == {
             "This is a/same.txt.": "a/same.txt#1",

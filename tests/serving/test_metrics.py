@@ -17,13 +17,13 @@ def scrape(client: httpx.Client) -> dict[Sample, float]:
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain")
     return {
-        (one.name, frozenset(one.labels.items())): one.value
+        (row.name, frozenset(row.labels.items())): row.value
         for family in text_string_to_metric_families(answer.text)
-        for one in family.samples
+        for row in family.samples
     }
 
 
-def test_what_is_answered_and_refused_is_counted(two_clients: str) -> None:
+def test_answers_and_refusals_are_counted(two_clients: str) -> None:
     headers = {"Authorization": "Bearer small"}
     with httpx.Client(base_url=two_clients, headers=headers, timeout=scaled(60)) as client:
         before = scrape(client)

@@ -17,8 +17,8 @@ PATIENCE = scaled(120_000)  # milliseconds
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with service(DEFAULT_MODEL) as (found, _):
-        yield found
+    with service(DEFAULT_MODEL) as (url, _):
+        yield url
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     assert set(happened) == {f"{address}/ask"}
 
 
-def test_what_goes_wrong_is_said(page: Page) -> None:
+def test_errors_are_shown(page: Page) -> None:
     page.get_by_label("Question").fill("xylophone zeppelin?")
     page.get_by_label("Token").fill("wrong")
     page.locator("summary").click()

@@ -36,8 +36,10 @@ def folder(chatty: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> P
     return made
 
 
-async def client_of_every_kind(address: str, until: float, seen: Counter[Any], number: int) -> None:
-    """One that asks again and again, now rightly, now wrongly, and sometimes hangs up."""
+async def client_of_every_kind(
+    address: str, until: float, counts: Counter[Any], number: int
+) -> None:
+    """A client that asks again and again, now rightly, now wrongly, and sometimes hangs up."""
     chance = random.Random(number)
     async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
         while time.monotonic() < until:
@@ -59,20 +61,20 @@ async def client_of_every_kind(address: str, until: float, seen: Counter[Any], n
                     answer = await client.post(path, **sent, timeout=chance.random() / 20)
                 else:
                     answer = await client.post(path, **sent)
-                seen[kind, answer.status_code] += 1
+                counts[kind, answer.status_code] += 1
                 if answer.status_code == 429:
                     await asyncio.sleep(0.05)
             except httpx.TimeoutException:
                 assert kind == "gone"
-                seen["hung up"] += 1
+                counts["hung up"] += 1
 
 
 async def load(address: str, seconds: float) -> Counter[Any]:
-    seen: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     until = time.monotonic() + seconds
-    clients = (client_of_every_kind(address, until, seen, number) for number in range(CLIENTS))
+    clients = (client_of_every_kind(address, until, counts, number) for number in range(CLIENTS))
     await asyncio.gather(*clients)
-    return seen
+    return counts
 
 
 def get(url: str, **options: Any) -> httpx.Response:
@@ -91,9 +93,9 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
     with service(str(folder), *limits) as (address, process):
         asyncio.run(load(address, SECONDS / 3))
         before = process.memory_info().rss
-        seen = asyncio.run(load(address, SECONDS))
+        counts = asyncio.run(load(address, SECONDS))
         after = process.memory_info().rss
-        logger.info("%s, memory %.3f times", dict(seen), after / before)
+        logger.info("%s, memory %.3f times", dict(counts), after / before)
         expected = {
             "good": {200, 429},
             "ask": {200, 429},
@@ -103,11 +105,11 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
             "health": {200},
             "gone": {200, 429},
         }
-        for kind, status in (key for key in seen if key != "hung up"):
+        for kind, status in (key for key in counts if key != "hung up"):
             assert status in expected[kind], (kind, status)
         for kind in ("good", "ask"):
-            assert seen[kind, 200] > 0
-        assert seen["hung up"] > 0
+            assert counts[kind, 200] > 0
+        assert counts["hung up"] > 0
         assert after / before < 1.05
         health = get(f"{address}/health").json()
         for _ in range(100):
@@ -175,12 +177,12 @@ def test_without_a_token_it_answers_to_the_names_of_this_machine_only(without_to
 def test_an_address_that_cannot_be_had_is_an_error_before_anything_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        for port in (str(taken.getsockname()[1]), "99999"):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for port in (str(listener.getsockname()[1]), "99999"):
             assert main(["serve", "--model", "nowhere/model", "--port", port]) == 2
-            said = capsys.readouterr().err
-            assert f"cannot listen at 127.0.0.1, port {port}" in said
-            assert len(said.splitlines()) == 1
+            error = capsys.readouterr().err
+            assert f"cannot listen at 127.0.0.1, port {port}" in error
+            assert len(error.splitlines()) == 1
 
 
 def test_other_machines_need_a_token(

@@ -26,7 +26,9 @@ HALF = (
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-async def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, sent: int) -> None:
+async def test_a_running_request_is_answered_and_a_waiting_one_is_refused(
+    tiny_model: str, sent: int
+) -> None:
     ended: list[tuple[int, float]] = []
 
     async def ask(client: httpx.AsyncClient) -> str:
@@ -37,11 +39,11 @@ async def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, 
     options = ("--seconds", "20", "--method", "leave_one_out")
     with service(tiny_model, *options, token=None) as (address, process):
         async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
-            asked = [asyncio.create_task(ask(client)) for _ in range(3)]
+            tasks = [asyncio.create_task(ask(client)) for _ in range(3)]
             while (await client.get("/health")).json()["waiting"] < 3:
                 await asyncio.sleep(0.02)
             process.send_signal(sent)
-            texts = await asyncio.gather(*asked)
+            texts = await asyncio.gather(*tasks)
         await asyncio.to_thread(process.wait, scaled(60))
         logger.info("ended %.2f s after the last answer", time.monotonic() - ended[-1][1])
         assert [status for status, _ in ended] == [503, 503, 200]
@@ -67,15 +69,15 @@ async def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_han
 
             gone = asyncio.create_task(client.post("/ask", json=LONG))
             await waiting(1)
-            asked = asyncio.create_task(client.post("/attribute", json=MANY_SOURCES))
+            attributed = asyncio.create_task(client.post("/attribute", json=MANY_SOURCES))
             await waiting(2)
             gone.cancel()  # hangs up while its answer is generated
             await waiting(1)
             process.send_signal(signal.SIGTERM)
-            answer = await asked
+            answer = await attributed
         assert answer.status_code == 200
         assert len(answer.json()["sources"]) == len(TOWERS)
-        told = await asyncio.wait_for(half.read(), scaled(60))
-        assert told.startswith(b"HTTP/1.1 408")
+        refusal = await asyncio.wait_for(half.read(), scaled(60))
+        assert refusal.startswith(b"HTTP/1.1 408")
         await asyncio.to_thread(process.wait, scaled(60))
         writer.close()
