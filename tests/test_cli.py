@@ -123,17 +123,17 @@ def test_a_terminal_sees_the_answer_while_it_is_written(notes: str, tiny_model: 
     command = [*COMMAND, *ask(notes, tiny_model, "--json")]
     with subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE) as process:
         os.close(theirs)
-        said = b""
+        output = b""
         with suppress(OSError):  # the other end was closed
             while piece := os.read(ours, 1000):
-                said += piece
+                output += piece
         assert process.stdout
         response = Attribution.from_json(process.stdout.read().decode()).response
     assert response.strip()
-    assert visible(response).strip() in said.decode().replace("\r\n", "\n")
+    assert visible(response).strip() in output.decode().replace("\r\n", "\n")
 
 
-def test_what_the_output_cannot_encode_is_replaced(
+def test_characters_that_the_output_cannot_encode_are_replaced(
     notes: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -225,10 +225,10 @@ def test_a_reader_that_leaves_early_is_no_error(
 
 
 @pytest.mark.slow
-def test_the_embedded_model_cites_both_files_that_say_it(tmp_path: Path) -> None:
-    said = "The ferry Kittiwake carries up to 84 passengers."
-    (tmp_path / "ferry.txt").write_text(f"{said} A bicycle costs 3 crowns. Dogs stay on deck.")
-    (tmp_path / "festival.md").write_text(f"# Lamp Night\n\nBook early, for places are few. {said}")
+def test_the_embedded_model_cites_both_files_that_state_the_fact(tmp_path: Path) -> None:
+    fact = "The ferry Kittiwake carries up to 84 passengers."
+    (tmp_path / "ferry.txt").write_text(f"{fact} A bicycle costs 3 crowns. Dogs stay on deck.")
+    (tmp_path / "festival.md").write_text(f"# Lamp Night\n\nBook early, for places are few. {fact}")
     process = subprocess.run(
         [*COMMAND, "ask", QUESTION, str(tmp_path)],
         capture_output=True,

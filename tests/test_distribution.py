@@ -1,4 +1,4 @@
-"""What the sources of the distributions say of where they come from."""
+"""Sources of the distributions: their repository and their links."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def sources(folder: Path, *address: str) -> Path:
 
 def addresses(readme: Path) -> list[str]:
     def within(tokens: list[Token]) -> list[Token]:
-        return [one for token in tokens for one in (token, *within(token.children or []))]
+        return [item for token in tokens for item in (token, *within(token.children or []))]
 
     tokens = within(MarkdownIt().enable("table").parse(readme.read_text("utf-8")))
     links = [token.attrGet("href") or token.attrGet("src") for token in tokens]
@@ -41,9 +41,9 @@ def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> 
         project = (folder / package / "pyproject.toml").read_text("utf-8")
         assert f'\n[project.urls]\nRepository = "{REPOSITORY}"\n' in project
         assert "\nauthors = " in project
-        found = addresses(folder / package / "README.md")
-        assert [link for link in found if not link.startswith(("https://", "#"))] == []
-        own = [link.partition("#")[0] for link in found if link.startswith(REPOSITORY)]
+        links = addresses(folder / package / "README.md")
+        assert [link for link in links if not link.startswith(("https://", "#"))] == []
+        own = [link.partition("#")[0] for link in links if link.startswith(REPOSITORY)]
         assert len(own) >= 5
         for link in own:
             _, tag, path = link.removeprefix(REPOSITORY + "/").split("/", 2)
@@ -56,7 +56,7 @@ def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> 
         assert (ROOT / path).is_file()
 
 
-def test_without_a_repository_they_are_what_is_tracked(tmp_path: Path) -> None:
+def test_without_a_repository_the_sources_are_the_tracked_files(tmp_path: Path) -> None:
     folder = sources(tmp_path / "sources")
     for path in folder.rglob("*"):
         if path.is_file():

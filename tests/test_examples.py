@@ -26,10 +26,10 @@ def shown_output(place: int) -> str:
     return text.split("prints\n\n```\n")[1 + place].split("```")[0]
 
 
-def assert_same(found: list[str], shown: list[str]) -> None:
+def assert_same(lines: list[str], shown: list[str]) -> None:
     """Line by line, scores to 0.05 nats."""
-    assert [line.split("nats")[-1] for line in found] == [line.split("nats")[-1] for line in shown]
-    for line, expected in zip(found[1:], shown[1:], strict=True):
+    assert [line.split("nats")[-1] for line in lines] == [line.split("nats")[-1] for line in shown]
+    for line, expected in zip(lines[1:], shown[1:], strict=True):
         assert float(line.split()[0]) == pytest.approx(float(expected.split()[0]), abs=0.05)
 
 
@@ -38,11 +38,11 @@ def test_the_readme_s_story_prints_what_it_shows(capsys: pytest.CaptureFixture[s
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     exec(readme.split("```python\n")[1].split("```")[0], {})
     *shown, last = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
-    *found, told = capsys.readouterr().out.splitlines()
-    assert found == shown
-    assert told.split(" nats: ")[1] == last.split(" nats: ")[1]
+    *printed, final = capsys.readouterr().out.splitlines()
+    assert printed == shown
+    assert final.split(" nats: ")[1] == last.split(" nats: ")[1]
     score = float(last.split()[0])
-    assert float(told.split()[0]) == pytest.approx(score, abs=0.05)
+    assert float(final.split()[0]) == pytest.approx(score, abs=0.05)
     times = readme.split("e<sup>9.16</sup> = ")[1].split()[0].replace(",", "")
     assert math.exp(score) == pytest.approx(float(times), rel=0.05)
 

@@ -15,9 +15,9 @@ def test_every_way_scores_what_was_generated(
     sizes = ["--prompt-tokens", "300", "--response-tokens", "12"]
     monkeypatch.setattr(sys, "argv", ["gpu.py", *options, *sizes])
     gpu.main()
-    said = capsys.readouterr().out
-    assert "295 prompt tokens, 10 sources, 12 answer tokens" in said
-    rows = [line.split(" | ") for line in said.splitlines() if line.startswith("| ")][1:]
+    output = capsys.readouterr().out
+    assert "295 prompt tokens, 10 sources, 12 answer tokens" in output
+    rows = [line.split(" | ") for line in output.splitlines() if line.startswith("| ")][1:]
     assert [row[0].removeprefix("| ") for row in rows] == list(WAYS)
     tokens = {row[0].removeprefix("| "): int(row[5]) for row in rows}
     assert tokens["patching"] < tokens["auto"] <= tokens["masked"] + tokens["patching"]

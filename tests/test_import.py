@@ -1,4 +1,4 @@
-"""What importing the package does not do."""
+"""An import of the package: no network, no logging, no output, and little work."""
 
 import os
 import subprocess
@@ -38,12 +38,12 @@ assert not hasattr(attribot_rag, "no_such_name")
 """
 
 
-def test_the_package_imports_what_is_asked_for() -> None:
+def test_the_package_imports_its_modules_when_they_are_used() -> None:
     done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_terminal_is_told_at_once_that_imports_take_their_time() -> None:
+def test_a_terminal_shows_at_once_that_imports_take_their_time() -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "attribot_rag", "ask", "Why?", "no such file"]

@@ -70,7 +70,7 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
 
     def answer() -> list[int]:
         sequences = generate(model, inputs, max_new_tokens=max_new_tokens, **options)
-        return [int(one) for one in sequences[0]]
+        return [int(token_id) for token_id in sequences[0]]
 
     def score() -> Attribution:
         return attributor.attribute(prompt, ANSWER[:21], documents)
@@ -85,9 +85,9 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
         attributor.recorder.detach()
     assert answers == [alone] * times
     assert scored
-    for found in scored:
-        assert abs(found.matrix - scores_alone.matrix).max() < 1e-3
-        assert found.provenance.implementation == scores_alone.provenance.implementation
+    for attribution in scored:
+        assert abs(attribution.matrix - scores_alone.matrix).max() < 1e-3
+        assert attribution.provenance.implementation == scores_alone.provenance.implementation
 
 
 def test_scoring_with_two_attributors_at_once() -> None:
@@ -98,10 +98,10 @@ def test_scoring_with_two_attributors_at_once() -> None:
     def score() -> Attribution:
         return attributors[0].attribute(messages(), ANSWER, DOCUMENTS)
 
-    with repeating(score) as others:
+    with repeating(score) as theirs:
         mine = [attributors[1].attribute(messages(), ANSWER, DOCUMENTS) for _ in range(10)]
-    for found in (*mine, *others):
-        assert abs(found.matrix - alone.matrix).max() < 1e-3
+    for attribution in (*mine, *theirs):
+        assert abs(attribution.matrix - alone.matrix).max() < 1e-3
 
 
 def test_the_caller_s_tokenizer_may_be_in_use() -> None:
@@ -110,13 +110,13 @@ def test_the_caller_s_tokenizer_may_be_in_use() -> None:
     text = rendered(model) * 5
     expected = model.tokenizer(text)["input_ids"]
     with repeating(lambda: model.encode("<|im_start|> is text " * 40)) as encoded:
-        found = [model.tokenizer(text)["input_ids"] for _ in range(1500)]
-    assert all(ids == expected for ids in found)
+        encodings = [model.tokenizer(text)["input_ids"] for _ in range(1500)]
+    assert all(ids == expected for ids in encodings)
     assert len(set(encoded)) == 1
 
 
 def state_of(model: PreTrainedModel) -> dict[str, Any]:
-    """What scoring or recording might change, of the model and all its modules."""
+    """Everything that scoring or recording might change in a model and its modules."""
     modules = dict(model.named_modules())
     hooks = [name for name in vars(model) if name.endswith(("_hooks", "_hooks_with_kwargs"))]
     assert "_forward_hooks" in hooks
@@ -141,11 +141,12 @@ def state_of(model: PreTrainedModel) -> dict[str, Any]:
         },
         "training": {name: module.training for name, module in modules.items()},
         "gradients": {
-            name: (one.requires_grad, one.grad is None) for name, one in model.named_parameters()
+            name: (parameter.requires_grad, parameter.grad is None)
+            for name, parameter in model.named_parameters()
         },
         "tensors": {
-            name: (id(one), one.data_ptr(), one._version)
-            for name, one in (*model.named_parameters(), *model.named_buffers())
+            name: (id(tensor), tensor.data_ptr(), tensor._version)
+            for name, tensor in (*model.named_parameters(), *model.named_buffers())
         },
     }
 
@@ -197,8 +198,8 @@ def test_scores_of_a_model_in_training_are_those_in_evaluation() -> None:
         inputs = torch.tensor([model.encode(f"{document} Where?")])
         torch.manual_seed(0)
         generate(model, inputs, max_new_tokens=4, do_sample=False)
-    found = attributor.attribute(f"{document} Where?", "In town.", [document])
-    assert abs(found.matrix - expected.matrix).max() < 1e-4
+    attribution = attributor.attribute(f"{document} Where?", "In town.", [document])
+    assert abs(attribution.matrix - expected.matrix).max() < 1e-4
     recorded = attributor.recorder.generations[0]
     again = attributor.attribute_generation(recorded, [document])
     truth = attributor.attribute_generation(recorded.without_cache(), [document])

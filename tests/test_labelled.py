@@ -45,7 +45,7 @@ def test_it_is_the_same_at_every_call_and_ids_are_unique() -> None:
 
 
 def test_the_halves_share_no_number() -> None:
-    found = {
+    numbers = {
         split: {
             number
             for case in cases
@@ -54,7 +54,7 @@ def test_the_halves_share_no_number() -> None:
         }
         for split, cases in HALVES.items()
     }
-    assert not found["calibration"] & found["held_out"]
+    assert not numbers["calibration"] & numbers["held_out"]
 
 
 @pytest.mark.parametrize("language", ["english", *LANGUAGES])
@@ -67,8 +67,8 @@ def test_the_halves_share_no_name_saying_filler_value_or_template(language: str)
         attributes = table["attributes"]
         return {
             *((key, str(text)) for key in lists for text in table.get(key, ())),
-            *((key, str(one[key])) for one in attributes for key in templates if key in one),
-            *(("values", value) for one in attributes for value in one.get("values", ())),
+            *((key, str(row[key])) for row in attributes for key in templates if key in row),
+            *(("values", value) for row in attributes for value in row.get("values", ())),
         }
 
     calibration, held_out = map(contents, SPLITS)
@@ -105,7 +105,7 @@ def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(
         assert len(sentences(case.answer)) == len(case.expected)
         if case.kind not in IN_LINES:
             for _, source in citations(case):
-                pieces = [one.strip() for one in sentences(case.documents[source.document])]
+                pieces = [piece.strip() for piece in sentences(case.documents[source.document])]
                 assert source.text in pieces
 
 

@@ -1,4 +1,4 @@
-"""How labelled sentences are judged: the store of scored rows, citations, tables."""
+"""Judgements of labelled sentences: the store of scored rows, citations, tables."""
 
 import sys
 from dataclasses import replace
@@ -31,7 +31,7 @@ CASE = LabelledCase(
 )
 
 
-def test_a_second_run_scores_nothing_and_says_the_same(tmp_path: Path) -> None:
+def test_a_second_run_scores_nothing_and_gives_the_same_verdicts(tmp_path: Path) -> None:
     language_model = byte_level()
     prompt = " ".join([*DOCUMENTS, "Which door?"])
     store = RowStore(tmp_path)
@@ -57,7 +57,9 @@ def test_a_second_run_scores_nothing_and_says_the_same(tmp_path: Path) -> None:
     for other in results[1:]:
         for row, same in zip(results[0].token_scores, other.token_scores, strict=True):
             assert (same or ()) == pytest.approx(row or (), abs=1e-4)
-        assert [one.kind for one in other.verdicts] == [one.kind for one in results[0].verdicts]
+        assert [verdict.kind for verdict in other.verdicts] == [
+            verdict.kind for verdict in results[0].verdicts
+        ]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_a_source_covers_the_label_that_it_holds_or_is_a_part_of(
     assert covers(CASE, Source(0, "", (occurrence,)), DOOR) is expected
 
 
-def test_what_cannot_be_attributed_is_wrong() -> None:
+def test_a_failed_attribution_is_wrong() -> None:
     language_model = byte_level()
     attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
     messages = ({"role": "user", "content": "Which door?"},)

@@ -74,7 +74,7 @@ class WrittenRows(PromptRows):
 
     def _score(self, prompt_ids: tuple[int, ...]) -> torch.Tensor:
         text = byte_level().decode(prompt_ids)
-        return torch.tensor(self.written[frozenset(one for one in WHOLE if one in text)])
+        return torch.tensor(self.written[frozenset(part for part in WHOLE if part in text)])
 
 
 CITED, MISSED = [DOOR_SPAN], list[DocumentSpan]()
@@ -82,7 +82,7 @@ OTHERS = {frozenset({FOG}): -9.0, frozenset({TOWER}): -7.0}
 
 
 @pytest.mark.parametrize(
-    ("cited", "nothing", "others", "expected"),
+    ("cited", "nothing", "values", "expected"),
     [
         (CITED, -20.0, {ONLY_DOOR: -6.0}, Truth(20.0, 6.0)),
         (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -4.0}, Truth(20.0, 6.5, 4.0)),
@@ -98,11 +98,11 @@ def test_a_citation_is_true_if_it_suffices_or_is_necessary_and_missed_if_one_suf
     tmp_path: Path,
     cited: list[DocumentSpan],
     nothing: float,
-    others: dict[frozenset[str], float],
+    values: dict[frozenset[str], float],
     expected: Truth,
 ) -> None:
     """Of the middle of three tokens; the others change otherwise."""
-    written = {WHOLE: 0.0, frozenset[str](): nothing, **others}
+    written = {WHOLE: 0.0, frozenset[str](): nothing, **values}
     rows = {kept: [value * 3, value, 5.0] for kept, value in written.items()}
     response_ids = byte_level().encode("abc")[:3]
     prompt_rows = WrittenRows(question(), response_ids, RowStore(tmp_path), rows)
@@ -110,11 +110,11 @@ def test_a_citation_is_true_if_it_suffices_or_is_necessary_and_missed_if_one_suf
 
 
 def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
-    asked, language_model = question(), byte_level()
+    prepared, language_model = question(), byte_level()
     answer = f"{DOOR} {TOWER}"
     attributor = Attributor(language_model, method="leave_one_out", progress=False)
-    attribution = attributor.attribute(asked.prompt_input.prompt, answer, DOCUMENTS)
-    rows = PromptRows(asked, language_model.encode(answer), RowStore(tmp_path))
+    attribution = attributor.attribute(prepared.prompt_input.prompt, answer, DOCUMENTS)
+    rows = PromptRows(prepared, language_model.encode(answer), RowStore(tmp_path))
     first, second = judged_sentences(attribution, rows)
     assert (first.text, second.text) == (DOOR, TOWER)
     lost = (rows.without([]) - rows.only([])).sum().item()

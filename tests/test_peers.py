@@ -34,15 +34,17 @@ def test_the_loop_scores_as_exact_leave_one_out_does() -> None:
     language_model = byte_level()
     documents = ["The door is mint. ", "Fog is rare. "]
     prompt, answer = f"{''.join(documents)}Which door?", "Mint."
-    found = Attributor(
+    attribution = Attributor(
         language_model, method="leave_one_out", verdicts=None, progress=False
     ).attribute(prompt, answer, documents)
-    sources = [[[one.start, one.end] for one in source.occurrences] for source in found.sources]
+    sources = [
+        [[place.start, place.end] for place in source.occurrences] for source in attribution.sources
+    ]
     case = {"prompt": prompt, "answer": answer, "sources": sources}
     result = attribute(language_model.model, language_model.tokenizer, case)
-    exact = [sum(row or ()) for row in found.token_scores]
+    exact = [sum(row or ()) for row in attribution.token_scores]
     assert result["scores"] == pytest.approx(exact, abs=1e-4)
-    assert all(0 <= one <= len(answer) * math.log(2) for one in result["divergences"])
+    assert all(0 <= value <= len(answer) * math.log(2) for value in result["divergences"])
 
 
 def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:

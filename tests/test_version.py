@@ -23,8 +23,8 @@ def test_all_packages_have_the_version_of_the_core() -> None:
         "llama-index-postprocessor-attribot/llama_index/postprocessor/attribot",
     ):
         text = (ROOT / "integrations" / module / "__init__.py").read_text("utf-8")
-        (told,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-        assert told == attribot_rag.__version__
+        (module_version,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+        assert module_version == attribot_rag.__version__
 
 
 def test_an_attribution_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +34,8 @@ def test_an_attribution_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPa
     model = byte_level()
     attributor = Attributor(model, progress=False)
     monkeypatch.setattr("importlib.metadata.version", missing)
-    found = attributor.attribute(rendered(model), ANSWER, list(DOCUMENTS))
-    versions = dict(found.provenance.versions)
+    attribution = attributor.attribute(rendered(model), ANSWER, list(DOCUMENTS))
+    versions = dict(attribution.provenance.versions)
     assert versions.pop("python")
     assert versions == {
         "attribot-rag": attribot_rag.__version__,

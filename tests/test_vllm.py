@@ -79,15 +79,15 @@ def test_scores_ranks_and_verdicts_are_those_of_the_model_here(
     smollm2: LanguageModel, question: str
 ) -> None:
     attributor = served(smollm2.name)
-    found = attributor.ask(question, documents(question), max_new_tokens=24)
+    attribution = attributor.ask(question, documents(question), max_new_tokens=24)
     local = Attributor(smollm2, method="leave_one_out", progress=False)
     expected = local.ask(question, documents(question), max_new_tokens=24)
-    assert not found.provenance.retokenized
-    assert found.response == expected.response
-    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
-        np.testing.assert_allclose(left or (), right or (), atol=NOISE)
-    ranked = totals(found)[totals(expected).argsort()[::-1]]
-    assert (np.diff(ranked) <= 2 * NOISE * len(found.token_spans)).all()
-    assert [(one.kind, {*one.source_ids}) for one in found.verdicts] == [
-        (one.kind, {*one.source_ids}) for one in expected.verdicts
+    assert not attribution.provenance.retokenized
+    assert attribution.response == expected.response
+    for row, expected_row in zip(attribution.token_scores, expected.token_scores, strict=True):
+        np.testing.assert_allclose(row or (), expected_row or (), atol=NOISE)
+    ranked = totals(attribution)[totals(expected).argsort()[::-1]]
+    assert (np.diff(ranked) <= 2 * NOISE * len(attribution.token_spans)).all()
+    assert [(verdict.kind, {*verdict.source_ids}) for verdict in attribution.verdicts] == [
+        (verdict.kind, {*verdict.source_ids}) for verdict in expected.verdicts
     ]
