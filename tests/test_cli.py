@@ -82,7 +82,7 @@ def test_a_folder_of_pdf_files_is_asked(
     assert "Without ferry.pdf#1" in capsys.readouterr().out
 
 
-def test_a_page_can_be_written_beside_it(
+def test_a_page_can_be_written_beside_the_output(
     notes: str, tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
@@ -203,7 +203,7 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
 
 
 def heed_interrupts() -> None:
-    """Whoever runs tests in the background of a script has told them to ignore interrupts."""
+    """Tests in the background of a script inherit that interrupts are ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -39,7 +39,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_it_is_the_same_at_every_call_and_ids_are_unique() -> None:
+def test_cases_are_the_same_at_every_call_and_their_ids_unique() -> None:
     assert [case for split in SPLITS for case in cases_of(split)] == CASES
     assert len({case.id for case in CASES}) == len(CASES)
 

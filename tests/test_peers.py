@@ -1,4 +1,4 @@
-"""The comparison with other libraries: what of it is ours, without any of them."""
+"""The comparison with other libraries: our own part of it, without any of them."""
 
 import math
 import sys

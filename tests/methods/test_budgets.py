@@ -1,4 +1,4 @@
-"""Under any budget: what is spent, what is scored first, and that the result says what it lacks."""
+"""Under any budget: the tokens spent, the order of scoring, and the parts that the result lacks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,7 +118,7 @@ def assert_same(scores: Scores, full: Scores) -> None:
 
 
 def lacks(scores: Scores, full: Scores) -> bool:
-    """Whether something that a full budget gives is not there, not exact, or not scored again."""
+    """Whether something that a full budget gives is missing, not exact, or not scored again."""
     rows = zip(scores.token_scores, full.token_scores, strict=True)
     exact = zip(scores.exact, full.exact, strict=True)
     return (

@@ -55,7 +55,7 @@ def test_a_method_by_name_equals_the_method_itself(name: str) -> None:
 
 
 def test_naive_tokens_are_those_of_leave_one_out_without_a_cache() -> None:
-    """They encode every prompt again; counted as if nothing had been taken out of it."""
+    """Every prompt is encoded again, and counted as if nothing had been taken out of it."""
     attribution = attribute(
         method="leave_one_out", scoring=ScoringOptions(implementation="reference")
     )

@@ -1,4 +1,4 @@
-"""Hierarchical attribution and pruning: what is kept, and what its scores are."""
+"""Hierarchical attribution and pruning: the groups that are kept, and their scores."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_pruning_that_keeps_everything_is_its_second_method(then: Method, shorte
 
 
 def test_keep_two_is_leave_one_out_in_the_prompt_without_the_rest() -> None:
-    """In the full context, it is exact."""
+    """In the full context, the scores are exact."""
     target = scorer()
     best = best_by_hand(by_hand(target, GROUPS), 2)
     kept = [unit for group in best for unit in GROUPS[group]]
@@ -127,7 +127,7 @@ def test_a_hierarchy_inside_a_hierarchy_is_one_of_two_levels() -> None:
 
 
 def test_groups_of_a_pruned_prompt_name_the_units_of_the_whole() -> None:
-    """The second method sees two documents; what it calls its first unit is none of ours."""
+    """The second method sees two documents and numbers their units anew."""
     target = scorer()
     kept = sorted(np.argsort([-row.sum() for row in by_hand(target, [[i] for i in range(11)])])[:5])
     scores = run(Pruned(LeaveOneOut(), keep=5, then=Hierarchical(keep=1)))
@@ -157,7 +157,7 @@ def test_pruning_scores_the_best_in_the_prompt_without_the_rest(first: Method) -
 
 
 def test_the_best_group_of_every_sentence_goes_on() -> None:
-    """Unless it is worth less than half a nat to it."""
+    """Unless the group is worth less than half a nat to the sentence."""
     target = scorer()
     rows = by_hand(target, GROUPS)
     response = target.language_model.decode(target.generation.response_ids)

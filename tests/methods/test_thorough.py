@@ -57,7 +57,7 @@ def test_exact_scores_are_leave_one_out_others_masked(documents: Any, response: 
 
 
 def test_masked_and_exact_differ() -> None:
-    """Or the tests here would not tell one from the other."""
+    """Otherwise the tests here could not tell masked scores from exact scores."""
     target = scorer(MANY)
     exact, masked = LeaveOneOut().run(target).totals, Masked().run(target).totals
     differences = [abs((a or 0) - (b or 0)) for a, b in zip(exact, masked, strict=True)]

@@ -55,7 +55,7 @@ def fail() -> None:
     raise ValueError("no answer")
 
 
-def test_in_the_order_in_which_they_were_submitted_in_another_thread(
+def test_tasks_run_in_another_thread_in_the_order_of_their_submission(
     background: Background, blocker: Blocker
 ) -> None:
     order: list[int] = []
@@ -92,9 +92,7 @@ def test_a_callback_that_exits_holds_up_nothing(background: Background, blocker:
     assert submit(background, lambda: 3).result(scaled(60)) == 3
 
 
-def test_those_that_wait_and_the_one_that_runs_are_counted(
-    background: Background, blocker: Blocker
-) -> None:
+def test_waiting_and_running_tasks_are_counted(background: Background, blocker: Blocker) -> None:
     assert background.num_pending == 0
     futures = [submit(background, blocker)]
     assert blocker.reached.wait(scaled(60))
@@ -125,7 +123,7 @@ def test_more_than_max_pending_are_refused(
 
 
 @pytest.mark.parametrize("task", [lambda: None, fail])
-def test_who_waited_for_one_may_submit_the_next(
+def test_a_finished_task_makes_room_for_the_next(
     background: Background, task: Callable[[], None]
 ) -> None:
     for _ in range(100):
@@ -133,7 +131,7 @@ def test_who_waited_for_one_may_submit_the_next(
         assert background.num_pending == 0
 
 
-def test_what_waits_for_something_else_is_counted_and_holds_up_nobody(
+def test_a_task_that_waits_for_a_future_is_counted_and_holds_up_no_other(
     background: Background,
 ) -> None:
     awaited: Future[None] = Future()
@@ -148,7 +146,7 @@ def test_what_waits_for_something_else_is_counted_and_holds_up_nobody(
     assert background.num_pending == 0
 
 
-def test_what_was_cancelled_waits_no_longer(background: Background, blocker: Blocker) -> None:
+def test_a_cancelled_task_is_pending_no_longer(background: Background, blocker: Blocker) -> None:
     awaited: Future[None] = Future()
     assert submit(background, fail, after=awaited).cancel()
     assert background.num_pending == 0
@@ -166,7 +164,7 @@ def test_what_was_cancelled_waits_no_longer(background: Background, blocker: Blo
     assert background.num_pending == 0
 
 
-def test_all_who_use_a_model_s_weights_share_one_and_other_models_do_not_wait(
+def test_users_of_one_model_share_a_backend_and_other_models_do_not_wait(
     blocker: Blocker,
 ) -> None:
     model, other = build("llama").model, build("llama").model
@@ -202,7 +200,7 @@ def test_neither_the_model_nor_a_thread_is_kept_alive() -> None:
     assert not thread.is_alive()
 
 
-def test_what_was_submitted_is_finished_before_the_interpreter_exits() -> None:
+def test_submitted_tasks_finish_before_the_interpreter_exits() -> None:
     program = """
 import threading
 from concurrent.futures import Future

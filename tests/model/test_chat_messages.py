@@ -93,9 +93,7 @@ BEYOND_THE_MESSAGES = {
 
 @pytest.mark.parametrize("more", BEYOND_THE_MESSAGES)
 @pytest.mark.parametrize("as_ids", [False, True])
-def test_a_recording_whose_template_was_given_more_is_used_and_told(
-    more: str, as_ids: bool
-) -> None:
+def test_a_recording_whose_template_got_more_is_used_and_noted(more: str, as_ids: bool) -> None:
     prompt = BEYOND_THE_MESSAGES[more](render(messages(), MODEL.tokenizer))
     response = MODEL.encode(ANSWER) if as_ids else ANSWER
     attribution = recording(prompt).attribute(messages(), response, DOCUMENTS)
@@ -108,7 +106,7 @@ def test_a_recording_whose_template_was_given_more_is_used_and_told(
 @pytest.mark.parametrize(
     "change", [lambda text: text[40:], str.upper, lambda text: text + "Well, "]
 )
-def test_a_recording_of_another_prompt_is_told_and_not_used(change: Any) -> None:
+def test_a_recording_of_another_prompt_is_noted_and_not_used(change: Any) -> None:
     prompt = render(messages(), MODEL.tokenizer)
     attribution = recording(change(prompt)).attribute(prompt, ANSWER, DOCUMENTS)
     assert attribution.provenance.retokenized

@@ -52,7 +52,9 @@ def test_the_tokenizer_of_another_model() -> None:
         (sized(259), sized(259), "a LlamaForCausalLM is not a loaded tokenizer"),
     ],
 )
-def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
+def test_objects_that_are_no_model_or_tokenizer_are_refused(
+    model: Any, tokenizer: Any, message: str
+) -> None:
     with pytest.raises(InvalidInput, match=message):
         LanguageModel(model, tokenizer)
     with pytest.raises(InvalidInput, match=message):
@@ -148,12 +150,12 @@ def test_ids_in_any_shape_of_one_row(ids: Any) -> None:
         *({"role": "user", "content": "a"}, [5, "a"], [None]),
     ],
 )
-def test_what_is_no_prompt(prompt: Any) -> None:
+def test_an_object_that_is_no_prompt_is_refused(prompt: Any) -> None:
     with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
         BYTE_LEVEL.encode_prompt(prompt)
 
 
-def test_what_has_no_ids() -> None:
+def test_a_prompt_without_valid_ids_is_refused() -> None:
     prompt: Any
     for prompt in ("", "  \n", [], (), torch.tensor([], dtype=torch.long)):
         with pytest.raises(InvalidInput, match="the prompt is empty"):

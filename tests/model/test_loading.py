@@ -85,7 +85,7 @@ class TestWithoutConnection:
         ):
             load_model(name, device="cpu")
 
-    def test_what_the_cache_holds_is_loaded(self, folder: Path, cache: Path) -> None:
+    def test_a_cached_model_is_loaded(self, folder: Path, cache: Path) -> None:
         kept = cache / "models--org--tiny"
         shutil.copytree(folder, kept / "snapshots" / "0123", ignore=lambda *_: ["hub"])
         (kept / "refs").mkdir()

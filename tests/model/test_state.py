@@ -76,7 +76,7 @@ def test_generating_and_scoring_change_nothing() -> None:
     assert ModelState.of(model) == before
 
 
-def test_what_is_known_of_a_model_does_not_keep_it() -> None:
+def test_the_version_of_a_model_does_not_keep_it_alive() -> None:
     model: Any = architecture("llama").build()
     model.forward = functools.partial(type(model).forward, model)  # which holds the model
     assert model_version(model) == model_version(model)

@@ -44,7 +44,7 @@ def test_one_thread_at_a_time_in_the_order_in_which_they_came() -> None:
     assert had == [0, 1, 2, 3, 4]
 
 
-def test_who_holds_it_gives_way_to_who_has_had_less() -> None:
+def test_the_turn_goes_to_the_thread_that_has_had_less() -> None:
     turn, steps = Turn(), []
 
     def short() -> None:
@@ -74,7 +74,7 @@ def test_who_holds_it_gives_way_to_who_has_had_less() -> None:
     assert {"a", "b"} == set(steps[len(before) : len(before) + 20])  # they share it
 
 
-def test_a_failure_leaves_it_to_the_next() -> None:
+def test_a_failure_leaves_the_turn_to_the_next_thread() -> None:
     turn, reached = Turn(), threading.Event()
     assert turn.give_way() == 0.0  # without the turn
     with turn.taken():

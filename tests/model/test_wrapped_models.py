@@ -1,4 +1,4 @@
-"""Adapters, compiled models, autocast, hooks: what answers is what is scored, or it is said."""
+"""Adapters, compiled models, autocast, hooks: the model that answers is scored, or refused."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -160,7 +160,7 @@ def test_scores_are_those_outside_of_autocast() -> None:
 
 
 class Remembered:
-    """A hook that goes by what nobody can see from the modules."""
+    """A hook whose state does not show in the modules."""
 
     factor = 1.0
 

@@ -199,8 +199,8 @@ def test_a_failing_listener_does_not_lose_the_answer(caplog: pytest.LogCaptureFi
     assert "no room" in caplog.text
 
 
-def test_a_listener_may_leave_and_die_while_it_is_told() -> None:
-    """Its weak reference is still held by the generation that is telling the listeners."""
+def test_a_listener_may_leave_and_die_while_it_is_called() -> None:
+    """The generation that calls the listeners still holds its weak reference."""
 
     class Leaving(GenerationRecorder):
         def _keep(self, generations: Any) -> None:
@@ -232,7 +232,7 @@ def test_detaching_in_any_order_restores_the_model(first: int) -> None:
 
 @pytest.fixture
 def model() -> LanguageModel:
-    """One that somebody puts a `generate` of their own on."""
+    """A model on which somebody puts a `generate` of their own."""
     return build("llama")
 
 

@@ -269,7 +269,7 @@ def test_rows_that_the_limit_cut_did_not_end_by_themselves(limit: dict[str, Any]
     assert generations[2].truncated(4).cut_at is None  # the user stopped it before
 
 
-def test_what_a_criterion_stopped_is_unfinished() -> None:
+def test_an_answer_that_a_criterion_stopped_is_unfinished() -> None:
     def three_tokens(ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return torch.full((len(ids),), ids.shape[1] >= 43)
 

@@ -11,7 +11,7 @@ from attribot_rag.result.offsets import Offsets
 ANSWER = "The **ferry** is red. It is old. So it is both."
 
 
-def told(answer: str, shown: str) -> list[str] | None:
+def pieces_of(answer: str, shown: str) -> list[str] | None:
     """The pieces of the shown text in which the answer's three sentences stand."""
     offsets = Offsets.between(answer, shown)
     if offsets is None:
@@ -43,10 +43,10 @@ PIECES = ["The **ferry** is red. ", "It is old. ", "So it is both."]
         (ANSWER, "", None),
     ],
 )
-def test_sentences_are_found_in_what_was_made_of_them(
+def test_sentences_are_found_in_the_shown_text(
     answer: str, shown: str, expected: list[str] | None
 ) -> None:
-    assert told(answer, shown) == expected
+    assert pieces_of(answer, shown) == expected
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.data())

@@ -103,7 +103,7 @@ def counts(html: str) -> list[int]:
 
 
 @given(ANSWERS)
-def test_every_number_is_seen_and_every_block_stays(answer: str) -> None:
+def test_every_number_shows_and_every_block_stays(answer: str) -> None:
     if not answer.strip():
         return
     text, spans = cited(answer)
@@ -121,7 +121,7 @@ REMARK = r"(?: \(check: 7\.50, the source says 7(?:; 7\.50, not in the cited sou
 
 
 @given(st.one_of(ANSWERS, st.text(max_size=60)), st.booleans(), CHECKS)
-def test_without_what_was_added_it_is_the_answer(
+def test_without_numbers_and_remarks_it_is_the_answer(
     answer: str, has_returns: bool, checks: tuple[Check, ...]
 ) -> None:
     """To the character: indentation, line ends and spaces before them."""

@@ -1,4 +1,4 @@
-"""The runs that are kept, and whoever waits for one; what is told of a run that ended."""
+"""The runs that are kept, the callers that wait for them, and the errors of runs that ended."""
 
 import asyncio
 from concurrent.futures import Future

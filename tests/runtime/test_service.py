@@ -282,7 +282,7 @@ def test_in_the_background_the_run_is_pending_at_first(making: Making) -> None:
 def test_errors_in_the_background_are_reported(
     making: Making, caplog: pytest.LogCaptureFixture, raise_error: bool
 ) -> None:
-    """There is nobody to raise them to; they are logged for those who want no errors."""
+    """Nobody could catch them; they are logged unless errors are to be raised."""
     results: list[AttributedRun] = []
     service = making(mode="background", on_result=results.append, raise_error=raise_error)
     with caplog.at_level(logging.WARNING, LOGGER):
@@ -349,7 +349,7 @@ OTHER = rendered(MODEL, question="Who burned it down?")
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for a generation waits until it has ended."""
+    """A wait for a generation lasts until it has ended."""
     monkeypatch.setattr("attribot_rag.runtime.service.MATCH_TIMEOUT", 3600.0)
 
 

@@ -1,4 +1,4 @@
-"""Many more families: what they get is right, by plain forward passes that are not ours."""
+"""Many more families, scored as by plain forward passes that are not ours."""
 
 import pytest
 import torch

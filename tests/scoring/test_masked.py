@@ -1,4 +1,4 @@
-"""Hiding a part of the prompt: packed = cropped = reference = what can be made by hand."""
+"""Hiding a part of the prompt: packed = cropped = reference = masks made by hand."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -65,7 +65,7 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     assert peak - before < weights
 
 
-def test_what_counts_as_out_of_memory() -> None:
+def test_errors_that_count_as_out_of_memory() -> None:
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: not enough memory: you tried"))

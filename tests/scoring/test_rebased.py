@@ -58,7 +58,7 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
     assert scorer.usage.prefilled_tokens == before + num_read
 
 
-def test_without_the_whole_context() -> None:
+def test_the_scorer_without_the_whole_context() -> None:
     scorer = make_scorer(f"{A} {B}", f"{C} {D}")
     without = scorer.rebased_without(scorer.context.whole)
     assert without is not None

@@ -47,7 +47,9 @@ def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
-def test_it_is_one_forward_pass_that_never_sees_the_source(name: str, implementation: str) -> None:
+def test_recomputing_the_rest_is_a_forward_pass_that_never_sees_the_source(
+    name: str, implementation: str
+) -> None:
     scorer = scorer_of(architecture(name).build(), implementation)
     requested = ablations(scorer)
     scored = scorer.score(requested, recompute="rest")
@@ -71,7 +73,7 @@ def test_the_fastest_implementation_equals_the_reference(kind: Architecture) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_where_nothing_follows_but_the_question_it_is_what_recomputing_that_is(name: str) -> None:
+def test_for_the_last_source_rest_equals_question(name: str) -> None:
     scorer = scorer_of(architecture(name).build())
     last = [Ablation.of(LAST)]
     rest = scorer.score(last, recompute="rest")
@@ -94,7 +96,7 @@ def test_without_positions_it_is_leave_one_out_across_documents() -> None:
     assert np.abs(scorer.score(inner, recompute="document").ablated - exact).max() > 1e-2
 
 
-def test_it_is_a_method_of_scores_that_are_not_called_exact() -> None:
+def test_masked_rest_is_a_method_whose_scores_are_not_exact() -> None:
     scorer = scorer_of(architecture("llama").build())
     scores = Masked("rest").run(scorer)
     assert Masked("rest").name == "masked (rest)"

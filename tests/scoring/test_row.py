@@ -17,7 +17,7 @@ def generation_of(length: int) -> Generation:
     return Generation(tuple(range(100, 100 + length)), RESPONSE)
 
 
-def test_an_exact_row_feeds_what_follows_the_shared_beginning() -> None:
+def test_an_exact_row_feeds_the_tokens_after_the_shared_beginning() -> None:
     row = Row.exact((100, 101, 105, 106), 2, generation_of(8))
     assert row.blocks == (TokenBlock(((0, 2),), (105, 106, 90, 91), 2),)
     assert row.is_exact
@@ -87,7 +87,7 @@ def test_masked_rows(made: tuple[Generation, set[int], set[int]]) -> None:
 
 
 @given(maskings())
-def test_what_is_visible_is_what_the_segments_say(
+def test_each_token_sees_the_segments_of_its_block(
     made: tuple[Generation, set[int], set[int]],
 ) -> None:
     row = Row.masked(*made)

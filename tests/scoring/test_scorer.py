@@ -41,7 +41,7 @@ def make_scorer(
 
 
 class ProgressRecord(Progress):
-    """Keeps what a progress bar is told."""
+    """Keeps the counts that a progress bar gets."""
 
     def __init__(self) -> None:
         self.expected: list[int] = []
@@ -127,7 +127,7 @@ def test_tokens_are_counted(truth: LogLikelihoods) -> None:
         assert scorer.usage.seconds > 0
 
 
-def test_progress_is_told_of_every_ablation() -> None:
+def test_progress_counts_every_ablation() -> None:
     scorer = make_scorer(token_budget=300)
     progress = scorer.session.progress = ProgressRecord()
     every_source(scorer)

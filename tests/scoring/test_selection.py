@@ -89,7 +89,7 @@ def llama_with(attention: type[LlamaAttention], first_layer: int = 0) -> PreTrai
     return model
 
 
-def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
+def test_a_probe_notices_changes_that_are_not_in_the_configuration() -> None:
     models = ScoringModels(llama_with(TwistedAttention))
     assert "probe" in str(models.refusal(Packed, GENERATION))
     assert models.select("auto", GENERATION).name == "reference"
@@ -266,7 +266,7 @@ SMALL: dict[str, Any] = {
         ),
     ],
 )
-def test_what_is_no_causal_language_model_is_refused(model_class: Any, reason: str) -> None:
+def test_a_model_that_is_no_causal_language_model_is_refused(model_class: Any, reason: str) -> None:
     model = model_class(model_class.config_class(**SMALL))
     with pytest.raises(UnsupportedModel, match=reason):
         ScoringModels(model.eval()).select("auto", GENERATION)

@@ -1,4 +1,4 @@
-"""A budget is kept, what it left undone says so, and the order of what was asked stays."""
+"""A budget is kept, sources beyond it have no scores, and the order of the ablations stays."""
 
 from dataclasses import replace
 from typing import Any
@@ -83,7 +83,7 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
 
 @given(order=st.permutations(range(5)), tokens=st.integers(400, 1500))
 @settings(max_examples=20)
-def test_what_was_asked_first_is_done_first(order: list[int], tokens: int) -> None:
+def test_ablations_are_scored_in_the_order_of_the_request(order: list[int], tokens: int) -> None:
     scorer = make_scorer(Budget(tokens=tokens), token_budget=150)
     result = scorer.score([Ablation.of(index) for index in order])
     num_done = sum(result.scored)
@@ -166,7 +166,7 @@ def test_a_slow_pace_allows_no_more_passes() -> None:
     assert scorer.usage.forward_passes == 1
 
 
-def test_scores_of_what_was_left_undone_are_none() -> None:
+def test_sources_beyond_the_budget_have_no_scores() -> None:
     full_pass = make_scorer()
     every_source(full_pass)
     tokens = full_pass.session.meter.tokens
@@ -193,7 +193,7 @@ def test_scorers_of_one_attribution_share_the_budget() -> None:
     assert poor.rebased(poor.context.present) is poor
 
 
-def test_too_little_memory_is_told_before_anything_is_read() -> None:
+def test_too_little_memory_is_an_error_before_anything_is_read() -> None:
     scorer = make_scorer(max_memory=1_000)
     num_prompt = len(scorer.generation.prompt_ids)
     message = rf"{num_prompt} prompt tokens, .* take about \d+ MB, .* max_memory"

@@ -47,7 +47,7 @@ def test_weights_are_those_of_plain_attention(name: str) -> None:
     np.testing.assert_allclose(weights or (), expected, rtol=1e-3)
 
 
-def test_it_costs_one_row_unless_the_budget_is_spent() -> None:
+def test_attention_costs_one_row_unless_the_budget_is_spent() -> None:
     scorer = scorer_of(many_documents(3))
     scorer.score([])
     before = scorer.usage.scored_tokens
@@ -63,7 +63,7 @@ def test_it_costs_one_row_unless_the_budget_is_spent() -> None:
 
 
 @pytest.mark.parametrize("name", ["bloom", "falcon", "mamba"])
-def test_where_it_is_not_seen(name: str) -> None:
+def test_architectures_whose_attention_is_not_seen(name: str) -> None:
     scorer = scorer_of(many_documents(3), "The hall.", language_model=built(name))
     assert not scorer.sees_attention
     assert scorer.attention() is None

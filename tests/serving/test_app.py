@@ -1,4 +1,4 @@
-"""The service in this process: what it answers and what it refuses."""
+"""The service in this process: its answers and its refusals."""
 
 import json
 from typing import Any

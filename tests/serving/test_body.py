@@ -22,7 +22,7 @@ PATHS = ["/", "/health", "/schema.json", "/openapi.json", "/attribute", "/ask", 
 
 
 class Client:
-    """One connection, and whatever is sent on it."""
+    """A connection, and the requests that are sent on it."""
 
     def __init__(self, url: httpx.URL) -> None:
         assert url.port is not None

@@ -42,7 +42,7 @@ OPERATIONS = [
 ]
 
 
-def test_these_are_all_operations(description: Any) -> None:
+def test_the_description_has_all_operations(description: Any) -> None:
     assert {
         (operation.ok().path, operation.ok().method.upper())
         for operation in description.get_all_operations()

@@ -110,7 +110,7 @@ async def test_a_client_that_leaves_is_not_served() -> None:
     assert crowd.served == ["a1", "b1"]
 
 
-async def test_an_estimate_is_made_of_what_was_served() -> None:
+async def test_waiting_times_are_estimated_from_served_requests() -> None:
     crowd = Crowd()
     assert crowd.queue.retry_after == 5
     tasks = await crowd.enter("a1", "a2", "a3")

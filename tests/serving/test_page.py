@@ -103,7 +103,7 @@ def test_errors_are_shown(page: Page) -> None:
     expect(page.get_by_role("status")).to_contain_text(re.compile("has a word of the question"))
 
 
-def test_it_can_be_stopped(page: Page) -> None:
+def test_an_answer_can_be_stopped(page: Page) -> None:
     page.get_by_label("Question").fill("Who designed the lighthouse?")
     page.get_by_role("button", name="Ask").click()
     page.get_by_role("button", name="Stop").click()
@@ -111,5 +111,5 @@ def test_it_can_be_stopped(page: Page) -> None:
     expect(page.get_by_role("button", name="Ask")).to_be_enabled()
 
 
-def test_it_is_accessible(without_policy: Page) -> None:
+def test_the_page_is_accessible(without_policy: Page) -> None:
     assert_accessible(without_policy)

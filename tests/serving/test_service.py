@@ -120,7 +120,7 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
         assert health["waiting"] == 0
 
 
-def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
+def test_a_service_comes_back_after_it_was_killed(folder: Path) -> None:
     with service(str(folder)) as (address, process):
         port = httpx.URL(address).port
         assert attributes(address)
@@ -155,7 +155,7 @@ def without_token(folder: Path) -> Iterator[str]:
         yield address
 
 
-def test_half_a_request_holds_nobody_up(without_token: str) -> None:
+def test_half_a_request_holds_up_no_other(without_token: str) -> None:
     url = httpx.URL(without_token)
     assert url.port is not None
     with socket.create_connection((url.host, url.port)) as half:

@@ -52,7 +52,7 @@ async def test_a_running_request_is_answered_and_a_waiting_one_is_refused(
             httpx.get(f"{address}/health")
 
 
-async def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_hangs(
+async def test_a_running_attribution_is_answered_though_other_clients_hang_or_hang_up(
     tiny_model: str,
 ) -> None:
     """One client has sent half a request, and another one has gone."""

@@ -45,7 +45,7 @@ def chromium() -> Iterator[Browser]:
 def new_context(
     browser: Browser, *, timeout: float = scaled(30_000), **options: Any
 ) -> BrowserContext:
-    """Tabs that share nothing with others, and wait `timeout` milliseconds for what is asked."""
+    """Tabs that share nothing with others, and wait for elements up to `timeout` milliseconds."""
     context = browser.new_context(**options)
     context.set_default_timeout(timeout)
     return context

@@ -12,7 +12,7 @@ HANDED_ON = "attribot_rag.recording.hook"
 
 
 class Deprecations(logging.Handler):
-    """Collects what is said to be deprecated in calls that come from a module of ours."""
+    """Collects messages about deprecations in calls that come from a module of ours."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

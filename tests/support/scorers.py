@@ -1,4 +1,4 @@
-"""Scorers of small prompts on tiny models, and what a test of methods asks of them by hand."""
+"""Scorers of small prompts on tiny models, and their scores by hand."""
 
 import copy
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Spans as OpenInference's instrumentations make them, and what they tell of attributions."""
+"""Spans as OpenInference's instrumentations make them, with the attributions in them."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Traces:
         ]
 
     def check_carrier(self, run: AttributedRun) -> None:
-        """A linked span tells of the run, and no span of a model does."""
+        """A linked span holds the run, and no span of a model does."""
         (carrier,) = self.of_kind("EVALUATOR")
         (link,) = carrier.links
         models = self.of_kind("LLM")

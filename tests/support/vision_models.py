@@ -1,4 +1,4 @@
-"""Tiny random models that see images, with what a processor makes of an image."""
+"""Tiny random models that see images, with the inputs that a processor makes of an image."""
 
 from collections.abc import Sequence
 from functools import cache, wraps

@@ -177,7 +177,7 @@ def test_a_group_that_others_make_up_for_is_not_cited(own: float, shared: float,
     ("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (20.0, ()), (16.0, ()), (12.0, ())]
 )
 def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[int, ...]) -> None:
-    """If it keeps enough by itself, though not every word."""
+    """It is cited if it keeps enough by itself, though not every word."""
 
     def worth(kept: Ids) -> dict[int, float]:
         return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * holds_a_pair(kept)}
@@ -251,7 +251,7 @@ def test_each_of_two_sources_and_either() -> None:
 
 
 def test_open_where_the_reliance_was_not_measured() -> None:
-    """It is, if the budget allows and the method did not."""
+    """The judge measures it if the method did not and the budget allows it."""
     target = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
     judgement = judged({3: 9.0}, reliance=None, target=target)
     assert judgement.scores.context_reliance is None

@@ -31,7 +31,7 @@ def long_scorer(num_sentences: int) -> Scorer:
 def judged(
     target: Scorer, *, reliance: float = 0.0, options: VerdictOptions | None = None
 ) -> Judgement:
-    """Judged by scores of nothing, so that it is asked where each sentence comes from."""
+    """Judged by scores of 0, so that the origin of each sentence is searched."""
     width, num_sources = len(target.generation.response_ids), len(target.context.sources)
     scores = Scores(
         (-1.0,) * width,

@@ -66,7 +66,7 @@ def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
     assert len(server.bodies) == before + len(IDS) + 2
 
 
-def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> None:
+def test_a_request_that_times_out_is_repeated(server: ModelServer) -> None:
     served = connect(server, attempts=20, timeout=1)
     expected = served.backend.score(IDS[:1], 5)
     server.open.clear()
@@ -81,7 +81,7 @@ def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> Non
     thread.join()
 
 
-def test_what_stays_busy_or_refuses_is_given_up(server: ModelServer) -> None:
+def test_a_server_that_stays_busy_or_refuses_is_given_up(server: ModelServer) -> None:
     """Refused requests raise at once; the other rows are cancelled."""
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
@@ -138,7 +138,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
+def test_ctrl_c_cancels_requests_under_way(server: ModelServer) -> None:
     attributor = attributor_of(server)
     server.open.clear()
     main = threading.main_thread().ident
@@ -198,7 +198,9 @@ def test_urls() -> None:
             ServedModel.connect(url, LOCAL.tokenizer)
 
 
-def test_a_server_without_log_probabilities_is_told_what_does(server: ModelServer) -> None:
+def test_a_server_without_log_probabilities_is_refused_with_those_that_have_them(
+    server: ModelServer,
+) -> None:
     with (
         model_server(LOCAL, "other") as other,
         pytest.raises(UnsupportedServer, match=r"vLLM .* and SGLang .* llama.cpp"),
@@ -238,7 +240,7 @@ def test_an_answer_that_is_too_long_is_not_sent() -> None:
         assert len(server.bodies) == before
 
 
-def test_noise_is_measured_and_told(server: ModelServer) -> None:
+def test_noise_is_measured_and_noted(server: ModelServer) -> None:
     server.jitter = 0.25
     attribution = attributed(attributor_of(server))
     noise = attribution.provenance.noise

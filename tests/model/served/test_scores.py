@@ -88,7 +88,7 @@ EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0
 """The tiny models' answers depend on their context for a nat or less."""
 
 
-def test_auto_scores_exactly_what_suffices(server: ModelServer) -> None:
+def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
     attributor = served(server, method=Auto(EAGER), verdicts=None)
     attribution = attributed(attributor, MANY)
     assert not any(attribution.estimated)
@@ -170,7 +170,7 @@ def test_the_rows_of_an_answer_name_one_replica() -> None:
         assert None not in named and named[0] != named[1]
 
 
-def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
+def test_an_answer_in_the_prefix_cache_is_scored_again_without_it() -> None:
     """vLLM gives nothing where a hit goes on into the answer, as it does once it was generated."""
     with model_server(LOCAL, "vllm-generate") as server:
         attributor = served(server, method="leave_one_out", verdicts=None)
