@@ -67,8 +67,7 @@ def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
 def assert_accessible(page: Page) -> None:
     """Nothing that axe-core knows is wrong. It is put into the page: the context bypasses CSP."""
     violations = Axe().run(page).response["violations"]
-    report = json.dumps(violations, indent=1)  # axe-core's own can not name shadow roots
-    assert not violations, report
+    assert not violations, json.dumps(violations, indent=1)  # its own cannot name shadow roots
 
 
 def happening(page: Page) -> list[str]:
