@@ -164,13 +164,17 @@ def refined(
         return replace(
             whole_response(scorer, None, first.unit, first.token_log_likelihoods),
             context_reliance=first.context_reliance,
+            of_proxy=first.of_proxy,
             notes=first.notes,
         )
     scores = expanded(method.run(finer), kept, scorer, finer)
+    if first.of_proxy:
+        return scores
     return replace(
         scores,
         token_log_likelihoods=first.token_log_likelihoods or scores.token_log_likelihoods,
         context_reliance=scores.context_reliance or first.context_reliance,
+        of_proxy=False,
     )
 
 

@@ -62,14 +62,16 @@ class Proxy:
             return whole_response(scorer, None, "nats")
         scores = self.method.run(other)
         columns = partial(_columns, scorer, other)
+        full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
         of_groups = columns([group.token_scores for group in scores.groups])
         note = f"Scores that are not exact are those of the proxy {self.language_model.name}."
         return replace(
             scores,
-            token_log_likelihoods=None,  # not the target's
+            token_log_likelihoods=full,
             token_scores=columns(scores.token_scores),
             exact=(False,) * len(scorer.units),
-            context_reliance=None,
+            context_reliance=reliance,
+            of_proxy=True,
             screened=None if scores.screened is None else columns(scores.screened),
             groups=tuple(
                 replace(group, token_scores=row, exact=False)

@@ -88,7 +88,8 @@ class Result:
     character share a span; a token without text of its own has an empty span."""
     token_log_likelihoods: tuple[float, ...]
     """Per response token its log-probability in nats with nothing removed from the prompt, 0 if
-    that was not scored, as by a proxy alone."""
+    that was not scored; a proxy's if only it scored, and for the shortened prompt if the model read
+    only that."""
     documents: tuple[Document, ...]
     """The documents as they were given; other fields name them by their index here."""
     not_located: tuple[int, ...]

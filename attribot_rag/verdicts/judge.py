@@ -54,10 +54,11 @@ def judge(
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
-    if scores.context_reliance is None:
+    if scores.context_reliance is None or scores.of_proxy:
         whole = scores_of(scorer.score([scorer.context.whole]))
         full = whole.token_log_likelihoods or scores.token_log_likelihoods
-        scores = replace(scores, token_log_likelihoods=full, context_reliance=whole.token_scores[0])
+        reliance = whole.token_scores[0]
+        scores = replace(scores, token_log_likelihoods=full, context_reliance=reliance)
     markers = markers_in(response.text, scorer.context)
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)

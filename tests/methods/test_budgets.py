@@ -217,7 +217,7 @@ def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
     found = Auto(proxy=other_chat()).run(one)
     assert one.session.meter.exhausted
     assert sum(usage.prefilled_tokens for _, usage in one.session.usages) == prefill
-    assert found.context_reliance is not None and not any(found.token_scores)
+    assert found.context_reliance is not None and not any(found.estimated)
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
