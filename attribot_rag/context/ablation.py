@@ -1,9 +1,9 @@
 """Ablations: sources and characters to remove, and the prompt without them.
 
-Only a window of tokens around a cut is tokenized again. Of the tokens a b|c d x x e f|g, without
-the x, "c d e f" is encoded: to c' d' e f, say. The window is in step where what was encoded ends and
-begins as the prompt itself: on the right with f, before g; on the left with d', if that is d, so
-that c d e f replaces the window. Otherwise a wider window is tried.
+Only a window of tokens around a cut is tokenized again: of the tokens a b|c d x x e f|g, without
+the x, the text of c d e f. It is in step where the new ids join the prompt's own: on the right they
+end with f, as before g; on the left d stands as in the prompt, so that c can replace what a
+tokenizer makes of the beginning of a text. Otherwise a wider window is tried.
 """
 
 from __future__ import annotations
