@@ -100,7 +100,8 @@ class Composition:
             for index in range(len(attribution.documents)):
                 if self._answer(attribution, index) is None:
                     retrieved.setdefault(document_key(attribution, index), (attribution, index))
-        cited = {key: retrieved[key] for key in self.numbers if key in retrieved}
+        by_number = sorted(self.numbers, key=lambda key: self.numbers[key])
+        cited = {key: retrieved[key] for key in by_number if key in retrieved}
         return {**cited, **retrieved}
 
     def number_of(self, origin: CitedOrigin, document: int) -> int:

@@ -20,6 +20,7 @@ from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
+from attribot_rag.verdicts.markers import markers_in, markers_of
 
 OnSentence = Callable[[Attribution], None]
 
@@ -41,7 +42,8 @@ def attributed(
     shown = ResponseText(*scorer.response.aligned(response))
     made = partial(_assembled, scorer, method, shown, options=options)
     if options.verdicts is None or scores.unit != "nats":
-        return made(Judgement(scores=scores))
+        markers = markers_of(markers_in(shown.text, scorer.context), scorer.context)
+        return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
     return made(judge(scorer, scores, shown, options.verdicts, settled))
 

@@ -1,4 +1,10 @@
-"""Ablations: sources and characters to remove, and the prompt without them."""
+"""Ablations: sources and characters to remove, and the prompt without them.
+
+Only a window of tokens around a cut is tokenized again: of the tokens a b|c d x x e f|g, without
+the x, the text of c d e f. It is in step where the new ids join the prompt's own: on the right they
+end with f, as before g; on the left d stands as in the prompt, so that c can replace what a
+tokenizer makes of the beginning of a text. Otherwise a wider window is tried.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +21,9 @@ from attribot_rag.model.language_model import LanguageModel
 
 _WINDOWS = (8, 32, 128)
 _FEW_TOKENS = 4
+_CONTEXT = 4  # tokens before a text with which it is decoded
+_MOST_OWN = 2  # tokens of the prompt that may replace the first of a window
+_MOST_ENCODED = 3  # tokens of an encoded window that they may replace
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,7 @@ def _replacement(
 ) -> list[int] | None:
     """Ids for the window's tokens without the removed text, in step on both sides, or None."""
     boundary_ids = language_model.boundary_ids
-    context = prompt.ids[max(0, cut.left - 4) : cut.left]
+    context = prompt.ids[max(0, cut.left - _CONTEXT) : cut.left]
     before = prompt.ids[cut.left : cut.first]
     after = prompt.ids[cut.last : cut.right]
     pieces = list(_kept_pieces(prompt, cut, boundary_ids))
@@ -138,7 +147,7 @@ def _replacement(
         if isinstance(piece, int):
             encoded.append(piece)
         else:
-            encoded += _encoded_after([*context, *encoded][-4:], piece, language_model)
+            encoded += _encoded_after([*context, *encoded][-_CONTEXT:], piece, language_model)
     right_border = cut.right == len(prompt.ids) or prompt.ids[cut.right] in boundary_ids
     if encoded[-1:] != list(after[-1:]) and not (right_border and len(after) < _FEW_TOKENS):
         return None
@@ -194,11 +203,11 @@ def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[i
     A tokenizer may treat the beginning of a text differently (a dummy space before it), so the
     first token or two of a window may differ before it falls in step.
     """
-    for num_own in range(min(2, len(before))):
+    for num_own in range(min(_MOST_OWN, len(before))):
         expected = list(before[num_own : num_own + 2])
-        for num_new in range(min(3, len(encoded))):
-            if expected == encoded[num_new : num_new + len(expected)]:
-                yield [*before[:num_own], *encoded[num_new:]]
+        for num_encoded in range(min(_MOST_ENCODED, len(encoded))):
+            if expected == encoded[num_encoded : num_encoded + len(expected)]:
+                yield [*before[:num_own], *encoded[num_encoded:]]
 
 
 def _encoded_after(

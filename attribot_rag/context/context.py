@@ -107,8 +107,8 @@ class Context:
     @cached_property
     def asked(self) -> str:
         """The question: the prompt's text without the retrieved text and the earlier turns."""
-        text, taken = self.prompt.text, merge((*self.whole.characters, *self.conversation))
-        return " ".join(text[start:end] for start, end in subtract((0, len(text)), taken))
+        text, spans = self.prompt.text, merge((*self.whole.characters, *self.conversation))
+        return " ".join(text[start:end] for start, end in subtract((0, len(text)), spans))
 
     @cached_property
     def end(self) -> int:

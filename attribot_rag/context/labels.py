@@ -100,7 +100,7 @@ def _labels(texts_before: Mapping[int, str], num_documents: int) -> dict[int, in
 
 
 def _rank(labels: Mapping[int, int]) -> tuple[int, bool]:
-    """How many places are labelled, and whether the labels count them."""
+    """The number of labelled places, and whether the labels count them."""
     numbers = list(labels.values())
     return len(numbers), all(after == before + 1 for before, after in pairwise(numbers))
 

@@ -222,7 +222,7 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
     if "~" in precisions:
         yield "~ marks approximate scores."
     if "≈" in precisions:
-        yield "≈ marks estimates, which found what to measure."
+        yield "≈ marks estimates, which are no measurements."
 
 
 def _remarks(attribution: Result, num_unscored: int) -> Iterable[str]:

@@ -95,7 +95,7 @@ class Auto:
                 scores,
                 token_scores=ranked.token_scores,
                 exact=ranked.exact,
-                estimated=(of_proxy,) * len(scorer.units),
+                estimated=tuple(of_proxy and row is not None for row in ranked.token_scores),
                 notes=ranked.notes,
             )
         estimates = scorer.patched(sentences, located=True)

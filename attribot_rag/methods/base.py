@@ -40,8 +40,9 @@ class Scores:
     `token_scores` [units][response tokens] holds None for a unit that was not scored. `exact`
     [units]: the unit was removed from the full prompt and everything after it encoded again.
     `token_log_likelihoods` are those of the response with nothing removed, None if the budget did
-    not allow even this row. `context_reliance` is the score of the whole context, if measured;
-    `agreement`, from 0 to 1, is that of approximate with exact scores of the same units.
+    not allow even this row. `context_reliance` is the score of the whole context, if measured. Both
+    are a proxy's with `of_proxy`. `agreement`, from 0 to 1, is that of approximate with exact
+    scores of the same units.
     `screened` are the approximate scores of all units, where some in `token_scores` are exact.
     `estimated` [units]: the score is no ablation's but an estimate; empty if none is.
     `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
@@ -54,6 +55,7 @@ class Scores:
     token_scores: tuple[TokenScores | None, ...]
     exact: tuple[bool, ...]
     context_reliance: TokenScores | None = None
+    of_proxy: bool = False
     agreement: float | None = None
     screened: tuple[TokenScores | None, ...] | None = None
     estimated: tuple[bool, ...] = ()

@@ -49,8 +49,12 @@ def make_method(
         if method not in methods:
             raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(methods)}")
         method = methods[method]()
-    if isinstance(method, type) or not callable(getattr(method, "run", None)):
-        raise InvalidInput(f"method={method!r}; pass a name, or an object such as LeaveOneOut()")
+    is_method = all(callable(getattr(method, name, None)) for name in ("run", "cost"))
+    if isinstance(method, type) or not is_method:
+        raise InvalidInput(
+            f"method={method!r}; pass a name, or an object with `run` and `cost` such as "
+            "LeaveOneOut()"
+        )
     if keep is not None and proxy is None:
         raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
     if proxy is None:

@@ -19,6 +19,7 @@ from attribot_rag.methods.base import (
     best,
     num_kept,
     span_totals,
+    whole_response,
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
@@ -121,7 +122,8 @@ def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | Non
 def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
     """Scores of the `finer` scorer's units, which are the `kept` units, as scores of all units.
 
-    Scores stay `exact` only if both scorers have the same prompt.
+    Only if both scorers have the same prompt, scores stay `exact`, and the context's reliance is
+    that of the response.
     """
     in_full = finer.context is scorer.context
 
@@ -142,6 +144,11 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
             for members in scores.groups
         ),
         screened=None if scores.screened is None else spread(scores.screened),
+        estimated=tuple(map(bool, spread(scores.estimated))) if scores.estimated else (),
+        attention=None
+        if scores.attention is None
+        else tuple(weight or 0.0 for weight in spread(scores.attention)),
+        context_reliance=scores.context_reliance if in_full else None,
     )
 
 
@@ -154,11 +161,21 @@ def refined(
     """
     finer = _narrowed(scorer, kept, shorten=shorten)
     if finer is None:
-        count = len(scorer.units)
-        return replace(first, token_scores=(None,) * count, exact=(False,) * count, screened=None)
+        return replace(
+            whole_response(scorer, None, first.unit, first.token_log_likelihoods),
+            context_reliance=first.context_reliance,
+            of_proxy=first.of_proxy,
+            notes=first.notes,
+        )
     scores = expanded(method.run(finer), kept, scorer, finer)
-    full = scores.token_log_likelihoods or first.token_log_likelihoods
-    return replace(scores, token_log_likelihoods=full)
+    if first.of_proxy:
+        return scores
+    return replace(
+        scores,
+        token_log_likelihoods=first.token_log_likelihoods or scores.token_log_likelihoods,
+        context_reliance=scores.context_reliance or first.context_reliance,
+        of_proxy=False,
+    )
 
 
 @dataclass(frozen=True)

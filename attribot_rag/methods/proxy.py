@@ -71,6 +71,7 @@ class Proxy:
             token_scores=columns(scores.token_scores),
             exact=(False,) * len(scorer.units),
             context_reliance=reliance,
+            of_proxy=True,
             screened=None if scores.screened is None else columns(scores.screened),
             groups=tuple(
                 replace(group, token_scores=row, exact=False)

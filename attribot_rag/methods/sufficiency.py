@@ -204,23 +204,23 @@ class Sufficiency(Losses):
     ) -> Steps[tuple[int, ...]]:
         """The units that suffice alone, in the place of this one."""
         rest = [other for other in ranking if other != unit]
-        others = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
-        yield [self._keeping([other]) for other in others]
+        candidates = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
+        yield [self._keeping([other]) for other in candidates]
         share = self._thresholds.needed_share
-        enough = (other for other in others if self._suffices(part, [other], share))
+        enough = (other for other in candidates if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
 
     def _by_words(self, part: Part) -> list[int]:
         """All units, those first that hold words which the part relies on.
 
-        None of them where they hold less than half of what such words are worth: then the model
-        says it in words of its own.
+        None where the words in them are worth less than half of the words that the part relies on:
+        the model says it in words of its own.
         """
         units = range(len(self._scorer.units))
         lost = self.lost(part, ())
         texts = {word for unit in units for word in self._words(unit)}
-        held = sum(loss for index, loss in lost.items() if part.texts[index] in texts)
-        if not held or held < sum(lost.values()) / 2:
+        worth = sum(loss for index, loss in lost.items() if part.texts[index] in texts)
+        if not worth or worth < sum(lost.values()) / 2:
             return []
         return [*dict.fromkeys([*self._holding(part, (), units), *units])]
 

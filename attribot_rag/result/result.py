@@ -87,7 +87,9 @@ class Result:
     """Per response token its characters of the response. Tokens that only together make a
     character share a span; a token without text of its own has an empty span."""
     token_log_likelihoods: tuple[float, ...]
-    """Per response token its log-probability in nats with nothing removed from the prompt."""
+    """Per response token its log-probability in nats with nothing removed from the prompt, 0 if
+    that was not scored; a proxy's if only it scored, and for the shortened prompt if the model read
+    only that."""
     documents: tuple[Document, ...]
     """The documents as they were given; other fields name them by their index here."""
     not_located: tuple[int, ...]
@@ -106,8 +108,8 @@ class Result:
     provenance: Provenance
     """How the scores came about."""
     estimated: tuple[bool, ...] = ()
-    """Per source whether its score is an estimate by gradients, which found what to measure, and
-    no measurement; empty if none is."""
+    """Per source whether its score is an estimate, by gradients for example, and no measurement;
+    empty if none is."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
     """Documents of which only a part stands in the prompt, by their index: the share of their text,
     from 0 to 1, that does."""

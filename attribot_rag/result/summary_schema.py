@@ -119,7 +119,7 @@ class SourceSummary(TypedDict):
     """Whether its text was removed to the character from the full prompt and everything after it
     encoded again; if not, its score is approximate."""
     estimated: bool
-    """Whether its score is no measurement but an estimate, which found what to measure."""
+    """Whether its score is no measurement but an estimate."""
 
 
 class Omitted(TypedDict):

@@ -183,13 +183,13 @@ class Scorer:
         """Whether `attention` is available here."""
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
-    def require_attention(self, subject: str = "attention is") -> None:
-        """Raises UnsupportedModel, in a sentence with this subject, where it is not available."""
+    def require_attention(self) -> None:
+        """Raises UnsupportedModel where attention is not seen."""
         if self.sees_attention:
             return
         reason = f": {self.masked_refusal}" if self.masked_refusal else ""
         raise UnsupportedModel(
-            f"{subject} not seen in {self.language_model.name!r}{reason}; use 'auto'"
+            f"attention is not seen in {self.language_model.name!r}{reason}; use 'auto'"
         )
 
     def attention(self, reduction: Reduction = "largest") -> list[float] | None:

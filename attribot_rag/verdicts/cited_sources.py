@@ -192,9 +192,9 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
     """
     if context.unseen or not context.absent:
         return bool(context.unseen)
-    told = list(_stems(sentence))
+    stems = list(_stems(sentence))
     stated = {stem for statement in _statements(context.asked) for stem in _stems(statement)}
-    return bool(told) and sum(stem in stated for stem in told) >= _LEAST_STATED * len(told)
+    return bool(stems) and sum(stem in stated for stem in stems) >= _LEAST_STATED * len(stems)
 
 
 def _statements(asked: str) -> list[str]:

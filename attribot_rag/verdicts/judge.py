@@ -11,14 +11,14 @@ from itertools import chain, repeat
 
 from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import rankings
-from attribot_rag.methods.base import Carriers, Part, parts_of, total
+from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.cited_sources import CitedSources, may_rest_on_unlocated
-from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
+from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 
@@ -54,10 +54,12 @@ def judge(
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
-    if scores.context_reliance is None:
-        scores = replace(scores, context_reliance=scorer.score([scorer.context.whole]).changes[0])
-    numbers = numbered_documents(scorer.context)
-    markers = written_markers(response.text, numbers, scorer.context.documents)
+    if scores.context_reliance is None or scores.of_proxy:
+        whole = scores_of(scorer.score([scorer.context.whole]))
+        full = whole.token_log_likelihoods or scores.token_log_likelihoods
+        reliance = whole.token_scores[0]
+        scores = replace(scores, token_log_likelihoods=full, context_reliance=reliance)
+    markers = markers_in(response.text, scorer.context)
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
@@ -74,8 +76,14 @@ def judge(
                 Verdict(start=later.start, end=later.end, kind="open", reason="pending")
                 for later in rest
             )
-            so_far = (*verdicts, *pending)
-            settled(Judgement(scores=judged.search.refine(scores), verdicts=so_far, notes=notes))
+            settled(
+                Judgement(
+                    scores=judged.search.refine(scores),
+                    verdicts=(*verdicts, *pending),
+                    markers=markers_of(markers, scorer.context),
+                    notes=notes,
+                )
+            )
     audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
         verdicts=verdicts,

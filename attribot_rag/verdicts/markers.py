@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -137,6 +137,32 @@ def numbered_documents(context: Context) -> Mapping[int, int]:
     return missing | {number: index for index, number in context.numbers.items()}
 
 
+def markers_in(response: str, context: Context) -> tuple[WrittenMarker, ...]:
+    """The markers in a response to a prompt with these documents."""
+    return written_markers(response, numbered_documents(context), context.documents)
+
+
+def markers_of(
+    markers: Iterable[WrittenMarker],
+    context: Context,
+    supports: Callable[[int], bool | None] = lambda document: None,
+) -> tuple[Marker, ...]:
+    """The markers with their documents; `supports` says whether one supports what is marked."""
+    documents = numbered_documents(context)
+    return tuple(
+        Marker(
+            start=marker.start,
+            end=marker.end,
+            number=number,
+            document=document,
+            supported=None if document is None else supports(document),
+        )
+        for marker in markers
+        for number in marker.numbers
+        for document in [documents.get(number)]
+    )
+
+
 @dataclass(frozen=True)
 class MarkerAudit:
     """Checks whether the scores support the markers of a response.
@@ -152,24 +178,16 @@ class MarkerAudit:
 
     def markers_in(
         self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
-    ) -> Iterator[Marker]:
+    ) -> tuple[Marker, ...]:
         """The markers among the characters [start, end) of the response.
 
         `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
         that are cited for these tokens.
         """
-        documents = numbered_documents(self.context)
         supports = cache(partial(self._supports, tokens, cited))
         by_start = attrgetter("start")
         first, last = (bisect_left(self.markers, edge, key=by_start) for edge in (start, end))
-        for marker in self.markers[first:last]:
-            for number in marker.numbers:
-                document = documents.get(number)
-                supported = None if document is None else supports(document)
-                yield Marker(
-                    start=marker.start, end=marker.end, number=number, document=document,
-                    supported=supported,
-                )  # fmt: skip
+        return markers_of(self.markers[first:last], self.context, supports)
 
     def _supports(
         self, tokens: Sequence[int], cited: Collection[int], document: int

@@ -229,7 +229,7 @@ def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
     scores = Auto(proxy=other_chat()).run(target)
     assert target.session.meter.exhausted
     assert sum(usage.prefilled_tokens for _, usage in target.session.usages) == prefill
-    assert scores.context_reliance is not None and not any(scores.token_scores)
+    assert scores.context_reliance is not None and not any(scores.estimated)
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)

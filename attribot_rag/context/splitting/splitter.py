@@ -235,7 +235,7 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _enclosed(text: str, start: int, end: int) -> Iterator[Interval]:
-    """What stands between brackets or quotation marks, with the mark that closes it."""
+    """The texts between brackets or quotation marks, with the closing mark."""
     opened: list[tuple[str, int]] = []
     for mark in _BRACKET.finditer(text, start, end):
         if mark[0] in _PAIRS:

@@ -21,7 +21,7 @@ class AttentionWeights:
     name = "attention_weights"
 
     def run(self, scorer: Scorer) -> Scores:
-        scorer.require_attention("attention weights are")
+        scorer.require_attention()
         weights = scorer.attention("total")
         scorer.session.meter.exhausted |= weights is None
         return whole_response(scorer, weights, "attention")

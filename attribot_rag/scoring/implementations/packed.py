@@ -99,11 +99,14 @@ class GatedAttention:
     def effects(self, responses: Tensor, patch: Patch) -> Effects:
         """The drop of each part's log-likelihood without each unit's keys.
 
-        `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: the
-        gradient through a factor on the weights of the unit's keys. Where units are removed it is
-        divided by the weight that all other keys have together: then a head's output changes as it
-        would without these keys (attribution patching with the softmax as it is: AtP*, section 3.1,
-        arXiv 2403.00745).
+        `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: a head's
+        output at a token is o = sum of w v over all keys, with weights w and values v. A factor on
+        the weights of a unit's keys, which are normalised again, moves it along `moved` = the sum
+        of w (v - o) over these keys. With g the gradient by the output, that is
+        g·(sum of w v) - share (g·o), with `share` the unit's part of the weight. Without the keys,
+        o moves by as much divided by the others' weight, 1 - share (attribution patching with the
+        softmax as it is: AtP*, section 3.1, arXiv 2403.00745). With gates, factors on all units at
+        once, it is the derivative by the factor, averaged over them.
         """
         values = patch.values(responses)
         added = [zero for _, zero in self._layers]
