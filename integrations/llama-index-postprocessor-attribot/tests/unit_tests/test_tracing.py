@@ -38,9 +38,7 @@ def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces, mode: A
     assert len(scores) == 2 and None not in scores
     assert carrier.start_time is not None and carrier.end_time is not None
     lasted = (carrier.end_time - carrier.start_time) / 1e9
-    assert (
-        lasted >= attribution_of(run).provenance.seconds
-    )  # told apart from the synthesis
+    assert lasted >= attribution_of(run).provenance.seconds  # told apart from the synthesis
     places = [annotation["document_position"] for annotation in traces.documents.annotations(run)]
     assert sorted(places) == [0, 1]
     postprocessor.close()
