@@ -105,9 +105,9 @@ def test_a_file_is_located_however_it_was_escaped(file: Path, name: str) -> None
         for place in source.occurrences:
             shown = Unescaped.of(prompt[place.start : place.end]).text
             for span in place.spans:
-                held = documents[span.document][span.start : span.end]
-                assert letters(source.text) == letters(held)
-                assert letters(shown) == letters(Unescaped.of(held).text)
+                excerpt = documents[span.document][span.start : span.end]
+                assert letters(source.text) == letters(excerpt)
+                assert letters(shown) == letters(Unescaped.of(excerpt).text)
 
 
 @pytest.mark.slow
