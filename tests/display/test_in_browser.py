@@ -1,4 +1,4 @@
-"""The answer's element in a real browser: what it shows, and what can be done with it."""
+"""The answer's element in a real browser: its contents and its controls."""
 
 import json
 import re
@@ -105,9 +105,9 @@ def is_phone(page: Page) -> bool:
 
 
 def box(element: Locator) -> Any:
-    found = element.bounding_box()
-    assert found
-    return found
+    bounds = element.bounding_box()
+    assert bounds
+    return bounds
 
 
 def close(page: Page) -> None:
@@ -128,7 +128,7 @@ def select(page: Page, text: str, words: str) -> None:
 
 
 def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
-    shown = [one.get_attribute("class") for one in page.locator(".sentence").all()]
+    shown = [element.get_attribute("class") for element in page.locator(".sentence").all()]
     assert shown == [f"sentence {state}" for _, state, *_ in SENTENCES]
     assert page.locator(".answer .chip").all_inner_texts() == CHIPS
     assert sentence(page, "84").locator(".pill").all_text_contents() == ["1", "2"]
@@ -231,7 +231,7 @@ def test_a_card_says_what_made_the_model_say_it(
     expect(card(desktop).locator("h2").first).to_have_text(verdict)
     assert card(desktop).locator("mark").all_inner_texts() == quotes
     influence = card(desktop).locator(".level").all_inner_texts()
-    assert [told.split(" (")[0] for told in influence] == (
+    assert [line.split(" (")[0] for line in influence] == (
         [f"Influence on the model: {level}"] * bool(level)
     )
     shown = card(desktop).inner_text() + desktop.locator(".main").inner_text()
@@ -292,9 +292,9 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> N
         " Not in the marked text: entry.",
         f"{BECAUSE} document 1. No document has the words: {words[0]}.",
     ]
-    for text, told in zip((free, pay), listed.all_inner_texts(), strict=True):
+    for text, remark in zip((free, pay), listed.all_inner_texts(), strict=True):
         sentence(desktop, text).locator(".words").hover()
-        expect(desktop.locator(".peek p")).to_have_text(told)
+        expect(desktop.locator(".peek p")).to_have_text(remark)
     expect(sentence(desktop, pay)).to_have_class(re.compile("sentence document"))
     sentence(desktop, pay).locator(".chip").click()
     missing = card(desktop).locator(".missing")
@@ -320,8 +320,8 @@ def test_a_card_is_no_approval(window: Page, show: Show) -> None:
         "The gate was designed by Anna Berg. The office is open from Monday to Saturday morning."
     )
     cited = ({"source_ids": (0, 1)}, {"source_ids": (2,)})
-    told = ({"kind": "grounded", "effect": 9.0, **sources} for sources in cited)
-    verdicts = verdicts_of(answer, *told)
+    fields = ({"kind": "grounded", "effect": 9.0, **sources} for sources in cited)
+    verdicts = verdicts_of(answer, *fields)
     made = handmade(
         answer,
         [f"{owns} {made_by} {hours}"],
@@ -570,8 +570,8 @@ def test_a_sheet_is_swiped(page: Page) -> None:
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
-    told = page.locator("[role=status]")
-    expect(told).to_contain_text("3 of 9 sentences from the documents 1 to check")
+    status = page.locator("[role=status]")
+    expect(status).to_contain_text("3 of 9 sentences from the documents 1 to check")
     chosen = sentence(page, "18 crowns")
     for _ in range(20):
         page.keyboard.press("Tab")
@@ -582,10 +582,10 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
         expect(page.locator(".peek")).to_contain_text(f"{BECAUSE} ferry.txt.")
     page.keyboard.press("Enter")
     expect(chosen).to_have_attribute("aria-expanded", "true")
-    expect(told).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
+    expect(status).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
     page.keyboard.press("ArrowRight")
     expect(sentence(page, "4 crowns")).to_be_focused()
-    expect(told).to_contain_text(DIFFERS)
+    expect(status).to_contain_text(DIFFERS)
     assert page.locator("[role=status], [aria-live]").count() == 1
     page.keyboard.press("Escape")
     expect(sentence(page, "4 crowns")).to_be_focused()
@@ -647,7 +647,7 @@ def test_words_are_selected_by_mouse_and_nothing_is_pinned(
     show(desktop, html())
     select(desktop, "Bell and lamp", "Bell")  # whose place the other selection takes
     expect(card(desktop).locator("h2").first).to_contain_text("“Bell”")
-    start, end = (box(sentence(desktop, one).locator(".words")) for one in (first, "18 crowns"))
+    start, end = (box(sentence(desktop, text).locator(".words")) for text in (first, "18 crowns"))
     desktop.mouse.move(start["x"] + 1, start["y"] + 8)
     desktop.mouse.down()
     desktop.mouse.move(end["x"] + (150 if first == "84" else 90), end["y"] + 12, steps=5)
@@ -674,7 +674,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
     expect(about.get_by_text("Two sources were not scored.")).to_be_visible()
     expect(experts).to_contain_text("Cited sources: 7.1 nats, exact.")
     expect(experts).to_contain_text("All documents: 8.0 nats.")
-    bars = [(one.get_attribute("value"), one.get_attribute("max")) for one in meters.all()]
+    bars = [(meter.get_attribute("value"), meter.get_attribute("max")) for meter in meters.all()]
     assert bars == [("7.1", "20"), ("1.5", "20")]
     scores = experts.locator("td:first-child").all_text_contents()
     assert scores == ["7.1", "−1.5 (estimated)"]
@@ -842,7 +842,7 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) ->
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
 
 
-def test_what_there_is_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
+def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
     show(desktop, html({"summary": without_attribution("pending"), "answer": "It is"}))
     expect(desktop.locator(".answer")).to_have_text("It is")
     expect(desktop.locator(".counts")).to_have_text("Checking sources…")
@@ -971,8 +971,8 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> 
     """Emoji are two for a browser, control characters are shown by several."""
     ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
     data = receipts(answer=f"\U0001f6a2 {ANSWER}")
-    for one in data["summary"]["sentences"]:
-        one["start"], one["end"] = one["start"] + 2, one["end"] + 2
+    for entry in data["summary"]["sentences"]:
+        entry["start"], entry["end"] = entry["start"] + 2, entry["end"] + 2
     check = data["summary"]["sentences"][2]["checks"][0]
     check["start"], check["end"] = check["start"] + 2, check["end"] + 2
     show(desktop, html(data))
