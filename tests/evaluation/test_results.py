@@ -14,7 +14,7 @@ SCORED = ScoreRecord("set/1", "d", "auto", "Auto()", [1.0, None, 2.0], 9, 1e3, 8
 ABLATED = AblationRecord("set/1", "d", [0, 2], 3.5)
 
 
-def test_what_was_added_is_read_again(tmp_path: Path) -> None:
+def test_added_results_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.jsonl"
     ResultStore(path).add(ANSWERED, SCORED, ABLATED)
     again = ResultStore(path)
