@@ -154,7 +154,7 @@ def test_nothing_to_attribute_breaks_nothing(
         postprocessor.result(response)
 
 
-def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
+def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
     postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engine_of(MockLLM(max_tokens=5), postprocessor)

@@ -100,7 +100,7 @@ def test_a_custom_engine_that_calls_the_model_itself(tiny_llm: LocalLLM, as_text
     summary_of(AttributedQueryEngine(plain, **EXACT).query(QUESTION))
 
 
-def test_an_answer_that_no_model_was_seen_to_give_says_so(
+def test_an_answer_without_an_observed_model_call_says_so(
     postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unseen:
