@@ -275,7 +275,7 @@ def test_a_document_that_was_escaped_or_cut(
 
 @pytest.mark.parametrize("shown", [(1, 0), (2, 0, 1), (1, 2), (2,)])
 @pytest.mark.parametrize("label", ["[{number}] {text}", "Source {number}:\n{text}", "{text}"])
-def test_markers_count_what_the_prompt_counts(
+def test_markers_count_the_documents_of_the_prompt(
     attributor: Attributor, label: str, shown: tuple[int, ...]
 ) -> None:
     """After a reranker or a filter, the first document of the prompt is not the first retrieved."""

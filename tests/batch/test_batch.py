@@ -1,4 +1,4 @@
-"""Logged answers from a file into a folder: every record once, whatever happens."""
+"""Logged answers from a file into a folder: every record once, also after a failure."""
 
 import json
 import os
@@ -190,7 +190,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")
 
 
-def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
     with model_server(LOCAL) as server:
         served = served_by(server, concurrency=2)
@@ -281,7 +281,7 @@ class Ends:
 
 
 @pytest.mark.usefixtures("forking")
-def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+def test_a_batch_that_a_lost_process_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
     with pytest.raises(WorkerLost, match="continues from there"):

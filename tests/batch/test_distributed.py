@@ -1,4 +1,4 @@
-"""A log by the actors of a local Ray: the outcomes of `run_batch`, whatever happens to an actor.
+"""A log by the actors of a local Ray: the outcomes of `run_batch`, even if an actor is killed.
 
 `tasks/ray` installs Ray beside the other packages.
 """

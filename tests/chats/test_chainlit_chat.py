@@ -67,7 +67,7 @@ def receipts(page: Page) -> Locator:
 
 
 def test_an_empty_chat_has_questions_to_begin_with(page: Page, address: str) -> None:
-    """The folder of the tests is not the example's own, so its name is told instead."""
+    """The folder of the tests is not the example's own, so the page shows its name instead."""
     expect(page.get_by_text("Ask about the files in documents")).to_be_visible(timeout=PATIENCE)
 
 
@@ -103,7 +103,7 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     fills_in(receipts(page), PATIENCE)
 
 
-def test_a_stopped_answer_gets_sources_for_what_was_shown(page: Page) -> None:
+def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.locator("#stop-button").click()

@@ -152,7 +152,7 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     fills_in(receipts(page), PATIENCE)
 
 
-def test_a_stopped_answer_gets_sources_for_what_was_shown(page: Page) -> None:
+def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.get_by_role("button", name="Stop").click()

@@ -31,7 +31,7 @@ def test_each_sentence_is_compared_with_its_cited_sources() -> None:
     expected = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=loaf)
     assert checked[0].checks == (expected,)
     assert ANSWER[13:17] == "7.50"
-    # The second sentence has the number of the first, which is told there.
+    # The second sentence has the number of the first, which is reported there.
     assert [len(verdict.checks) for verdict in checked] == [1, 0, 0]
 
 

@@ -124,7 +124,7 @@ def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LanguageMo
 
 @each_tokenizer
 @pytest.mark.parametrize("as_special", [True, False])
-def test_markers_in_a_document_stay_what_the_model_saw(
+def test_markers_in_a_document_stay_text_or_special_tokens(
     build: Callable[[], LanguageModel], as_special: bool
 ) -> None:
     language_model = build()

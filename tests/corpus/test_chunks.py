@@ -37,7 +37,7 @@ def test_markdown_is_cut_at_its_headings() -> None:
     ]
 
 
-def test_a_file_counts_once_and_equal_names_are_told_apart(tmp_path: Path) -> None:
+def test_a_file_counts_once_and_equal_names_get_different_ids(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "notes.txt").write_text(f"Notes of {folder}.")

@@ -58,7 +58,7 @@ def words(html: str) -> str:
     return " ".join(Parsed(html).text.split())
 
 
-def test_its_data_is_a_summary_and_what_a_summary_leaves_out() -> None:
+def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
     data = Parsed(render_html(ISLAND)).data
     assert data == json.loads(json.dumps(answer_data(ISLAND)))
     assert data["answer"] == ISLAND.response
@@ -168,7 +168,7 @@ def test_any_attribution_has_a_page(attribution: Attribution) -> None:
     assert all(piece in text for piece in (shown[:1], shown[-1:]))
 
 
-def test_show_opens_what_it_wrote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_show_opens_the_written_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[str] = []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", opened.append)

@@ -149,7 +149,7 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
+def test_the_worklist_names_sentences_to_check_and_the_reasons(page: Page) -> None:
     expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")
     listed = card(page).locator(".worklist button").all_inner_texts()
@@ -190,7 +190,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
 
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
+def test_the_worklist_stands_before_closed_details(page: Page) -> None:
     answer, listed, reading = (
         box(page.locator(name)) for name in (".answer", ".worklist", ".reading")
     )
@@ -223,7 +223,7 @@ def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
         ("Maren", "The answer ends here, so this was not judged.", "", []),
     ],
 )
-def test_a_card_says_what_made_the_model_say_it(
+def test_a_card_gives_verdict_influence_and_quotes(
     desktop: Page, show: Show, text: str, verdict: str, level: str, quotes: list[str]
 ) -> None:
     show(desktop, html())
@@ -313,7 +313,7 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> N
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
 def test_a_card_is_no_approval(window: Page, show: Show) -> None:
-    """A name that the quote has of somebody else can't be told; one that no document has is."""
+    """Only a name that no document has is reported; one that the quote has of another is not."""
     owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
     hours = "The office is open from Monday to Friday in the morning."
     answer = (
@@ -341,7 +341,7 @@ def test_a_card_is_no_approval(window: Page, show: Show) -> None:
     assert compared.evaluate(f"{STYLE}.color") == ink
 
 
-def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, show: Show) -> None:
+def test_words_of_no_document_come_last_in_the_worklist(desktop: Page, show: Show) -> None:
     data = receipts()
     for index in ("0", "1"):
         text = data["documents"][index]
@@ -366,7 +366,7 @@ def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
     expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
 
 
-def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
+def test_a_click_on_a_number_shows_its_quote_and_stays(page: Page) -> None:
     chosen = sentence(page, "Bell and lamp")
     chosen.locator(".pill").nth(1).click()
     lit = card(page).locator(".document.chosen mark")
@@ -393,7 +393,7 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(chosen).to_have_attribute("aria-expanded", "false")
 
 
-def test_what_matters_most_comes_first_below_its_verdict(page: Page) -> None:
+def test_the_strongest_source_comes_first_below_the_verdict(page: Page) -> None:
     page.evaluate(
         """() => {
             const answer = document.querySelector("attribot-answer");
@@ -441,7 +441,7 @@ def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, show: Show) -> N
     expect(peek).to_be_hidden()
 
 
-def test_a_quote_outlines_what_it_caused(desktop: Page, show: Show) -> None:
+def test_a_quote_outlines_the_sentences_that_it_caused(desktop: Page, show: Show) -> None:
     data = receipts()
     data["summary"]["sentences"][4]["sources"] = [1]
     show(desktop, html(data))
@@ -514,7 +514,7 @@ def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> No
 
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_verdicts_that_follow_leave_open_what_is_open(window: Page, show: Show) -> None:
+def test_later_verdicts_leave_an_open_card_open(window: Page, show: Show) -> None:
     """Whether the page sets new data, or makes the element anew."""
     page, data = window, receipts()
     for later in data["summary"]["sentences"][2:]:
@@ -688,7 +688,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
 @pytest.mark.parametrize(
     ("kept", "level"), [(0.95, "decisive"), (0.7, "strong"), (0.6, "strong"), (0.2, "weak")]
 )
-def test_the_share_that_is_kept_bounds_the_level_and_less_is_said_to_be_in_part(
+def test_the_kept_share_bounds_the_level_and_a_low_one_means_in_part(
     desktop: Page, show: Show, kept: float, level: str
 ) -> None:
     data = receipts()

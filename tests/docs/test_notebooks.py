@@ -1,4 +1,4 @@
-"""The notebooks run offline, and show what their text says."""
+"""The notebooks run offline, and show the results that their text names."""
 
 import re
 from pathlib import Path

@@ -120,7 +120,7 @@ def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
     assert "| similarity | 8 | 0." not in text.split("difference from exact", 1)[1].split("\n\n")[0]
 
 
-def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: ResultStore) -> None:
+def test_methods_differ_from_the_ceiling_where_their_map_does(results: ResultStore) -> None:
     """The second definition ranks the outliers 1 and 12: mAP (1 + 2 / 12) / 2."""
     ceiling = (1 + 2 / 12) / 2
     text = report(results, "command", [])

@@ -16,7 +16,7 @@ from attribot_rag.evaluation.setting import model_digest, setting
 from attribot_rag.model.language_model import LanguageModel
 
 
-def test_checkpoints_are_told_apart() -> None:
+def test_checkpoints_have_different_digests() -> None:
     """Of the same name and size."""
     assert model_digest(byte_level()) == model_digest(byte_level())
     assert model_digest(byte_level()) != model_digest(sibling())

@@ -35,7 +35,7 @@ def forked(work: Callable[[], bool]) -> int | None:
     return exit_code(child, scaled(60))
 
 
-def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
+def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
     """One has the model's turn within an attribution, another one generates, a task waits."""
     model = endless(byte_level().tokenizer)
     attributor = Attributor(model, method="leave_one_out", progress=False)

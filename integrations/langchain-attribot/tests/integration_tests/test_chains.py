@@ -158,7 +158,7 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -
         assert settled == [sentence["verdict"] for sentence in final[:number]]
 
 
-def test_an_agent_remembers_what_caused_answers(
+def test_an_agent_s_state_keeps_the_attributions_of_its_answers(
     chat: Chat, retriever: VectorStoreRetriever
 ) -> None:
     search = create_retriever_tool(

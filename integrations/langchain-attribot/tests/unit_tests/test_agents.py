@@ -117,7 +117,7 @@ def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel, mode
     middleware.close()
 
 
-def test_earlier_turns_retrieved_what_a_later_answer_may_use(
+def test_a_later_answer_may_use_documents_of_earlier_turns(
     tiny_chat: Chat, middleware: AttributionMiddleware
 ) -> None:
     agent = agent_of(tiny_chat, middleware, checkpointer=InMemorySaver())

@@ -1,4 +1,4 @@
-"""Options and what comes of them, for type checkers too: mypy reads this file.
+"""Options and their results, for type checkers too: mypy reads this file.
 
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """

@@ -14,7 +14,7 @@ from support.summaries import EXACT, attribution_of
 from attribot_rag.attribution import cite
 
 
-def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: LocalLLM) -> None:
+def test_a_wrapped_engine_gives_the_attribution_of_its_answer(tiny_llm: LocalLLM) -> None:
     plain = engine_of(tiny_llm)
     engine = AttributedQueryEngine(plain, **EXACT)
     response = engine.query(QUESTION)

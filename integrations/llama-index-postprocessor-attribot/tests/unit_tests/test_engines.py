@@ -1,4 +1,4 @@
-"""Queries, chats and streams: what their responses carry."""
+"""Queries, chats and streams: the attributions of their responses."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ BOTH = {"ferry", "lighthouse"}
 
 
 @pytest.mark.parametrize("chat_model", [True, False])
-def test_a_query_carries_what_caused_its_answer(
+def test_a_response_carries_its_attribution(
     tiny: LanguageModel, postprocessor: Postprocessor, chat_model: bool
 ) -> None:
     llm = llm_of(tiny, max_new_tokens=4, is_chat_model=chat_model)

@@ -1,4 +1,4 @@
-"""The package beside others of LlamaIndex's namespace, and what it costs those that do without."""
+"""The package beside others of LlamaIndex's namespace, and its cost for engines without it."""
 
 import importlib
 from importlib.metadata import distributions
