@@ -1,4 +1,4 @@
-"""Answers that were made of earlier answers: what they cite is followed to what was retrieved."""
+"""Answers made of earlier answers: their citations lead to the documents that were retrieved."""
 
 import json
 from dataclasses import replace
@@ -45,7 +45,7 @@ def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> Non
     )
 
 
-def test_what_was_retrieved_itself_is_cited_itself() -> None:
+def test_a_document_that_is_no_earlier_answer_is_cited_itself() -> None:
     composition = Composition(OF_BOTH, {"a": ABOUT_TOWER})
     assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
     assert composition.numbers == {"tower": 1, "b": 2}
@@ -56,7 +56,7 @@ def test_what_was_retrieved_itself_is_cited_itself() -> None:
     assert texts(Composition(last, {**EARLIER, "c": OF_BOTH})) == [[HIGH, CARRIES]]
 
 
-def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
+def test_a_sentence_caused_by_an_unsupported_earlier_sentence_is_unsupported() -> None:
     unsupported = {"kind": "unsupported"}
     verdicts = verdicts_of(BOTH, {"kind": "grounded", "source_ids": (0,)}, unsupported)
     answer, scores = f" {HIGH} {WHITE}", {HIGH: (0.0, 0.0), WHITE: (0.0, 8.0)}
@@ -70,7 +70,7 @@ def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
 
 
 @pytest.mark.parametrize("num_earlier", [2, 40])
-def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
+def test_a_summary_holds_the_answer_its_sources_and_its_calls(num_earlier: int) -> None:
     more = [run(f"more {number}", ABOUT_FERRY) for number in range(num_earlier - 2)]
     whole = run("whole", OF_BOTH, earlier=(*EARLIER_RUNS, *more))
     summary = whole.summary

@@ -33,22 +33,24 @@ def attribute_all(
 ) -> Iterator[tuple[dict[str, Any], Attribution]]:
     model, tokenizer = language_model.model, language_model.tokenizer
     attributor = Attributor(model, tokenizer, method=method, verdicts=None, progress=False)
-    for one in SETS:
-        documents = [Document(document["text"], document["id"]) for document in one["documents"]]
-        prompt = rag_prompt(one["question"], documents, chat=True)
-        yield one, attributor.attribute(prompt, one["answer"], documents)
+    for case in SETS:
+        documents = [Document(document["text"], document["id"]) for document in case["documents"]]
+        prompt = rag_prompt(case["question"], documents, chat=True)
+        yield case, attributor.attribute(prompt, case["answer"], documents)
 
 
-def causing(one: dict[str, Any]) -> set[str]:
-    return {cause["sentence"] for cause in one["causes"]}
+def causing(case: dict[str, Any]) -> set[str]:
+    return {cause["sentence"] for cause in case["causes"]}
 
 
 @pytest.mark.slow
 def test_the_causing_sentence_ranks_first(
     attributed: list[tuple[dict[str, Any], Attribution]],
 ) -> None:
-    single = [(one, found) for one, found in attributed if one["kind"] == "single"]
-    missed = [one["id"] for one, found in single if found.top(1)[0].source.text not in causing(one)]
+    single = [(case, result) for case, result in attributed if case["kind"] == "single"]
+    missed = [
+        case["id"] for case, result in single if result.top(1)[0].source.text not in causing(case)
+    ]
     assert len(single) == 22
     assert len(missed) <= 2, missed
 
@@ -57,10 +59,10 @@ def test_the_causing_sentence_ranks_first(
 def test_a_fact_that_is_present_twice_is_credited_to_both_documents(
     attributed: list[tuple[dict[str, Any], Attribution]],
 ) -> None:
-    twice = [(one, found) for one, found in attributed if one["kind"] == "twice"]
+    twice = [(case, result) for case, result in attributed if case["kind"] == "twice"]
     assert len(twice) == 5
-    for one, found in twice:
-        best = found.top(1)[0].source
-        assert best.text in causing(one)
-        credited = {found.documents[index].id for index in best.documents}
-        assert credited == {cause["document"] for cause in one["causes"]}
+    for case, result in twice:
+        best = result.top(1)[0].source
+        assert best.text in causing(case)
+        credited = {result.documents[index].id for index in best.documents}
+        assert credited == {cause["document"] for cause in case["causes"]}

@@ -92,7 +92,7 @@ def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
     assert "\n" not in result.to_json()
 
 
-def test_metadata_that_json_does_not_know() -> None:
+def test_metadata_of_types_unknown_to_json_become_text() -> None:
     class Loader:
         def __str__(self) -> str:
             return "the loader"
@@ -143,7 +143,7 @@ def verdict(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["2.0", "0.9", "", "one"])
-def test_another_major_version(version: str) -> None:
+def test_another_major_version_is_refused(version: str) -> None:
     with pytest.raises(SchemaError, match=f"schema_version is '{version}'; this release reads 1.x"):
         Attribution.from_dict(changed(schema_version=version))
     assert Attribution.from_dict(changed(schema_version="1.7")) == attribution("ab", [[1, 2]])
@@ -208,12 +208,12 @@ def test_a_field_of_a_wrong_kind_is_named(fields: dict[str, Any], named: str) ->
         {"markers": [{"start": 0, "end": 1, "number": 1, "document": 9, "supported": None}]},
     ],
 )
-def test_fields_that_do_not_fit_together(fields: dict[str, Any]) -> None:
+def test_fields_that_do_not_fit_together_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(SchemaError, match="do not fit the other fields"):
         Attribution.from_dict(changed(**fields))
 
 
-def test_what_is_no_object() -> None:
+def test_json_of_no_object_is_refused() -> None:
     for text in ("", "{", "not json"):
         with pytest.raises(SchemaError, match="this is not JSON"):
             Attribution.from_json(text)

@@ -39,8 +39,10 @@ def attributor_of(model: LanguageModel) -> Attributor:
     )
 
 
-def seen(prompts: Sequence[str] = (PROMPT,), answers: Sequence[str] = (ANSWER,)) -> Attributor:
-    """An attributor that recorded these answers."""
+def having_recorded(
+    prompts: Sequence[str] = (PROMPT,), answers: Sequence[str] = (ANSWER,)
+) -> Attributor:
+    """An attributor whose recorder has these answers."""
     attributor = attributor_of(MODEL)
     with attributor.recorder:
         say(MODEL, prompts, answers)
@@ -54,14 +56,16 @@ def attributor() -> Attributor:
 
 @pytest.fixture(scope="module")
 def recorded() -> Attribution:
-    """What the model's own generation gives; every other way in must agree with it."""
-    return seen().attribute(PROMPT, ANSWER, DOCUMENTS)
+    """The scores of the model's own generation; every other way in must agree with them."""
+    return having_recorded().attribute(PROMPT, ANSWER, DOCUMENTS)
 
 
-def assert_scores_are(found: Attribution, expected: Attribution, tolerance: float = 1e-3) -> None:
-    assert [one.text for one in found.sources] == [one.text for one in expected.sources]
-    assert abs(found.matrix - expected.matrix).max() <= tolerance
-    assert found.token_log_likelihoods == pytest.approx(
+def assert_scores_are(result: Attribution, expected: Attribution, tolerance: float = 1e-3) -> None:
+    assert [source.text for source in result.sources] == [
+        source.text for source in expected.sources
+    ]
+    assert abs(result.matrix - expected.matrix).max() <= tolerance
+    assert result.token_log_likelihoods == pytest.approx(
         expected.token_log_likelihoods, abs=tolerance
     )
 
@@ -98,21 +102,23 @@ def test_sampled_ids_that_text_would_not_give_back() -> None:
     torch.manual_seed(4)
     with attributor.recorder:
         sequences = generate(MODEL, inputs, do_sample=True, max_new_tokens=12)
-    given = sequences[0, inputs.shape[1] :]
-    shown = MODEL.decode(given.tolist(), skip_special_tokens=True)
+    sampled = sequences[0, inputs.shape[1] :]
+    shown = MODEL.decode(sampled.tolist(), skip_special_tokens=True)
     response_ids = attributor.recorder.generations[0].response_ids
-    assert response_ids == tuple(given[: len(response_ids)].tolist())
+    assert response_ids == tuple(sampled[: len(response_ids)].tolist())
     assert MODEL.encode(shown) != response_ids
-    found = attributor.attribute(PROMPT, shown, DOCUMENTS)
-    assert found.response.strip() == shown.strip()
-    assert found.provenance.prefilled_tokens == 0
+    result = attributor.attribute(PROMPT, shown, DOCUMENTS)
+    assert result.response.strip() == shown.strip()
+    assert result.provenance.prefilled_tokens == 0
     truth = plain_scores(MODEL.model, tuple(inputs[0].tolist()), response_ids)
-    assert not found.provenance.retokenized
-    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+    assert not result.provenance.retokenized
+    assert result.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize("ask_with", ["text", "messages", "ids", "tensor", "full text", "eos"])
-def test_is_found_however_it_is_asked_for(recorded: Attribution, ask_with: str) -> None:
+def test_text_messages_ids_and_tensors_find_the_recording(
+    recorded: Attribution, ask_with: str
+) -> None:
     attributor = attributor_of(MODEL)
     with attributor.recorder:
         sequence = say(MODEL, [PROMPT], [ANSWER])[0]
@@ -127,50 +133,53 @@ def test_is_found_however_it_is_asked_for(recorded: Attribution, ask_with: str) 
         "full text": (PROMPT, PROMPT + ANSWER),
         "eos": (PROMPT, MODEL.decode(sequence.tolist())),
     }[ask_with]
-    found = attributor.attribute(prompt, response, DOCUMENTS)
-    assert not found.provenance.retokenized
-    assert found.provenance.prefilled_tokens == 0
-    assert found.response == ANSWER
-    assert_scores_are(found, recorded, 1e-6)
+    result = attributor.attribute(prompt, response, DOCUMENTS)
+    assert not result.provenance.retokenized
+    assert result.provenance.prefilled_tokens == 0
+    assert result.response == ANSWER
+    assert_scores_are(result, recorded, 1e-6)
 
 
 def test_the_cache_is_released_once_it_was_used() -> None:
-    attributor = seen([PROMPT] * 2, [ANSWER, "In the museum."])
+    attributor = having_recorded([PROMPT] * 2, [ANSWER, "In the museum."])
     attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    assert [one.cache is None for one in attributor.recorder.generations] == [True, False]
+    assert [generation.cache is None for generation in attributor.recorder.generations] == [
+        True,
+        False,
+    ]
     again = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
     assert not again.provenance.retokenized
     assert again.provenance.prefilled_tokens > 0
 
 
 def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(recorded: Attribution) -> None:
-    found = seen().attribute(PROMPT, "In the old", DOCUMENTS)
-    num_tokens = len(found.token_spans)
-    assert found.response == "In the old"
+    result = having_recorded().attribute(PROMPT, "In the old", DOCUMENTS)
+    num_tokens = len(result.token_spans)
+    assert result.response == "In the old"
     assert num_tokens < len(recorded.token_spans)
-    assert abs(found.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
+    assert abs(result.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
 
 
 def test_rows_of_a_left_padded_batch_score_as_if_alone() -> None:
     prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (3, 1, 2)]
     answers = ["In the old town hall.", "In October.", "By the river. It is a museum today."]
-    batched = seen(prompts, answers)
+    batched = having_recorded(prompts, answers)
     for count, prompt, answer in zip((3, 1, 2), prompts, answers, strict=True):
-        asked = (prompt, answer, DOCUMENTS[:count])
-        found = batched.attribute(*asked)
-        assert found.provenance.prefilled_tokens == 0
-        assert_scores_are(found, seen([prompt], [answer]).attribute(*asked))
+        arguments = (prompt, answer, DOCUMENTS[:count])
+        result = batched.attribute(*arguments)
+        assert result.provenance.prefilled_tokens == 0
+        assert_scores_are(result, having_recorded([prompt], [answer]).attribute(*arguments))
 
 
 @pytest.mark.parametrize("response", [ANSWER, f" {ANSWER}", f"\n{ANSWER} \n"])
 def test_is_said_to_be_tokenized_again(attributor: Attributor, response: str) -> None:
-    found = attributor.attribute(PROMPT, response, DOCUMENTS)
-    assert found.provenance.retokenized
-    assert found.provenance.prefilled_tokens == found.provenance.prompt_tokens - 1
-    assert any("tokenized again" in note for note in found.notes)
-    assert found.response == response
-    assert len(found.token_spans) == len(MODEL.encode(response))
-    pieces = [response[start:end] for start, end in found.token_spans]
+    result = attributor.attribute(PROMPT, response, DOCUMENTS)
+    assert result.provenance.retokenized
+    assert result.provenance.prefilled_tokens == result.provenance.prompt_tokens - 1
+    assert any("tokenized again" in note for note in result.notes)
+    assert result.response == response
+    assert len(result.token_spans) == len(MODEL.encode(response))
+    pieces = [response[start:end] for start, end in result.token_spans]
     assert "".join(pieces) == response
 
 
@@ -186,30 +195,30 @@ def test_text_gives_the_scores_of_the_recording(
         (PROMPT, bare + ANSWER),
         (PROMPT, f"{ANSWER}<|im_end|><|endoftext|><|endoftext|>"),
     ):
-        found = attributor.attribute(prompt, response, DOCUMENTS)
-        assert found.response == ANSWER
-        assert_scores_are(found, recorded)
+        result = attributor.attribute(prompt, response, DOCUMENTS)
+        assert result.response == ANSWER
+        assert_scores_are(result, recorded)
 
 
 @pytest.mark.parametrize("before", ["", "<s>"])
 def test_bos_is_not_doubled(before: str) -> None:
     model = metaspace()
-    found = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
+    result = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
     ids = model.tokenizer(rendered(model))["input_ids"]
     assert ids.count(1) == 1
-    assert found.provenance.prompt_tokens == len(ids)
+    assert result.provenance.prompt_tokens == len(ids)
     truth = plain_scores(model.model, tuple(ids), model.encode(ANSWER))
-    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+    assert result.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
 
 def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution) -> None:
     prompt_ids, response_ids = MODEL.encode_prompt(PROMPT), MODEL.encode(ANSWER)
     eos_id = MODEL.tokenizer.eos_token_id
     for response in (response_ids, (*response_ids, eos_id, eos_id), prompt_ids + response_ids):
-        found = attributor.attribute(prompt_ids, response, DOCUMENTS)
-        assert not found.provenance.retokenized
-        assert found.response == ANSWER
-        assert_scores_are(found, recorded)
+        result = attributor.attribute(prompt_ids, response, DOCUMENTS)
+        assert not result.provenance.retokenized
+        assert result.response == ANSWER
+        assert_scores_are(result, recorded)
     mixed = attributor.attribute(PROMPT, response_ids, DOCUMENTS)
     assert mixed.provenance.retokenized
 
@@ -218,15 +227,15 @@ def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution
 @pytest.mark.parametrize("response", [ANSWER, "Ja 🙂 e\u0301, 条約\r\nשלום.", " A  b.\n"])
 def test_the_response_stays_the_caller_s_text(build: Any, response: str) -> None:
     model: LanguageModel = build()
-    found = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
-    assert found.response == response
-    assert_spans_are_in_order(found)
-    covered = "".join(response[slice(*span)] for span in dict.fromkeys(found.token_spans))
+    result = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
+    assert result.response == response
+    assert_spans_are_in_order(result)
+    covered = "".join(response[slice(*span)] for span in dict.fromkeys(result.token_spans))
     assert covered.split() == response.split()
 
 
 def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
-    """A tokenizer that folds case and space gives other characters back than it was given."""
+    """A tokenizer that folds case and space decodes to other characters than it encoded."""
     from tokenizers import Regex, normalizers
 
     model = byte_level()
@@ -237,24 +246,24 @@ def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
     )
     attributor = Attributor(model.model, tokenizer, progress=False)
     response = "In the  OLD town\n\nhall."
-    found = attributor.attribute(rendered(model).lower(), response, [DOCUMENTS[0].lower()])
-    assert found.response == response
-    assert_spans_are_in_order(found)
+    result = attributor.attribute(rendered(model).lower(), response, [DOCUMENTS[0].lower()])
+    assert result.response == response
+    assert_spans_are_in_order(result)
     word = response.index("hall")
-    tokens = found.tokens_in(word, word + 4)
-    start, end = found.token_spans[tokens.start][0], found.token_spans[tokens.stop - 1][1]
+    tokens = result.tokens_in(word, word + 4)
+    start, end = result.token_spans[tokens.start][0], result.token_spans[tokens.stop - 1][1]
     assert response[start:end].strip(" .\n") == "hall"
 
 
 def test_the_answer_is_the_model_s_own(attributor: Attributor) -> None:
-    found = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-    assert CUT_SHORT in " ".join(found.notes)
-    assert not found.provenance.retokenized
-    assert found.provenance.prefilled_tokens == 0
-    assert len(found.token_log_likelihoods) == 6
-    assert found.not_located == ()
+    result = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+    assert CUT_SHORT in " ".join(result.notes)
+    assert not result.provenance.retokenized
+    assert result.provenance.prefilled_tokens == 0
+    assert len(result.token_log_likelihoods) == 6
+    assert result.not_located == ()
     again = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-    assert dataclasses.replace(again, provenance=found.provenance) == found
+    assert dataclasses.replace(again, provenance=result.provenance) == result
 
 
 def test_recording_goes_on_afterwards(attributor: Attributor) -> None:
@@ -266,24 +275,24 @@ def test_recording_goes_on_afterwards(attributor: Attributor) -> None:
 
 
 def test_without_a_chat_template() -> None:
-    found = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-    assert found.not_located == ()
+    result = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
+    assert result.not_located == ()
 
 
 def test_many_threads_ask_at_once(attributor: Attributor) -> None:
     questions = [f"{QUESTION} {index}" for index in range(4)]
     options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
-    expected = [attributor.ask(one, DOCUMENTS, **options) for one in questions]
-    found: dict[int, Attribution] = {}
+    expected = [attributor.ask(question, DOCUMENTS, **options) for question in questions]
+    concurrent: dict[int, Attribution] = {}
 
     def ask(index: int) -> None:
         for _ in range(3):
-            found[index] = attributor.ask(questions[index], DOCUMENTS, **options)
+            concurrent[index] = attributor.ask(questions[index], DOCUMENTS, **options)
 
     at_once(*(partial(ask, index) for index in range(4)))
-    for index, one in enumerate(expected):
-        assert found[index].response == one.response
-        assert_scores_are(found[index], one)
+    for index, alone in enumerate(expected):
+        assert concurrent[index].response == alone.response
+        assert_scores_are(concurrent[index], alone)
     assert "generate" not in vars(MODEL.model)
 
 
@@ -301,12 +310,12 @@ def test_columns_without_text_belong_to_the_last_character() -> None:
     """Trailing space was generated, but is not shown: the whole still is the sum of all columns."""
     prompt_ids = MODEL.encode_prompt(PROMPT)
     generation = Generation(prompt_ids, MODEL.encode(f"{ANSWER} \n\n"))
-    found = attributor_of(MODEL).attribute_generation(generation, DOCUMENTS)
-    assert found.response == ANSWER
-    assert len(found.token_spans) > len(MODEL.encode(ANSWER))
-    for source in found.sources:
-        assert found.score(source.id) == pytest.approx(found.matrix[source.id].sum())
-    assert found.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(found.token_spans)
+    result = attributor_of(MODEL).attribute_generation(generation, DOCUMENTS)
+    assert result.response == ANSWER
+    assert len(result.token_spans) > len(MODEL.encode(ANSWER))
+    for source in result.sources:
+        assert result.score(source.id) == pytest.approx(result.matrix[source.id].sum())
+    assert result.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(result.token_spans)
 
 
 def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:
@@ -316,13 +325,13 @@ def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> 
         DOCUMENTS[2],
     ]
     before = copy.deepcopy(documents)
-    found = attributor.attribute(PROMPT, ANSWER, documents)
-    data = found.to_dict()
+    result = attributor.attribute(PROMPT, ANSWER, documents)
+    data = result.to_dict()
     data["documents"][0]["metadata"]["tags"].append("y")
     data["documents"][1]["metadata"]["nested"]["k"].append(2)
     assert documents == before
-    assert [one.id for one in found.documents] == ["a", "b", None]
-    assert found.documents[0].metadata == {"tags": ["x"], "page": 3}
+    assert [document.id for document in result.documents] == ["a", "b", None]
+    assert result.documents[0].metadata == {"tags": ["x"], "page": 3}
 
 
 @pytest.mark.parametrize("progress", [True, False])

@@ -1,4 +1,4 @@
-"""Whatever comes in: the right numbers, or an error that names the value and the mend."""
+"""Any input gives the right numbers, or an error that names the value and the fix."""
 
 import copy
 import html
@@ -49,12 +49,12 @@ def attributor() -> Attributor:
     return attributor_of(MODEL, method="leave_one_out")
 
 
-GIVEN = {"prompt": PROMPT, "response": ANSWER, "documents": DOCUMENTS}
+ARGUMENTS = {"prompt": PROMPT, "response": ANSWER, "documents": DOCUMENTS}
 NO_DOCUMENTS = r"documents=.*pass a list of at least one"
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "error", "said"),
+    ("name", "values", "error", "message"),
     [
         ("prompt", ["", " \n\t", [], ()], InvalidInput, "prompt is empty.*pass what the model was"),
         ("prompt", [[*PROMPT_IDS, 99999]], TokenizerMismatch, "token id 99999 is outside"),
@@ -65,13 +65,13 @@ NO_DOCUMENTS = r"documents=.*pass a list of at least one"
         ("documents", [[PENGUINS]], DocumentsNotLocated, "none of the 1 documents .* 'Penguins"),
     ],
 )
-def test_what_cannot_be_attributed(
-    attributor: Attributor, name: str, values: list[Any], error: type[Exception], said: str
+def test_invalid_arguments_are_refused(
+    attributor: Attributor, name: str, values: list[Any], error: type[Exception], message: str
 ) -> None:
     for value in values:
-        given: dict[str, Any] = {**GIVEN, name: value}
-        with pytest.raises(error, match=said):
-            attributor.attribute(**given)
+        arguments: dict[str, Any] = {**ARGUMENTS, name: value}
+        with pytest.raises(error, match=message):
+            attributor.attribute(**arguments)
 
 
 @pytest.mark.parametrize("response", ["", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>"])
@@ -91,12 +91,12 @@ def test_no_response_ids(attributor: Attributor) -> None:
 def test_blank_documents(attributor: Attributor, document: str) -> None:
     with pytest.raises(DocumentsNotLocated):
         attributor.attribute(PROMPT, ANSWER, [document])
-    found = attributor.attribute(PROMPT, ANSWER, [*DOCUMENTS, document])
-    assert found.not_located == (len(DOCUMENTS),)
-    assert not any("Not found in the prompt" in note for note in found.notes)
+    result = attributor.attribute(PROMPT, ANSWER, [*DOCUMENTS, document])
+    assert result.not_located == (len(DOCUMENTS),)
+    assert not any("Not found in the prompt" in note for note in result.notes)
 
 
-def test_what_cannot_be_asked(attributor: Attributor) -> None:
+def test_questions_without_words_or_documents_are_refused(attributor: Attributor) -> None:
     documents: Any
     for documents in ([], (), "one text", ""):
         with pytest.raises(InvalidInput, match=NO_DOCUMENTS):
@@ -115,14 +115,14 @@ def test_the_model_answers_with_nothing() -> None:
 
 
 def test_some_documents_do_not_stand_in_the_prompt(attributor: Attributor) -> None:
-    found = attributor.attribute(PROMPT, ANSWER, [PENGUINS, *DOCUMENTS])
-    assert found.not_located == (0,)
-    for text in (*found.notes, found.to_table(width=100), found.to_markdown()):
+    result = attributor.attribute(PROMPT, ANSWER, [PENGUINS, *DOCUMENTS])
+    assert result.not_located == (0,)
+    for text in (*result.notes, result.to_table(width=100), result.to_markdown()):
         assert "documents[0]" not in text
 
 
 @pytest.mark.parametrize(
-    ("ids", "told"),
+    ("ids", "expected"),
     [
         ([None], "1 of {} documents (document 1)"),
         (["a", None, "c"], "3 of {} documents (a, document 2, c)"),
@@ -131,31 +131,31 @@ def test_some_documents_do_not_stand_in_the_prompt(attributor: Attributor) -> No
     ],
 )
 def test_a_note_counts_and_names_documents_that_are_missing(
-    attributor: Attributor, ids: list[str | None], told: str
+    attributor: Attributor, ids: list[str | None], expected: str
 ) -> None:
     absent = [
         Document(f"Penguins of colony {index} cannot fly at all, they swim.", name)
         for index, name in enumerate(ids)
     ]
-    found = attributor.attribute(PROMPT, ANSWER, [*absent, *DOCUMENTS])
-    (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
-    assert told.format(len(absent) + len(DOCUMENTS)) in note
-    assert " ".join(found.to_table(width=1000).split()).count(note) == 1
-    assert all(0 not in source.documents for source in found.sources)
+    result = attributor.attribute(PROMPT, ANSWER, [*absent, *DOCUMENTS])
+    (note,) = [note for note in result.notes if note.startswith("Not found in the prompt: ")]
+    assert expected.format(len(absent) + len(DOCUMENTS)) in note
+    assert " ".join(result.to_table(width=1000).split()).count(note) == 1
+    assert all(0 not in source.documents for source in result.sources)
 
 
 def test_an_unlikely_answer_is_noted() -> None:
     certain = copy.deepcopy(byte_level().model)
     head_weights(certain).mul_(30)
     attributor = Attributor(certain, byte_level().tokenizer, progress=False)
-    found = attributor.attribute(messages(), ANSWER, DOCUMENTS)
-    assert sum(found.token_log_likelihoods) / len(found.token_log_likelihoods) < -6
-    assert any("very unlikely" in note for note in found.notes)
+    result = attributor.attribute(messages(), ANSWER, DOCUMENTS)
+    assert sum(result.token_log_likelihoods) / len(result.token_log_likelihoods) < -6
+    assert any("very unlikely" in note for note in result.notes)
 
 
 def test_a_likely_answer_is_not_noted(attributor: Attributor) -> None:
-    found = attributor.ask("Where?", DOCUMENTS, max_new_tokens=5, min_new_tokens=5)
-    assert not any("very unlikely" in note for note in found.notes)
+    result = attributor.ask("Where?", DOCUMENTS, max_new_tokens=5, min_new_tokens=5)
+    assert not any("very unlikely" in note for note in result.notes)
 
 
 def test_too_long_for_the_model() -> None:
@@ -169,8 +169,8 @@ def test_too_long_for_the_model() -> None:
 def test_the_last_token_needs_no_position(name: str) -> None:
     model = build(name)
     prompt = "x" * 200 + " The treaty. "
-    found = attributor_of(model).attribute(prompt, "y" * (257 - len(prompt)), ["The treaty."])
-    assert len(found.token_spans) + found.provenance.prompt_tokens == 257
+    result = attributor_of(model).attribute(prompt, "y" * (257 - len(prompt)), ["The treaty."])
+    assert len(result.token_spans) + result.provenance.prompt_tokens == 257
 
 
 def test_an_encoder_s_prompt_and_answer_have_positions_of_their_own() -> None:
@@ -219,14 +219,14 @@ def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> N
     )
     assert prompt_ids.count(EOS) == 1 + parsed
     response_ids = MODEL.encode(ANSWER)
-    found = attributor.attribute(prompt_ids, response_ids, [MARKED, *DOCUMENTS])
-    assert found.not_located == ()
-    assert found.provenance.prompt_tokens == len(prompt_ids)
+    result = attributor.attribute(prompt_ids, response_ids, [MARKED, *DOCUMENTS])
+    assert result.not_located == ()
+    assert result.provenance.prompt_tokens == len(prompt_ids)
     truth = plain_scores(MODEL.model, prompt_ids, response_ids)
-    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
-    texts = [source.text.strip() for source in found.sources]
+    assert result.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+    texts = [source.text.strip() for source in result.sources]
     assert "The markers <|im_start|> and <|im_end|> begin and end a turn." in texts
-    assert all(found.exact)
+    assert all(result.exact)
 
 
 def test_special_tokens_in_the_answer(attributor: Attributor) -> None:
@@ -235,18 +235,18 @@ def test_special_tokens_in_the_answer(attributor: Attributor) -> None:
 
 
 def test_a_single_source(attributor: Attributor) -> None:
-    found = attributor.attribute(rendered(MODEL, ["The treaty."]), ANSWER, ["The treaty."])
-    assert len(found.sources) == 1
-    assert len(found.top()) == 1
-    assert found.top()[0].score != 0
+    result = attributor.attribute(rendered(MODEL, ["The treaty."]), ANSWER, ["The treaty."])
+    assert len(result.sources) == 1
+    assert len(result.top()) == 1
+    assert result.top()[0].score != 0
 
 
 def test_a_prompt_that_is_one_document(attributor: Attributor) -> None:
     """Nothing is left of the prompt without it, and a model cannot begin from nothing."""
-    found = attributor.attribute(
+    result = attributor.attribute(
         "The treaty. It was signed.", ANSWER, ["The treaty. It was signed."]
     )
-    assert len(found.sources) == 2
+    assert len(result.sources) == 2
 
 
 @pytest.mark.parametrize(
@@ -263,19 +263,19 @@ def test_a_prompt_that_is_one_document(attributor: Attributor) -> None:
 def test_a_document_that_was_escaped_or_cut(
     attributor: Attributor, escape: Callable[[str], str], note: str | None
 ) -> None:
-    """What is removed from the prompt is the whole document, or a note says how much is not."""
+    """The whole document is removed from the prompt, or a note says how much of it is not."""
     document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
-    found = attributor.attribute(rendered(MODEL, [escape(document)]), ANSWER, [document])
-    assert [text for text in found.notes if "in part" in text] == [
-        text for text in found.notes if note and text.startswith(note)
+    result = attributor.attribute(rendered(MODEL, [escape(document)]), ANSWER, [document])
+    assert [text for text in result.notes if "in part" in text] == [
+        text for text in result.notes if note and text.startswith(note)
     ]
-    assert bool(found.partly_located) == bool(note)
-    assert found.sources[0].text == 'It reads "Nobody & nothing".'
+    assert bool(result.partly_located) == bool(note)
+    assert result.sources[0].text == 'It reads "Nobody & nothing".'
 
 
 @pytest.mark.parametrize("shown", [(1, 0), (2, 0, 1), (1, 2), (2,)])
 @pytest.mark.parametrize("label", ["[{number}] {text}", "Source {number}:\n{text}", "{text}"])
-def test_markers_count_what_the_prompt_counts(
+def test_markers_count_the_documents_of_the_prompt(
     attributor: Attributor, label: str, shown: tuple[int, ...]
 ) -> None:
     """After a reranker or a filter, the first document of the prompt is not the first retrieved."""
@@ -285,9 +285,9 @@ def test_markers_count_what_the_prompt_counts(
         for number, index in enumerate(shown, start=1)
     ]
     response = " ".join(f"It is a museum [{number}]." for number in range(1, len(shown) + 1))
-    found = attributor.attribute(rendered(MODEL, labelled), response, documents)
-    assert [marker.document for marker in found.markers] == list(shown)
-    numbers = cite(found, min_score=-1e9).numbers
+    result = attributor.attribute(rendered(MODEL, labelled), response, documents)
+    assert [marker.document for marker in result.markers] == list(shown)
+    numbers = cite(result, min_score=-1e9).numbers
     assert all(numbers[index] == shown.index(index) + 1 for index in numbers)
 
 
@@ -305,14 +305,14 @@ def test_unicode(make: Any) -> None:
     model: LanguageModel = make()
     response = "🙂 cafe\u0301 האמנה 条約\r\n."
     attributor = attributor_of(model, method="leave_one_out")
-    found = attributor.attribute(rendered(model, UNICODE), response, UNICODE)
-    assert found.not_located == ()
-    assert found.response == response
-    assert len(found.sources) >= 9
-    assert all(row is not None for row in found.token_scores)
-    assert all(any(row or ()) for row in found.token_scores)
-    held = "".join(source.text for source in found.sources)
-    assert all(character in held for text in UNICODE for character in text.replace("\n", ""))
+    result = attributor.attribute(rendered(model, UNICODE), response, UNICODE)
+    assert result.not_located == ()
+    assert result.response == response
+    assert len(result.sources) >= 9
+    assert all(row is not None for row in result.token_scores)
+    assert all(any(row or ()) for row in result.token_scores)
+    joined = "".join(source.text for source in result.sources)
+    assert all(character in joined for text in UNICODE for character in text.replace("\n", ""))
 
 
 @pytest.mark.slow
@@ -336,15 +336,15 @@ def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     document = "".join(words.values()).strip()
 
     def words_of(text: str) -> list[str]:
-        *others, last = text.split(" ")
-        return [*(f"{word} " for word in others), last]
+        *leading, last = text.split(" ")
+        return [*(f"{word} " for word in leading), last]
 
     context = ContextOptions(source_unit=words_of, duplicate_threshold=1)
     attributor = attributor_of(
         LanguageModel(tiny, smollm2.tokenizer), method="leave_one_out", context=context
     )
-    found = attributor.attribute(f"{document}\nAnswer:", " Yes.", [document])
-    assert len(found.sources) == 2000
-    assert found.matrix.shape == (2000, len(found.token_spans))
-    assert all(found.exact)
-    assert len(found.top(5)) == 5
+    result = attributor.attribute(f"{document}\nAnswer:", " Yes.", [document])
+    assert len(result.sources) == 2000
+    assert result.matrix.shape == (2000, len(result.token_spans))
+    assert all(result.exact)
+    assert len(result.top(5)) == 5

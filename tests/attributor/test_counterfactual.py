@@ -1,4 +1,4 @@
-"""What the model answers without a document."""
+"""The model's answer without a document."""
 
 import copy
 import dataclasses
@@ -57,26 +57,26 @@ def test_a_poisoned_document_is_found_and_the_answer_without_it(
 
 
 @pytest.mark.parametrize("gone", [(0,), (2,), (0, 1)])
-def test_it_is_the_answer_that_would_have_been_given(
+def test_the_second_answer_is_that_of_a_cut_prompt_the_documents(
     attributor: Attributor, first: Attribution, gone: tuple[int, ...]
 ) -> None:
-    others = [text for index, text in enumerate(FERRY) if index not in gone]
-    expected = attributor.ask(QUESTION, others)
+    remaining = [text for index, text in enumerate(FERRY) if index not in gone]
+    expected = attributor.ask(QUESTION, remaining)
     second = attributor.answer_without(first, *gone)
     assert second.response == expected.response
     assert second.documents == gone
     assert second.exact
     [prompt_ids] = [
-        one.prompt_ids
-        for provenance, one in attributor._generations.items()
+        generation.prompt_ids
+        for provenance, generation in attributor._generations.items()
         if provenance is expected.provenance
     ]
-    forced = attributor.attribute(prompt_ids, first.response, others)
+    forced = attributor.attribute(prompt_ids, first.response, remaining)
     lost = sum(first.token_log_likelihoods) - sum(forced.token_log_likelihoods)
     assert second.score == pytest.approx(lost, abs=1e-3)
 
 
-def left_of(prompt: str, documents: Sequence[str], gone: int) -> str:
+def cut_prompt(prompt: str, documents: Sequence[str], gone: int) -> str:
     """The prompt of the second answer."""
     first = attributor_of(MODEL).attribute(prompt, ANSWER, documents)
     generation = Generation(MODEL.encode(prompt), MODEL.encode(ANSWER))
@@ -85,7 +85,7 @@ def left_of(prompt: str, documents: Sequence[str], gone: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("template", "gone", "left"),
+    ("template", "gone", "expected"),
     [
         ("{0}\n\n{1}\n\n{2}\n\nAnswer.", 0, "{1}\n\n{2}\n\nAnswer."),
         ("Read:\n\n{0}\n\n{1}\n\n{2}\n\nAnswer.", 1, "Read:\n\n{0}\n\n{2}\n\nAnswer."),
@@ -96,20 +96,20 @@ def left_of(prompt: str, documents: Sequence[str], gone: int) -> str:
         ("{1}\n{0}\n{1}\n{2}", 1, "{0}\n{2}"),
     ],
 )
-def test_only_the_document_leaves_the_prompt(template: str, gone: int, left: str) -> None:
-    found = left_of(template.format(*DOCUMENTS), DOCUMENTS, gone)
-    assert found == left.format(*DOCUMENTS)
+def test_only_the_document_leaves_the_prompt(template: str, gone: int, expected: str) -> None:
+    prompt = cut_prompt(template.format(*DOCUMENTS), DOCUMENTS, gone)
+    assert prompt == expected.format(*DOCUMENTS)
 
 
-def test_what_another_document_says_too_stays_there() -> None:
+def test_a_sentence_that_another_document_shares_stays_there() -> None:
     documents = [
         f"The treaty was signed in town. {rest}" for rest in ("It rained.", "Nobody came.")
     ]
-    assert left_of("\n".join([*documents, "Where?"]), documents, 0) == f"{documents[1]}\nWhere?"
+    assert cut_prompt("\n".join([*documents, "Where?"]), documents, 0) == f"{documents[1]}\nWhere?"
 
 
 def recorded(model: LanguageModel, prompt: str, **settings: Any) -> tuple[Attributor, Attribution]:
-    """The attribution of what `generate` gives by these settings, and its attributor."""
+    """The attribution of the answer that `generate` gives by these settings, and its attributor."""
     attributor = attributor_of(model)
     inputs = torch.tensor([model.encode(prompt, special=True)])
     with attributor.recorder:
@@ -124,7 +124,7 @@ def generated(model: LanguageModel, prompt: str, num_begun: int = 0, **settings:
     return model.decode(ids.tolist(), skip_special_tokens=True).strip()
 
 
-def test_the_model_is_told_what_it_was_told() -> None:
+def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
     settings: dict[str, Any] = {"do_sample": True, "temperature": 1.5, "top_k": 20}
     settings["max_new_tokens"] = 7
     torch.manual_seed(0)
@@ -149,7 +149,7 @@ def test_a_configuration_is_kept_as_it_was() -> None:
     assert second.notes == ("The second answer was cut at 3 tokens (max_new_tokens).",)
 
 
-def test_what_is_not_repeated_is_told() -> None:
+def test_a_note_names_settings_that_are_not_repeated() -> None:
     attributor = attributor_of(MODEL)
     with attributor.recorder:
         say(MODEL, [PROMPT], [ANSWER])
@@ -180,7 +180,7 @@ def test_a_model_that_was_changed_since() -> None:
     assert "The model was changed after it gave the first answer." in notes
 
 
-def test_the_decoder_begins_as_it_began() -> None:
+def test_the_decoder_begins_both_answers_alike() -> None:
     model = byt5_encoder_decoder()
     begun = torch.tensor([[0, *model.encode("It ")]])
     settings: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "decoder_input_ids": begun}
@@ -194,27 +194,27 @@ def test_documents_that_cannot_be_left_out() -> None:
     attributor = attributor_of(MODEL)
     documents = [*DOCUMENTS, "The king never came."]
     first = attributor.attribute(PROMPT, ANSWER, documents)
-    for given, message in [
+    for indices, message in [
         ((), "no document to leave out"),
         ((4,), "document 4 is not one of the 4 documents"),
         ((-1,), "document -1 is not one of the 4"),
         ((0, 3), "document 3 was not found in the prompt"),
     ]:
         with pytest.raises(InvalidInput, match=message):
-            attributor.answer_without(first, *given)
+            attributor.answer_without(first, *indices)
 
 
-def test_only_what_this_attributor_made() -> None:
+def test_attributions_of_other_attributors_are_refused() -> None:
     attributor = attributor_of(MODEL)
     first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
     annotated = dataclasses.replace(first, notes=("Seen.",))
     assert attributor.answer_without(annotated, 0, max_new_tokens=2).documents == (0,)
-    for stranger, asked in [
+    for stranger, recipient in [
         (Attribution.from_json(first.to_json()), attributor),
         (first, attributor_of(MODEL)),
     ]:
         with pytest.raises(NotRecorded, match="not made by this Attributor"):
-            asked.answer_without(stranger, 0)
+            recipient.answer_without(stranger, 0)
 
 
 def test_nothing_is_kept_of_attributions_that_are_gone() -> None:

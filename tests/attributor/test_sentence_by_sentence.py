@@ -1,4 +1,4 @@
-"""Verdicts that are told as soon as they are settled."""
+"""Verdicts are reported as soon as they are settled."""
 
 import json
 from collections.abc import Sequence
@@ -43,10 +43,10 @@ def at_once(smollm2: LanguageModel) -> Attribution:
     return attribution
 
 
-def check(told: Sequence[Attribution], whole: Attribution) -> None:
+def check(pending: Sequence[Attribution], whole: Attribution) -> None:
     """Each attribution has one verdict more, as it is in the end; the rest is pending."""
-    assert len(told) == NUM_SENTENCES - 1
-    for number, so_far in enumerate(told, start=1):
+    assert len(pending) == NUM_SENTENCES - 1
+    for number, so_far in enumerate(pending, start=1):
         for verdict, final in zip(so_far.verdicts[:number], whole.verdicts[:number], strict=True):
             assert (verdict.kind, verdict.source_ids) == (final.kind, final.source_ids)
             assert verdict.effect == pytest.approx(final.effect, abs=1e-3)
@@ -58,33 +58,33 @@ def check(told: Sequence[Attribution], whole: Attribution) -> None:
         assert summarize(so_far)["status"] == "pending"
 
 
-def test_the_first_sentence_first(smollm2: LanguageModel, at_once: Attribution) -> None:
-    told: list[Attribution] = []
+def test_sentences_are_settled_in_their_order(smollm2: LanguageModel, at_once: Attribution) -> None:
+    pending: list[Attribution] = []
     attributor = Attributor(smollm2, progress=False)
-    whole = attributor.attribute(PROMPT, ANSWER, DOCUMENTS, on_sentence=told.append)
-    check(told, at_once)
+    whole = attributor.attribute(PROMPT, ANSWER, DOCUMENTS, on_sentence=pending.append)
+    check(pending, at_once)
     assert whole.to_cited_text() == at_once.to_cited_text()
-    assert told[0].provenance.scored_tokens < told[1].provenance.scored_tokens
-    assert told[1].provenance.scored_tokens < whole.provenance.scored_tokens
+    assert pending[0].provenance.scored_tokens < pending[1].provenance.scored_tokens
+    assert pending[1].provenance.scored_tokens < whole.provenance.scored_tokens
 
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_a_service_tells_of_its_pending_runs(
     smollm2: LanguageModel, at_once: Attribution, mode: Mode
 ) -> None:
-    told: list[AttributedRun] = []
+    pending: list[AttributedRun] = []
     kept: list[AttributedRun] = []
 
     def tell(run: AttributedRun) -> None:
-        told.append(run)
+        pending.append(run)
         kept.append(service.store["run"])
 
     service = AttributionService(smollm2, mode=mode, on_sentence=tell, progress=False)
     service.attribute("run", "root", ELSEWHERE)
     finished = service.store.wait("run")
-    assert all(run.is_pending and run.summary["status"] == "pending" for run in told)
-    assert [run.attribution for run in kept] == [run.attribution for run in told]
-    check([run.attribution for run in told if run.attribution is not None], at_once)
+    assert all(run.is_pending and run.summary["status"] == "pending" for run in pending)
+    assert [run.attribution for run in kept] == [run.attribution for run in pending]
+    check([run.attribution for run in pending if run.attribution is not None], at_once)
     assert (finished.is_pending, finished.summary["status"]) == (False, "complete")
 
 
@@ -108,7 +108,7 @@ def test_an_unfinished_attribution_stands_for_no_other_answer(at_once: Attributi
     assert same is not None and same.run_id == "first"
 
 
-def test_what_the_search_takes_is_not_in_the_limit_of_judging(smollm2: LanguageModel) -> None:
+def test_the_limit_of_judging_leaves_out_the_tokens_of_the_search(smollm2: LanguageModel) -> None:
     options = VerdictOptions(min_tokens=1, token_share=1e-6)
     attributor = Attributor(smollm2, verdicts=options, progress=False)
     verdicts = attributor.attribute(PROMPT, ANSWER, DOCUMENTS).verdicts
@@ -132,11 +132,11 @@ def test_a_streamed_answer_of_the_web_service_has_the_sentences_so_far(
 ) -> None:
     question = "List three facts about the ferry: passengers, price, and bicycles."
     files = [(CORPUS / name).read_text("utf-8") for name in ("ferry.txt", "museum.md")]
-    asked: dict[str, Any] = {"question": question, "documents": files, "stream": True, "data": True}
-    asked["max_new_tokens"] = 70
+    body: dict[str, Any] = {"question": question, "documents": files, "stream": True, "data": True}
+    body["max_new_tokens"] = 70
     with TestClient(create_app(smollm2)) as client:
-        response = client.post("/ask", json=asked)
+        response = client.post("/ask", json=body)
     lines = [json.loads(line) for line in response.text.splitlines()]
-    told = [line["data"]["summary"]["status"] for line in lines if line.get("data")]
-    assert told == ["pending"] * (len(told) - 1) + ["complete"]
-    assert len(told) > 1 and [*lines[-1]] == ["answer", "attribution", "html", "data"]
+    statuses = [line["data"]["summary"]["status"] for line in lines if line.get("data")]
+    assert statuses == ["pending"] * (len(statuses) - 1) + ["complete"]
+    assert len(statuses) > 1 and [*lines[-1]] == ["answer", "attribution", "html", "data"]

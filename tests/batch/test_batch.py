@@ -1,4 +1,4 @@
-"""Logged answers from a file into a folder: every record once, whatever happens."""
+"""Logged answers from a file into a folder: every record once, also after a failure."""
 
 import json
 import os
@@ -80,17 +80,17 @@ def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
     assert [result["id"] for result in results] == ["a", "a", "a", 7, "a"]
     expected = attributor().attribute(chat(TREATY[:2]), ANSWER, TREATY[:2])
     best = expected.top(1)[0]
-    for one in (results[0], results[2], results[4]):
-        assert one["response"] == expected.response
-        assert one["summary"]["sources"][0]["id"] == best.source.id
-        assert one["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
+    for result in (results[0], results[2], results[4]):
+        assert result["response"] == expected.response
+        assert result["summary"]["sources"][0]["id"] == best.source.id
+        assert result["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
     retokenized = [result["summary"]["retokenized"] for result in results]
     assert retokenized == [True, True, False, True, True]
     assert statistics.answers == 5
     assert not (tmp_path / "out/rejects.jsonl").exists()
 
 
-def test_parquet_gives_what_json_lines_give(tmp_path: Path) -> None:
+def test_parquet_gives_the_results_of_json_lines(tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -100,11 +100,11 @@ def test_parquet_gives_what_json_lines_give(tmp_path: Path) -> None:
     run_batch(attributor(), path, tmp_path / "out")
     run_batch(attributor(), written(tmp_path / "log.jsonl", records), tmp_path / "other")
 
-    def told(folder: str) -> list[Any]:
+    def ids_and_scores(folder: str) -> list[Any]:
         results = lines(tmp_path / folder / "results.jsonl")
         return [(result["id"], result["document_scores"]) for result in results]
 
-    assert told("out") == told("other")
+    assert ids_and_scores("out") == ids_and_scores("other")
 
 
 def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
@@ -112,12 +112,12 @@ def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     run_batch(attributor(), path, tmp_path / "out")
     rejects = lines(tmp_path / "out/rejects.jsonl")
     assert [reject["number"] for reject in rejects] == list(range(1, len(BAD) + 1))
-    for one, (_, reason) in zip(rejects, BAD, strict=True):
-        assert reason in one["error"]["message"]
+    for reject, (_, reason) in zip(rejects, BAD, strict=True):
+        assert reason in reject["error"]["message"]
     numbers = [line["number"] for line in lines(tmp_path / "out/results.jsonl")]
     assert numbers == [0, len(BAD) + 1]
-    told = json.loads((tmp_path / "out/statistics.json").read_text())
-    assert (told["records"], told["answers"], told["rejected"]) == (9, 2, 7)
+    statistics = json.loads((tmp_path / "out/statistics.json").read_text())
+    assert (statistics["records"], statistics["answers"], statistics["rejected"]) == (9, 2, 7)
 
 
 def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path, cut: int) ->
     whole = lines(results)
     results.write_bytes(results.read_bytes()[:-cut])
     run_batch(attributor(), path, tmp_path / "out")
-    assert [line["number"] for line in lines(results)] == [one["number"] for one in whole]
+    assert [line["number"] for line in lines(results)] == [line["number"] for line in whole]
     assert len(lines(tmp_path / "out/rejects.jsonl")) == 1
 
 
@@ -190,7 +190,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")
 
 
-def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
     with model_server(LOCAL) as server:
         served = served_by(server, concurrency=2)
@@ -202,8 +202,8 @@ def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path)
     assert [(result["number"], result["id"]) for result in results] == [(i, i) for i in range(6)]
     local = tmp_path / "local"
     run_batch(attributor(), path, local)
-    for one, other in zip(results, lines(local / "results.jsonl"), strict=True):
-        assert one["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
+    for result, other in zip(results, lines(local / "results.jsonl"), strict=True):
+        assert result["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
 
 
 def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> None:
@@ -247,16 +247,16 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     assert [reject["number"] for reject in rejects] == [20]
 
 
-def test_processes_give_what_one_gives(tmp_path: Path) -> None:
+def test_two_processes_give_the_results_of_one(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, "{", {**GOOD, "id": "b"}, GOOD])
     run_batch(attributor, path, tmp_path / "one")
     statistics = run_batch(attributor, path, tmp_path / "two", workers=2)
     assert statistics.answers == 3
-    one, two = (lines(tmp_path / name / "results.jsonl") for name in ("one", "two"))
-    assert [r["number"] for r in two] == [r["number"] for r in one] == [0, 2, 3]
-    for left, right in zip(one, two, strict=True):
-        assert right["id"] == left["id"]
-        assert right["document_scores"] == pytest.approx(left["document_scores"], abs=1e-3)
+    alone, parallel = (lines(tmp_path / name / "results.jsonl") for name in ("one", "two"))
+    assert [r["number"] for r in parallel] == [r["number"] for r in alone] == [0, 2, 3]
+    for expected, result in zip(alone, parallel, strict=True):
+        assert result["id"] == expected["id"]
+        assert result["document_scores"] == pytest.approx(expected["document_scores"], abs=1e-3)
     rejects = (lines(tmp_path / name / "rejects.jsonl") for name in ("one", "two"))
     assert next(rejects) == next(rejects)
 
@@ -281,7 +281,7 @@ class Ends:
 
 
 @pytest.mark.usefixtures("forking")
-def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+def test_a_batch_that_a_lost_process_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
     with pytest.raises(WorkerLost, match="continues from there"):
@@ -303,7 +303,7 @@ class Waits:
 
 
 @pytest.mark.usefixtures("forking")
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     mark, path = tmp_path / "mark", written(tmp_path / "log.jsonl", [GOOD])
     started = forked(run_batch, Waits(mark), path, tmp_path / "out", workers=2)
     started.start()
@@ -316,10 +316,10 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     until = time.monotonic() + scaled(60)
     while any(map(runs, workers)) and time.monotonic() < until:
         time.sleep(0.05)
-    left = [worker for worker in workers if runs(worker)]
-    for worker in left:
+    running = [worker for worker in workers if runs(worker)]
+    for worker in running:
         worker.kill()
-    assert not left
+    assert not running
 
 
 def runs(process: psutil.Process) -> bool:
@@ -347,9 +347,9 @@ def test_the_command_attributes_by_a_server(
     with model_server(LOCAL) as server:
         served = ["--server", server.url, "--tokenizer", str(tmp_path / "tokenizer")]
         assert main([*command, *served]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("1 answers attributed")
-    assert "never cited: " in told.out or "most cited documents: " in told.out
+    captured = capsys.readouterr()
+    assert captured.out.startswith("1 answers attributed")
+    assert "never cited: " in captured.out or "most cited documents: " in captured.out
     assert main([*command, "--tokenizer", "x"]) == 2
     assert "--tokenizer is for --server" in capsys.readouterr().err
 
@@ -357,7 +357,7 @@ def test_the_command_attributes_by_a_server(
 def test_sentences_with_values_to_check_are_counted() -> None:
     document = "A loaf costs 7 crowns."
     check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0)
-    found = [
+    summaries = [
         summarize(
             handmade(
                 "A loaf costs 7.50 crowns.",
@@ -370,6 +370,6 @@ def test_sentences_with_values_to_check_are_counted() -> None:
         )
         for checks in ((check, check), ())
     ]
-    statistics = Statistics.of({"summary": one, "document_scores": {}} for one in found)
+    statistics = Statistics.of({"summary": summary, "document_scores": {}} for summary in summaries)
     assert statistics.to_dict()["to_check"] == 1
     assert "sentences with values to check: 1\n" in statistics.to_text()

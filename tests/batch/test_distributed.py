@@ -1,4 +1,4 @@
-"""A log by the actors of a local Ray: the outcomes of `run_batch`, whatever happens to an actor.
+"""A log by the actors of a local Ray: the outcomes of `run_batch`, even if an actor is killed.
 
 `tasks/ray` installs Ray beside the other packages.
 """
@@ -32,7 +32,7 @@ pytest.importorskip("ray.data")
 
 from attribot_rag.batch.distributed import AttributeBatch, attribute_dataset  # noqa: E402
 
-# What Ray's own modules warn of.
+# Warnings of Ray's own modules.
 pytestmark = pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.")
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
@@ -72,23 +72,23 @@ def by_a_batch(lines: list[str], folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def assert_same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+def assert_same(outcomes: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     """In any order; the scores to 1e-3 nats."""
-    found = sorted(found, key=itemgetter("number"))
-    assert [row["number"] for row in found] == [row["number"] for row in expected]
-    for row, other in zip(found, expected, strict=True):
+    outcomes = sorted(outcomes, key=itemgetter("number"))
+    assert [row["number"] for row in outcomes] == [row["number"] for row in expected]
+    for row, other in zip(outcomes, expected, strict=True):
         assert row.keys() == other.keys()
         for name in ("id", "response", "error"):
             assert row[name] == other[name]
         assert scores(row) == pytest.approx(scores(other), abs=1e-3)
-        assert told(row) == told(other)
+        assert summary_of(row) == summary_of(other)
 
 
 def scores(row: dict[str, Any]) -> dict[str, float]:
     return dict(row["document_scores"] or {})
 
 
-def told(row: dict[str, Any]) -> Any:
+def summary_of(row: dict[str, Any]) -> Any:
     if row["summary"] is None:
         return None
     kept = ("status", "sentences", "documents", "method", "model", "notes")
@@ -114,12 +114,12 @@ def test_answers_of_a_served_model(cluster: None, tmp_path: Path) -> None:
     lines = records(10)
     with model_server(byte_level()) as server:
         make = partial(served, server.url)
-        found = attribute_dataset(ray.data.from_items(rows_of(lines)), make).take_all()
+        outcomes = attribute_dataset(ray.data.from_items(rows_of(lines)), make).take_all()
         server.failures.append((503, {}))
         with pytest.raises(ServerFailed, match="503"):
             AttributeBatch(make)(pyarrow.Table.from_pylist(rows_of(lines)))
-    found.sort(key=itemgetter("number"))
-    for row, other in zip(found, by_a_batch(lines, tmp_path / "batch"), strict=True):
+    outcomes.sort(key=itemgetter("number"))
+    for row, other in zip(outcomes, by_a_batch(lines, tmp_path / "batch"), strict=True):
         for name in ("number", "id", "error"):
             assert row[name] == other[name]
         assert scores(row) == pytest.approx(scores(other), abs=1e-2)
@@ -165,12 +165,12 @@ def test_a_bad_record_is_an_outcome(tmp_path: Path) -> None:
 def test_fields_may_be_columns() -> None:
     record = {**RECORD, "id": 7, "prompt": None, "question": None, "other": "column"}
     question = {**record, "messages": None, "question": "who signed it?"}
-    found = batch_of([record, {**record, "documents": None}, question])
-    assert [row["error"] is None for row in found] == [True, False, True]
-    assert [(row["number"], row["id"]) for row in found] == [(None, "7")] * 3
+    outcomes = batch_of([record, {**record, "documents": None}, question])
+    assert [row["error"] is None for row in outcomes] == [True, False, True]
+    assert [(row["number"], row["id"]) for row in outcomes] == [(None, "7")] * 3
     (line,) = batch_of([{"text": json.dumps({**RECORD, "id": 7})}])
-    assert scores(line) == scores(found[0])
-    assert Statistics.of(results_in(found)).answers == 2
+    assert scores(line) == scores(outcomes[0])
+    assert Statistics.of(results_in(outcomes)).answers == 2
 
 
 def test_a_dataset_s_columns_are_read(cluster: None) -> None:
@@ -181,7 +181,7 @@ def test_a_dataset_s_columns_are_read(cluster: None) -> None:
     assert scores(ids) == pytest.approx(scores(text), abs=1e-3)
 
 
-def test_actors_that_leave_no_cpu_are_told_of(
+def test_a_warning_names_actors_that_leave_no_cpu(
     cluster: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = ray.data.from_items([RECORD])
@@ -191,7 +191,7 @@ def test_actors_that_leave_no_cpu_are_told_of(
     assert "3 actors leave 0 CPUs for reading" in caplog.text
 
 
-def test_options_that_cannot_be() -> None:
+def test_impossible_options_are_refused() -> None:
     with pytest.raises(InvalidInput, match="pass a function"):
         attribute_dataset(None, local())  # type: ignore[arg-type]
     for concurrency in (0, (2, 1)):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
 LONG = "Tell me everything about the lighthouse, in many sentences."
 
-# What axe-core finds in Chainlit 2.12's own frame, with whatever app in it.
+# Faults that axe-core finds in Chainlit 2.12's own frame, with any app in it.
 CHAINLITS_OWN = {
     "aria-dialog-name",
     "aria-valid-attr-value",
@@ -32,8 +32,8 @@ CHAINLITS_OWN = {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
-    with chainlit_chat(folder, tmp_path_factory.mktemp("temporary")) as found:
-        yield found
+    with chainlit_chat(folder, tmp_path_factory.mktemp("temporary")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -42,18 +42,18 @@ def page(new_page: Callable[..., Page], address: str) -> Page:
 
 
 def opened(page: Page, address: str) -> Page:
-    with page.expect_websocket() as found:
+    with page.expect_websocket() as socket:
         page.goto(address)
-    found.value.wait_for_event("framereceived")
+    socket.value.wait_for_event("framereceived")
     return page
 
 
 def ask(page: Page, question: str) -> None:
     """Enter does nothing before the page is connected."""
-    said = page.locator("[data-step-type=user_message]")
-    before = said.count()
+    messages = page.locator("[data-step-type=user_message]")
+    before = messages.count()
     page.locator("#chat-input").fill(question)
-    while said.count() == before:
+    while messages.count() == before:
         page.locator("#chat-input").press("Enter")
         page.wait_for_timeout(500)
 
@@ -67,7 +67,7 @@ def receipts(page: Page) -> Locator:
 
 
 def test_an_empty_chat_has_questions_to_begin_with(page: Page, address: str) -> None:
-    """The folder of the tests is not the example's own, so its name is told instead."""
+    """The folder of the tests is not the example's own, so the page shows its name instead."""
     expect(page.get_by_text("Ask about the files in documents")).to_be_visible(timeout=PATIENCE)
 
 
@@ -77,7 +77,7 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     while not receipts(page).count():
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]
         page.wait_for_timeout(50)
-    assert len(growing) > 3 and all(one.startswith("The") for one in growing[:3])
+    assert len(growing) > 3 and all(text.startswith("The") for text in growing[:3])
     expect(receipts(page).locator(".sentence").first).to_contain_text("38", timeout=PATIENCE)
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 800})
@@ -103,16 +103,16 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     fills_in(receipts(page), PATIENCE)
 
 
-def test_a_stopped_answer_gets_sources_for_what_was_shown(page: Page) -> None:
+def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.locator("#stop-button").click()
     before = answers(page).first.inner_text()
     sentences = receipts(page).locator(".sentence")
     expect(sentences.last).to_contain_text("stopped here", timeout=PATIENCE)
-    said = " ".join(sentences.locator(".words").all_inner_texts())
-    assert said.startswith(before)
-    assert len(said) < len(before) + 60
+    shown = " ".join(sentences.locator(".words").all_inner_texts())
+    assert shown.startswith(before)
+    assert len(shown) < len(before) + 60
     ask(page, DESIGNED)
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
@@ -123,8 +123,8 @@ def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page
     ask(page, HIGH)
     expect(receipts(page)).to_be_visible(timeout=PATIENCE)
     expect(receipts(page).locator(".answer")).to_contain_text("38 metres")
-    said = answers(page).all_inner_texts()
-    assert not any("museum" in text.lower() for text in said)
+    shown = answers(page).all_inner_texts()
+    assert not any("museum" in text.lower() for text in shown)
 
 
 def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
@@ -136,8 +136,8 @@ def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
     pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
-    for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
-        expect(receipts(page).locator(".answer")).to_contain_text(said, timeout=PATIENCE)
+    for page, fact in zip(pages, ("38 metres", "Penhow"), strict=True):
+        expect(receipts(page).locator(".answer")).to_contain_text(fact, timeout=PATIENCE)
 
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:
     happened: list[str] = []
-    page.on("dialog", lambda one: happened.append(one.message))
-    page.on("requestfinished", lambda one: happened.append(one.url))
+    page.on("dialog", lambda dialog: happened.append(dialog.message))
+    page.on("requestfinished", lambda request: happened.append(request.url))
     evil = tmp_path / "zanzibar.md"
     evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
     page.set_input_files("#upload-button-input", evil)
@@ -173,7 +173,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     ask(page, f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}")
     expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     page.wait_for_timeout(500)
-    assert [one for one in happened if not one.startswith((address, "data:", "blob:"))] == []
+    assert [event for event in happened if not event.startswith((address, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     look_up(receipts(page), "38 metres high")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    found = Axe().run(page).response["violations"]
-    serious = {one["id"] for one in found if one["impact"] in ("serious", "critical")}
-    assert serious <= CHAINLITS_OWN, found
+    faults = Axe().run(page).response["violations"]
+    serious = {fault["id"] for fault in faults if fault["impact"] in ("serious", "critical")}
+    assert serious <= CHAINLITS_OWN, faults
     keep(page, f"chainlit_chat_{scheme}_360.png")

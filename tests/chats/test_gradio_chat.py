@@ -29,8 +29,8 @@ LONG = "Tell me everything about the lighthouse, in many sentences."
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
-    with gradio_chat(folder, tmp_path_factory.mktemp("temporary")) as found:
-        yield found
+    with gradio_chat(folder, tmp_path_factory.mktemp("temporary")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     while not receipts(page).count():
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]
         page.wait_for_timeout(50)
-    assert len(growing) > 3 and all(one.startswith("The") for one in growing[:3])
+    assert len(growing) > 3 and all(text.startswith("The") for text in growing[:3])
     expect(sentences(page).first).to_contain_text("38", timeout=PATIENCE)
     expect(receipts(page).locator(".counts")).not_to_contain_text("Checking", timeout=PATIENCE)
     for width in (360, 1280):
@@ -152,15 +152,15 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     fills_in(receipts(page), PATIENCE)
 
 
-def test_a_stopped_answer_gets_sources_for_what_was_shown(page: Page) -> None:
+def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.get_by_role("button", name="Stop").click()
     before = answers(page).first.inner_text()
     expect(sentences(page).first).to_contain_text("lighthouse", timeout=PATIENCE)
-    said = " ".join(sentences(page).locator(".words").all_inner_texts())
-    assert said.startswith(before)
-    assert len(said) < len(before) + 60
+    shown = " ".join(sentences(page).locator(".words").all_inner_texts())
+    assert shown.startswith(before)
+    assert len(shown) < len(before) + 60
     expect(sentences(page).last).to_contain_text("stopped here")
     ask(page, DESIGNED)
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
@@ -219,8 +219,8 @@ def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
     pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
-    for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
-        expect(sentences(page).first).to_contain_text(said, timeout=PATIENCE)
+    for page, fact in zip(pages, ("38 metres", "Penhow"), strict=True):
+        expect(sentences(page).first).to_contain_text(fact, timeout=PATIENCE)
 
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
@@ -247,20 +247,20 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten(
+def test_uploaded_files_outlive_a_kill_and_removed_files_are_forgotten(
     new_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     folder, temporary = tmp_path / "documents", tmp_path / "temporary"
     folder.mkdir()
     temporary.mkdir()
-    left, added = folder / "left.txt", tmp_path / "added.txt"
-    left.write_text("The harbour bell was cast by Jonas Wick.")
+    removed, added = folder / "left.txt", tmp_path / "added.txt"
+    removed.write_text("The harbour bell was cast by Jonas Wick.")
     added.write_text("The harbour crane was painted purple by Otto Brandt.")
     with gradio_chat(folder, temporary) as address:
         page = opened(new_page(timeout=PATIENCE), address)
         page.set_input_files("input[type=file]", added)
         expect(page.get_by_text("added.txt: 1 passage added")).to_be_visible(timeout=PATIENCE)
-    left.unlink()
+    removed.unlink()
     with gradio_chat(folder, temporary) as address:
         page = opened(new_page(timeout=PATIENCE), address)
         ask(page, "Who painted the harbour crane?")
@@ -273,9 +273,10 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:
     happened: list[str] = []
-    page.on("dialog", lambda one: happened.append(one.message))
+    page.on("dialog", lambda dialog: happened.append(dialog.message))
     page.on(
-        "request", lambda one: happened.append(one.url) if not one.url.startswith(address) else None
+        "request",
+        lambda sent: happened.append(sent.url) if not sent.url.startswith(address) else None,
     )
     evil = tmp_path / "zanzibar.md"
     evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
@@ -286,7 +287,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     expect(page.get_by_test_id("user")).to_have_text(question, timeout=PATIENCE)
     expect(sentences(page).first).to_contain_text("Zanzibar", timeout=PATIENCE)
     page.wait_for_timeout(500)
-    assert [one for one in happened if not one.startswith(("about:", "data:"))] == []
+    assert [event for event in happened if not event.startswith(("about:", "data:"))] == []
 
 
 def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:

@@ -22,17 +22,17 @@ def verdicts(source: int) -> tuple[Verdict, ...]:
     return verdicts_of(ANSWER, cites, {"kind": "follows", "follows": 0}, {"kind": "unsupported"})
 
 
-def test_each_sentence_is_compared_with_what_it_cites() -> None:
+def test_each_sentence_is_compared_with_its_cited_sources() -> None:
     context = scorer(documents=DOCUMENTS).context
-    loaf = next(one.id for one in context.sources if "loaf" in one.text)
-    given = verdicts(loaf)
-    checked = with_checks(given, ANSWER, context)
-    assert tuple(replace(one, checks=()) for one in checked) == given
+    loaf = next(source.id for source in context.sources if "loaf" in source.text)
+    unchecked = verdicts(loaf)
+    checked = with_checks(unchecked, ANSWER, context)
+    assert tuple(replace(verdict, checks=()) for verdict in checked) == unchecked
     expected = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=loaf)
     assert checked[0].checks == (expected,)
     assert ANSWER[13:17] == "7.50"
-    # The second sentence has the number of the first, which is told there.
-    assert [len(one.checks) for one in checked] == [1, 0, 0]
+    # The second sentence has the number of the first, which is reported there.
+    assert [len(verdict.checks) for verdict in checked] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None
     attributor = Attributor(smollm2.model, smollm2.tokenizer, progress=False)
     prompt = rag_prompt("What does a loaf cost?", [*map(Document, DOCUMENTS)], chat=True)
     answer = "A loaf costs 7.50 crowns at the bakery."
-    found = attributor.attribute(prompt, answer, DOCUMENTS)
-    (sentence,) = summarize(found)["sentences"]
+    attribution = attributor.attribute(prompt, answer, DOCUMENTS)
+    (sentence,) = summarize(attribution)["sentences"]
     assert sentence["verdict"] == "grounded"
-    source = next(one.id for one in found.sources if "loaf" in one.text)
+    source = next(source.id for source in attribution.sources if "loaf" in source.text)
     assert source in sentence["sources"]
     check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=source)
     assert sentence["checks"] == [asdict(check)]
-    assert found.to_cited_text().endswith("] (check: 7.50, the source says 7)")
+    assert attribution.to_cited_text().endswith("] (check: 7.50, the source says 7)")

@@ -53,5 +53,5 @@ def test_a_sentence_that_is_too_long_is_not_compared(text: str) -> None:
 
 
 @pytest.mark.parametrize("numeral", ["1" * 1_000, "1.2.3", "1,2,3", "3/4", "1:2:3", "1:234"])
-def test_what_is_no_number(numeral: str) -> None:
+def test_invalid_numerals_are_no_numbers(numeral: str) -> None:
     assert readings(numeral) == frozenset()

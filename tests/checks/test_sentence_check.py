@@ -1,4 +1,4 @@
-"""A sentence beside what it cites, in each language and of each kind."""
+"""A sentence beside its cited sources, in each language and of each kind."""
 
 import pytest
 
@@ -41,12 +41,12 @@ NEGATED = {
 LANGUAGES = tuple(BOX)
 
 
-def told(
-    sentence: str, *sources: str, language: str = "en", seen: tuple[str, ...] = ()
+def checked(
+    sentence: str, *sources: str, language: str = "en", elsewhere: tuple[str, ...] = ()
 ) -> list[tuple[str, str, str | None]]:
-    """The checks as (kind, value, what the source has)."""
+    """The checks as (kind, value, value of the source)."""
     cited = [CitedText(index, text, language) for index, text in enumerate(sources)]
-    checks = check_sentence(sentence, cited, language, prompt_texts=(*sources, *seen))
+    checks = check_sentence(sentence, cited, language, prompt_texts=(*sources, *elsewhere))
     for check in checks:
         assert sentence[check.start : check.end] == check.value
         if check.source is not None and check.source_value is not None:
@@ -65,45 +65,45 @@ class TestEachLanguage:
         number, metre = WORDS[language][0], BOX[language][1]
         in_words = box(language, f"{number} {metre}")
         in_digits = box(language, f"23 {metre}", day=2)
-        assert told(in_words, in_digits, language=language) == []
-        assert told(in_digits, in_words, language=language) == []
+        assert checked(in_words, in_digits, language=language) == []
+        assert checked(in_digits, in_words, language=language) == []
 
     def test_another_number(self, language: str) -> None:
         other, metre = WORDS[language][1], BOX[language][1]
         source = box(language, f"23 {metre}")
-        assert told(box(language, f"26 {metre}"), source, language=language) == [
+        assert checked(box(language, f"26 {metre}"), source, language=language) == [
             ("number", "26", "23")
         ]
-        assert told(box(language, f"{other} {metre}"), source, language=language) == [
+        assert checked(box(language, f"{other} {metre}"), source, language=language) == [
             ("number", other, "23")
         ]
 
     def test_another_unit(self, language: str) -> None:
         _, metre, foot = BOX[language]
         source = box(language, f"23 {metre}")
-        assert told(box(language, f"23 {foot}"), source, language=language) == [
+        assert checked(box(language, f"23 {foot}"), source, language=language) == [
             ("unit", foot, metre)
         ]
-        assert told(box(language, f"75 {foot}"), source, language=language) == []
+        assert checked(box(language, f"75 {foot}"), source, language=language) == []
 
     def test_another_day(self, language: str) -> None:
         size = f"23 {BOX[language][1]}"
-        checks = told(box(language, size, day=1), box(language, size), language=language)
+        checks = checked(box(language, size, day=1), box(language, size), language=language)
         assert [(kind, value in DAYS[language][1]) for kind, value, _ in checks] == [("date", True)]
 
     def test_another_name(self, language: str) -> None:
         size = f"23 {BOX[language][1]}"
-        (check,) = told(box(language, size, name=1), box(language, size), language=language)
+        (check,) = checked(box(language, size, name=1), box(language, size), language=language)
         assert check[0] == "name"
         assert check[1] in box(language, size, name=1)
 
-    def test_what_is_denied(self, language: str) -> None:
+    def test_a_negation_is_reported(self, language: str) -> None:
         plain, negated = NEGATED[language]
-        assert [kind for kind, _, _ in told(plain, negated, language=language)] == ["negation"]
-        assert [kind for kind, _, _ in told(negated, plain, language=language)] == ["negation"]
-        assert told(plain, plain, language=language) == []
-        assert told(negated, negated, language=language) == []
-        assert told(plain, negated, plain, language=language) == []
+        assert [kind for kind, _, _ in checked(plain, negated, language=language)] == ["negation"]
+        assert [kind for kind, _, _ in checked(negated, plain, language=language)] == ["negation"]
+        assert checked(plain, plain, language=language) == []
+        assert checked(negated, negated, language=language) == []
+        assert checked(plain, negated, plain, language=language) == []
 
 
 @pytest.mark.parametrize(
@@ -128,31 +128,33 @@ class TestEachLanguage:
         ("It was cleaned 12 times.", "12,7,340"),
     ],
 )
-def test_what_is_said_in_another_way(sentence: str, source: str) -> None:
-    assert told(sentence, source) == []
+def test_the_same_fact_in_other_words_is_not_reported(sentence: str, source: str) -> None:
+    assert checked(sentence, source) == []
 
 
-def test_what_stands_elsewhere_in_the_prompt_is_left_out() -> None:
+def test_values_elsewhere_in_the_prompt_are_left_out() -> None:
     sentence, source = "It has 340 seats and opened in 1884.", "It has many seats."
-    assert told(sentence, source) == [("number", "340", None), ("date", "1884", None)]
-    assert told(sentence, source, seen=("It has 340 seats. It opened in 1884.",)) == []
-    assert told("It has 340 seats.", "It has 210 seats.", seen=("340 cars came.",)) != []
+    assert checked(sentence, source) == [("number", "340", None), ("date", "1884", None)]
+    assert checked(sentence, source, elsewhere=("It has 340 seats. It opened in 1884.",)) == []
+    assert checked("It has 340 seats.", "It has 210 seats.", elsewhere=("340 cars came.",)) != []
 
 
 def test_small_numbers_that_are_counted_are_left_out() -> None:
-    assert told("There are 3 ferries: A, B and C.", "The ferries are A, B and C.") == []
+    assert checked("There are 3 ferries: A, B and C.", "The ferries are A, B and C.") == []
 
 
 def test_chinese_numbers() -> None:
-    assert told("船有23间舱。", "船有二十三间舱。", language="zh") == []
-    assert told("船有28间舱。", "船有二十三间舱。", language="zh") == [("number", "28", "二十三")]
-    assert told("1994年5月3日启用。", "1994年6月3日启用。", language="zh") == [
+    assert checked("船有23间舱。", "船有二十三间舱。", language="zh") == []
+    assert checked("船有28间舱。", "船有二十三间舱。", language="zh") == [
+        ("number", "28", "二十三")
+    ]
+    assert checked("1994年5月3日启用。", "1994年6月3日启用。", language="zh") == [
         ("date", "1994年5月3日", "1994年6月3日")
     ]
 
 
 def test_a_language_that_nobody_knows_and_nothing_cited() -> None:
-    assert told("Zzz 340 qqq.", "Zzz 210 qqq.", language="tlh") == [("number", "340", "210")]
+    assert checked("Zzz 340 qqq.", "Zzz 210 qqq.", language="tlh") == [("number", "340", "210")]
     assert check_sentence("It has 340 seats.", [], "en") == ()
 
 
@@ -163,7 +165,7 @@ def test_a_source_in_another_language() -> None:
 
 def test_nothing_but_letters_of_a_source_is_quoted() -> None:
     source = "The hall is not <b>[open](x)</b> in winter."
-    (check,) = told("The hall is open in winter.", source)
+    (check,) = checked("The hall is open in winter.", source)
     assert check == ("negation", "open", "not")
 
 
@@ -181,8 +183,8 @@ class TestMoney:
         ],
     )
     def test_the_same_amount(self, amount: str, same: str) -> None:
-        assert told(f"It costs {amount}.", f"Price: {same} a day") == []
-        assert told(f"Price: {same} a day", f"It costs {amount}.") == []
+        assert checked(f"It costs {amount}.", f"Price: {same} a day") == []
+        assert checked(f"Price: {same} a day", f"It costs {amount}.") == []
 
     @pytest.mark.parametrize(
         ("amount", "other", "check"),
@@ -198,10 +200,10 @@ class TestMoney:
         ],
     )
     def test_another_amount(self, amount: str, other: str, check: tuple[str, ...]) -> None:
-        assert told(f"It costs {amount}.", f"It costs {other}.") == [check]
+        assert checked(f"It costs {amount}.", f"It costs {other}.") == [check]
 
     def test_a_rounded_amount(self) -> None:
-        assert told("It costs about £120.", "It costs 118.50 pounds.") == []
+        assert checked("It costs about £120.", "It costs 118.50 pounds.") == []
 
     @pytest.mark.parametrize(
         ("language", "amount", "other"),
@@ -215,13 +217,15 @@ class TestMoney:
         ],
     )
     def test_in_other_languages(self, language: str, amount: str, other: str) -> None:
-        assert told(amount, other, language=language) == [("number", "12", "9")]
+        assert checked(amount, other, language=language) == [("number", "12", "9")]
 
     @pytest.mark.parametrize(
         "text", ["It runs PHP 8.1.", "In 1998 France won.", "It won 12 Europa titles.", "5 ft"]
     )
-    def test_what_is_no_money(self, text: str) -> None:
-        assert not any(one.unit and one.unit.is_currency for one in read(text, "en").quantities)
+    def test_other_numbers_are_no_money(self, text: str) -> None:
+        assert not any(
+            quantity.unit and quantity.unit.is_currency for quantity in read(text, "en").quantities
+        )
 
     @pytest.mark.parametrize(
         ("language", "sentence", "source"),
@@ -237,27 +241,30 @@ class TestMoney:
     def test_nouns_that_mean_something_else(
         self, language: str, sentence: str, source: str
     ) -> None:
-        assert told(sentence, source, language=language) == []
+        assert checked(sentence, source, language=language) == []
 
     def test_a_sign_between_two_numbers(self) -> None:
         first, second = read("It costs 5 € 7 days a week.", "en").quantities
-        assert [one.unit and one.unit.name for one in (first, second)] == ["euro", "day"]
+        assert [quantity.unit and quantity.unit.name for quantity in (first, second)] == [
+            "euro",
+            "day",
+        ]
 
 
 @pytest.mark.parametrize(
     "space", ["&nbsp;", "&#160;", "&#xA0;", "&thinsp;", "\u00a0\u00a0", "\u2060"]
 )
-def test_units_after_spaces_that_are_not_seen(space: str) -> None:
-    assert told(f"It is 6.8{space}m long.", f"It is 6.8{space}km long.") == [("unit", "m", "km")]
-    assert told(f"It is 7.2{space}%.", "It is 6.8 %.") == [("number", "7.2", "6.8")]
-    assert told(f"It is 12{space}000{space}m long.", "It is 12 kilometres long.") == []
+def test_units_after_invisible_spaces(space: str) -> None:
+    assert checked(f"It is 6.8{space}m long.", f"It is 6.8{space}km long.") == [("unit", "m", "km")]
+    assert checked(f"It is 7.2{space}%.", "It is 6.8 %.") == [("number", "7.2", "6.8")]
+    assert checked(f"It is 12{space}000{space}m long.", "It is 12 kilometres long.") == []
 
 
 @pytest.mark.parametrize(
     ("language", "sentence"), [("ja", "塔は{}メートルです。"), ("ko", "탑은 {}미터이다.")]
 )
 def test_languages_that_write_months_in_digits(language: str, sentence: str) -> None:
-    assert told(sentence.format(38), sentence.format(39), language=language) == [
+    assert checked(sentence.format(38), sentence.format(39), language=language) == [
         ("number", "38", "39")
     ]
-    assert told(sentence.format(38), sentence.format(38), language=language) == []
+    assert checked(sentence.format(38), sentence.format(38), language=language) == []

@@ -14,9 +14,9 @@ each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 LONG = CORPUS.split("Die Stadt")[0]
 
 
-def common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+def common_prefix(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     length = 0
-    while length < min(len(left), len(right)) and left[length] == right[length]:
+    while length < min(len(first), len(second)) and first[length] == second[length]:
         length += 1
     return length
 
@@ -30,7 +30,7 @@ def num_boundaries(ids: tuple[int, ...], language_model: LanguageModel) -> int:
     return sum(token_id in language_model.boundary_ids for token_id in ids)
 
 
-def seen(text: str, language_model: LanguageModel, *, special: bool = False) -> TokenizedText:
+def tokenized(text: str, language_model: LanguageModel, *, special: bool = False) -> TokenizedText:
     return TokenizedText.of(language_model.encode(text, special=special), language_model)
 
 
@@ -41,11 +41,11 @@ def interval(text: str, part: str) -> tuple[int, int]:
 
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
-def test_what_is_left_is_the_text_without_the_removed_characters(
+def test_an_ablated_prompt_is_the_text_without_the_removed_characters(
     build: Callable[[], LanguageModel], data: st.DataObject, special: bool
 ) -> None:
     language_model = build()
-    prompt = seen(data.draw(texts(markers=True)), language_model, special=special)
+    prompt = tokenized(data.draw(texts(markers=True)), language_model, special=special)
     removed = data.draw(removals(prompt.text))
     ablated = ablate(prompt, removed, language_model)
     if ablated.in_step:
@@ -58,7 +58,7 @@ def test_what_is_left_is_the_text_without_the_removed_characters(
 @given(data=st.data(), special=st.booleans())
 def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, special: bool) -> None:
     language_model = byte_level()
-    prompt = seen(data.draw(texts(markers=True)), language_model, special=special)
+    prompt = tokenized(data.draw(texts(markers=True)), language_model, special=special)
     removed = data.draw(removals(prompt.text))
     ablated = ablate(prompt, removed, language_model)
     afresh = language_model.encode(without(prompt.text, removed), special=special)
@@ -84,7 +84,7 @@ def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, speci
 )
 def test_cuts_fall_in_step(build: Callable[[], LanguageModel], parts: list[str]) -> None:
     language_model = build()
-    prompt = seen(LONG, language_model)
+    prompt = tokenized(LONG, language_model)
     removed = [interval(LONG, part) for part in parts]
     ablated = ablate(prompt, removed, language_model)
     assert ablated.in_step
@@ -99,7 +99,7 @@ def test_cuts_between_the_tokens_of_characters(
 ) -> None:
     language_model = build()
     text = "x👩\u200d👩\u200d👧条約は町で" + "𝛝" * 50 + "🙂" * 40 + "🦜" * 50 + "e\u0301y"
-    prompt = seen(text, language_model)
+    prompt = tokenized(text, language_model)
     ablated = ablate(prompt, [interval(text, part)], language_model)
     assert ablated.in_step
     assert ablated.ids == language_model.encode(text.replace(part, "", 1))
@@ -124,13 +124,13 @@ def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LanguageMo
 
 @each_tokenizer
 @pytest.mark.parametrize("as_special", [True, False])
-def test_markers_in_a_document_stay_what_the_model_saw(
+def test_markers_in_a_document_stay_text_or_special_tokens(
     build: Callable[[], LanguageModel], as_special: bool
 ) -> None:
     language_model = build()
     marker = str(language_model.tokenizer.eos_token)
     text = f"The treaty was signed.{marker}The ships came up the river."
-    prompt = seen(text, language_model, special=as_special)
+    prompt = tokenized(text, language_model, special=as_special)
     ablated = ablate(prompt, [interval(prompt.text, "The treaty ")], language_model)
     assert ablated.in_step
     assert num_boundaries(ablated.ids, language_model) == int(as_special)
@@ -141,7 +141,7 @@ def test_markers_in_a_document_stay_what_the_model_saw(
 
 def test_a_marker_that_a_removal_puts_together_is_plain_text() -> None:
     language_model = byte_level()
-    prompt = seen("The <|im_old end|> town", language_model, special=True)
+    prompt = tokenized("The <|im_old end|> town", language_model, special=True)
     ablated = ablate(prompt, [interval(prompt.text, "old ")], language_model)
     assert ablated.in_step
     assert language_model.decode(ablated.ids) == "The <|im_end|> town"

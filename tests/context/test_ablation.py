@@ -1,4 +1,4 @@
-"""What an ablation names, as text to remove and as tokens to hide."""
+"""An ablation as text to remove and as tokens to hide."""
 
 from support.tiny_models import byte_level, byte_tokenizer
 
@@ -19,11 +19,11 @@ def context_of() -> Context:
     return locate_context(prompt, [f"{A} {B}", f"{C} {A}"], ContextOptions())
 
 
-def told(context: Context, positions: list[int]) -> str:
+def text_at(context: Context, positions: list[int]) -> str:
     return "".join(context.prompt.text[index] for index in positions)
 
 
-def test_both_at_once() -> None:
+def test_ablations_are_joined() -> None:
     both = Ablation.of(2) | Ablation(frozenset({1}), ((3, 5),))
     assert both == Ablation(frozenset({1, 2}), ((3, 5),))
     assert str(both) == "sources [1, 2] and characters 3 to 5 of the prompt"
@@ -33,21 +33,21 @@ def test_both_at_once() -> None:
 
 def test_a_source_is_hidden_wherever_it_stands() -> None:
     context = context_of()
-    assert [one.text for one in context.sources] == [A, B, C]
-    assert told(context, context.hidden_tokens(Ablation.of(0))).replace(" ", "") == (2 * A).replace(
-        " ", ""
-    )
-    assert told(context, context.hidden_tokens(Ablation.of(2))).split(" Who") == [f"{C} {C}"]
+    assert [source.text for source in context.sources] == [A, B, C]
+    assert text_at(context, context.hidden_tokens(Ablation.of(0))).replace(" ", "") == (
+        2 * A
+    ).replace(" ", "")
+    assert text_at(context, context.hidden_tokens(Ablation.of(2))).split(" Who") == [f"{C} {C}"]
     assert context.hidden_tokens(Ablation()) == []
-    assert told(context, context.hidden_tokens(Ablation(characters=((0, 4), (2, 5))))) == "Read:"
+    assert text_at(context, context.hidden_tokens(Ablation(characters=((0, 4), (2, 5))))) == "Read:"
 
 
-def test_what_follows_is_the_rest_of_the_source_s_own_documents() -> None:
+def test_following_tokens_are_the_rest_of_the_source_s_own_documents() -> None:
     context = context_of()
-    assert told(context, context.following_tokens(Ablation.of(1))) == ""
-    assert told(context, context.following_tokens(Ablation.of(0))) == B
-    assert told(context, context.following_tokens(Ablation.of(2))) == A
-    assert told(context, context.following_tokens(Ablation.of(0, 2))) == B + A
+    assert text_at(context, context.following_tokens(Ablation.of(1))) == ""
+    assert text_at(context, context.following_tokens(Ablation.of(0))) == B
+    assert text_at(context, context.following_tokens(Ablation.of(2))) == A
+    assert text_at(context, context.following_tokens(Ablation.of(0, 2))) == B + A
 
 
 def test_the_end_of_the_context_is_the_first_token_after_the_documents() -> None:

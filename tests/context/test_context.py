@@ -103,7 +103,7 @@ def letters(text: str) -> str:
 
 @example(case=("The treaty was signed. Yes?", ["The treaty was signed. 🙂 Yes."]))
 @given(case=retrievals())
-def test_spans_point_at_the_same_text_and_what_has_none_is_reported(
+def test_spans_point_at_the_same_text_and_absent_documents_are_reported(
     case: tuple[str, list[str]],
 ) -> None:
     context = located(case)
@@ -111,9 +111,9 @@ def test_spans_point_at_the_same_text_and_what_has_none_is_reported(
         for place in source.occurrences:
             shown = letters(context.prompt.text[place.start : place.end])
             for span in place.spans:
-                held = letters(context.documents[span.document].text[span.start : span.end])
-                assert held in shown
-                assert 2 * len(held) + 2 >= len(shown)
+                excerpt = letters(context.documents[span.document].text[span.start : span.end])
+                assert excerpt in shown
+                assert 2 * len(excerpt) + 2 >= len(shown)
     credited = {index for source in context.sources for index in source.documents}
     assert credited.isdisjoint(context.not_located)
     for index, text in enumerate(case[1]):
@@ -220,8 +220,8 @@ def test_a_sentence_of_several_documents_is_one_source_of_all(
     context = context_of(rag_prompt(*shown), documents)
     assert [(source.text, source.documents) for source in context.sources] == sources
     assert places(context, 1) == [B] * sum(B in text for text in shown)
-    left = [" ".join(text.replace(B, "").split()) for text in shown]
-    assert ablated_text(context, 1) == rag_prompt(*left)
+    remaining = [" ".join(text.replace(B, "").split()) for text in shown]
+    assert ablated_text(context, 1) == rag_prompt(*remaining)
 
 
 def test_a_chunk_that_ends_inside_a_sentence() -> None:
@@ -263,7 +263,7 @@ def test_a_copy_of_a_longer_source_is_not_also_one_of_a_shorter() -> None:
     assert places(context, 0) == [longer, longer]
     assert places(context, 2) == [B]
     intervals = sorted((p.start, p.end) for s in context.sources for p in s.occurrences)
-    assert all(left[1] <= right[0] for left, right in pairwise(intervals))
+    assert all(first[1] <= second[0] for first, second in pairwise(intervals))
 
 
 def test_other_units_and_own_splitters() -> None:
@@ -285,7 +285,7 @@ def test_other_units_and_own_splitters() -> None:
     assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
 
 
-def test_what_is_not_in_the_prompt_is_listed() -> None:
+def test_documents_that_are_not_in_the_prompt_are_listed() -> None:
     context = context_of(rag_prompt(A, C), [B, A, "", D, " \n", C])
     assert context.not_located == (0, 2, 3, 4)
     assert [source.documents for source in context.sources] == [(1,), (5,)]
@@ -323,7 +323,7 @@ def test_documents_come_in_a_list(documents: Any) -> None:
         (b"x", "type bytes cannot be read"),
     ],
 )
-def test_what_is_no_document_is_named(document: Any, message: str) -> None:
+def test_a_value_that_is_no_document_is_named(document: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         context_of(rag_prompt(A), [A, document])
 
@@ -360,6 +360,6 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
         ({"language": ""}, "language=''; pass an ISO 639-1 code"),
     ],
 )
-def test_bad_options_name_the_value_and_the_mend(options: dict[str, Any], message: str) -> None:
+def test_bad_options_name_the_value_and_the_fix(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         ContextOptions(**options)

@@ -1,4 +1,4 @@
-"""What a document is called and where it can be read, by the metadata of several loaders."""
+"""A document's title and address, by the metadata of several loaders."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def document(**metadata: Any) -> Document:
         ({}, ""),
     ],
 )
-def test_a_title_is_the_first_of_the_known_fields_that_says_something(
+def test_a_title_is_the_first_of_the_known_fields_with_a_text(
     metadata: dict[str, Any], title: str
 ) -> None:
     assert document(**metadata).title == title

@@ -52,7 +52,7 @@ def test_different_facts_are_not_merged(other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("spelling", "other", "same"),
     [
         ("colours", "colors", True),
         ("organised", "organized", True),
@@ -66,8 +66,8 @@ def test_different_facts_are_not_merged(other: str) -> None:
         ("insulin", "inulin", True),  # which no rule of letters tells from a slip
     ],
 )
-def test_spellings_of_a_word_and_other_words(one: str, other: str, same: bool) -> None:
-    texts = [f"{SENTENCE} They spoke of {word} all day." for word in (one, other)]
+def test_spellings_of_a_word_and_other_words(spelling: str, other: str, same: bool) -> None:
+    texts = [f"{SENTENCE} They spoke of {word} all day." for word in (spelling, other)]
     assert len(group_duplicates(texts, threshold=0.9)) == (1 if same else 2)
 
 

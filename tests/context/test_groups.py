@@ -18,7 +18,7 @@ DOCUMENTS = [
 
 def context_of(*documents: Document | str) -> Context:
     language_model = byte_level()
-    text = "\n----\n".join(Document.of(one).text for one in documents)
+    text = "\n----\n".join(Document.of(document).text for document in documents)
     prompt = TokenizedText.of(language_model.encode(f"Read.\n{text}\nWho?"), language_model)
     return locate_context(prompt, documents, ContextOptions())
 
@@ -58,15 +58,15 @@ def test_by_metadata_where_documents_without_it_stay_alone() -> None:
 
 def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
     context = context_of(LONG, "The hall burned down. It rained.")
-    found = group(context, [(source_id,) for source_id in context.present], "passage")
-    assert [len(members) for members in found] == [13, 12, 2]
-    assert [index for members in found for index in members] == list(range(27))
+    groups = group(context, [(source_id,) for source_id in context.present], "passage")
+    assert [len(members) for members in groups] == [13, 12, 2]
+    assert [index for members in groups for index in members] == list(range(27))
 
 
 def test_a_function_of_the_context() -> None:
-    found = group(CONTEXT, EACH, lambda context: [len(one.text) for one in context.sources])
-    assert texts(found)[1] == ["It rained."]
-    assert sorted(index for members in found for index in members) == list(range(len(EACH)))
+    groups = group(CONTEXT, EACH, lambda context: [len(source.text) for source in context.sources])
+    assert texts(groups)[1] == ["It rained."]
+    assert sorted(index for members in groups for index in members) == list(range(len(EACH)))
 
 
 def test_units_of_several_sources_go_where_their_first_source_does() -> None:
@@ -79,10 +79,10 @@ def test_units_of_several_sources_go_where_their_first_source_does() -> None:
     st.sampled_from(["document", "paragraph", "passage", "metadata.title"]),
 )
 def test_every_unit_is_in_one_group(units: list[Unit], level: str) -> None:
-    found = group(CONTEXT, units, level)
-    assert sorted(index for members in found for index in members) == list(range(len(units)))
-    assert [members[0] for members in found] == sorted(members[0] for members in found)
-    assert all(members == sorted(members) for members in found)
+    groups = group(CONTEXT, units, level)
+    assert sorted(index for members in groups for index in members) == list(range(len(units)))
+    assert [members[0] for members in groups] == sorted(members[0] for members in groups)
+    assert all(members == sorted(members) for members in groups)
 
 
 @pytest.mark.parametrize("level", ["sentence", "", "metadata", "Document"])

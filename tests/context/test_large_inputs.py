@@ -76,8 +76,8 @@ def test_a_long_text_without_certain_agreement_is_not_similar(
     """Every 16th character differs, so that no 32 in a row agree."""
     document = re.sub(r"\d", "e", Texts().document(length))
     prompt = "".join("x" if at % 16 == 0 else letter for at, letter in enumerate(document))
-    found = LocatedDocuments(f"Read this.\n\n{prompt}", [document], threshold=0.9)
-    assert (document in found.whole) == is_located
+    result = LocatedDocuments(f"Read this.\n\n{prompt}", [document], threshold=0.9)
+    assert (document in result.whole) == is_located
 
 
 @pytest.mark.slow
@@ -99,9 +99,9 @@ def test_equal_documents_have_the_same_places_and_not_too_many(number: int) -> N
 
 def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
     prompt, documents = "a " * 7_900, ["a " * number for number in range(1, 501)]
-    found = LocatedDocuments(prompt, documents, threshold=0.9)
-    assert len(found.whole) == len(documents)
-    located = sum(place.end - place.start for places in found.whole.values() for place in places)
+    result = LocatedDocuments(prompt, documents, threshold=0.9)
+    assert len(result.whole) == len(documents)
+    located = sum(place.end - place.start for places in result.whole.values() for place in places)
     assert located < 16 * len(prompt) + sum(map(len, documents))
 
 
@@ -111,8 +111,8 @@ def test_what_there_was_no_time_for_is_told() -> None:
     assert whole.not_in_time == ()
     assert cut.not_located == (0, *range(4, 10))
     assert set(cut.not_in_time) == {0, *range(4, 10)}
-    told = {source.text for source in cut.sources}
-    assert told == {source.text for source in whole.sources if min(source.documents) < 4}
+    located = {source.text for source in cut.sources}
+    assert located == {source.text for source in whole.sources if min(source.documents) < 4}
 
 
 def test_a_splitter_that_takes_too_long_leaves_documents() -> None:
@@ -136,10 +136,10 @@ LONG = Texts(3).document(40_000)
     length=st.integers(0, 300),
     needles=st.lists(texts(), max_size=3),
 )
-def test_an_index_finds_what_a_search_finds(start: int, length: int, needles: list[str]) -> None:
+def test_an_index_finds_the_places_of_a_search(start: int, length: int, needles: list[str]) -> None:
     index = TextIndex(LONG)
     needles = [LONG[start : start + length], *needles, LONG[start : start + 3], LONG]
-    assert [list(found) for found in index.find_each(needles)] == [
+    assert [list(places) for places in index.find_each(needles)] == [
         list(find_all(LONG, needle)) for needle in needles
     ]
 

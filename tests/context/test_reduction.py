@@ -20,13 +20,13 @@ TURNS = ("What was signed there, and by whom?", "The envoys of the emperor signe
 
 
 def context_of(language_model: LanguageModel) -> Context:
-    said = "\n".join(TURNS)
-    text = f"{said}\nRead this.\n[1] {DOCUMENTS[0]}\n[2] {DOCUMENTS[1]}\n[3] {DOCUMENTS[2]}\nWho?"
+    turns = "\n".join(TURNS)
+    text = f"{turns}\nRead this.\n[1] {DOCUMENTS[0]}\n[2] {DOCUMENTS[1]}\n[3] {DOCUMENTS[2]}\nWho?"
     prompt = TokenizedText.of(language_model.encode(text, special=True), language_model)
     return locate_context(prompt, DOCUMENTS, ContextOptions(), earlier_turns=TURNS)
 
 
-@pytest.mark.parametrize("build", TOKENIZERS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("build", TOKENIZERS, ids=lambda build: build.__name__)
 @given(data=st.data())
 @settings(max_examples=25)
 def test_sources_stand_where_their_text_does(
@@ -35,14 +35,16 @@ def test_sources_stand_where_their_text_does(
     language_model = build()
     context = context_of(language_model)
     gone = data.draw(st.sets(st.sampled_from(context.present), min_size=1))
-    found = reduced(context, Ablation.of(*gone), language_model)
+    shorter = reduced(context, Ablation.of(*gone), language_model)
 
-    assert found.prompt.ids == context.ablate(Ablation.of(*gone), language_model).ids
-    assert found.prompt.text == language_model.decode(found.prompt.ids)
-    assert [source.id for source in found.sources] == [source.id for source in context.sources]
-    assert [source.text for source in found.sources] == [one.text for one in context.sources]
-    assert set(found.present) == set(context.present) - gone
-    for before, after in zip(context.sources, found.sources, strict=True):
+    assert shorter.prompt.ids == context.ablate(Ablation.of(*gone), language_model).ids
+    assert shorter.prompt.text == language_model.decode(shorter.prompt.ids)
+    assert [source.id for source in shorter.sources] == [source.id for source in context.sources]
+    assert [source.text for source in shorter.sources] == [
+        source.text for source in context.sources
+    ]
+    assert set(shorter.present) == set(context.present) - gone
+    for before, after in zip(context.sources, shorter.sources, strict=True):
         if before.id in gone:
             assert after.occurrences == ()
             continue
@@ -51,14 +53,14 @@ def test_sources_stand_where_their_text_does(
         ]
         for old, new in zip(before.occurrences, after.occurrences, strict=True):
             old_text = context.prompt.text[old.start : old.end]
-            new_text = found.prompt.text[new.start : new.end]
+            new_text = shorter.prompt.text[new.start : new.end]
             assert new_text.strip() == old_text.strip()
-    for start, end in found.conversation:
-        assert found.prompt.text[start:end].strip() in TURNS
-    assert len(found.conversation) == 2
+    for start, end in shorter.conversation:
+        assert shorter.prompt.text[start:end].strip() in TURNS
+    assert len(shorter.conversation) == 2
     assert all(
-        any(start <= place.start and place.end <= end for start, end in found.regions)
-        for source in found.sources
+        any(start <= place.start and place.end <= end for start, end in shorter.regions)
+        for source in shorter.sources
         for place in source.occurrences
     )
 
@@ -76,13 +78,13 @@ def test_shortening_twice_is_shortening_at_once() -> None:
 
 def test_without_the_whole_context_only_the_question_is_left() -> None:
     context = context_of(byte_level())
-    found = reduced(context, context.whole, byte_level())
-    assert found.present == ()
-    assert found.regions == ()
-    said = "\n".join(TURNS)
-    assert found.prompt.text == f"{said}\nRead this.\n\nWho?"
-    assert [found.prompt.text[a:b] for a, b in found.conversation] == list(TURNS)
-    assert [source.id for source in found.sources] == list(range(6))
-    found = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
-    assert found.conversation == ((1, 1 + len(TURNS[1])),)
-    assert found.present == context.present
+    shorter = reduced(context, context.whole, byte_level())
+    assert shorter.present == ()
+    assert shorter.regions == ()
+    turns = "\n".join(TURNS)
+    assert shorter.prompt.text == f"{turns}\nRead this.\n\nWho?"
+    assert [shorter.prompt.text[a:b] for a, b in shorter.conversation] == list(TURNS)
+    assert [source.id for source in shorter.sources] == list(range(6))
+    shorter = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
+    assert shorter.conversation == ((1, 1 + len(TURNS[1])),)
+    assert shorter.present == context.present

@@ -30,7 +30,7 @@ TURN = "And what did you say about that? " * 12
     ],
     ids=["separator", "one", "labels", "titles", "some labels", "turn between", "none"],
 )
-def test_what_stands_between_documents_goes_with_them(
+def test_text_between_documents_goes_with_them(
     prompt: str, documents: tuple[str, ...], regions: list[str]
 ) -> None:
     """And a label on the line before each goes with the first, too."""
@@ -42,12 +42,12 @@ def test_regions_are_covered_in_order_and_without_overlap(data: st.DataObject) -
     prompt = data.draw(st.text(st.sampled_from("ab \n[]"), min_size=1, max_size=900))
     edges = sorted(data.draw(st.sets(st.integers(0, len(prompt)), max_size=10)))
     regions = list(zip(edges[::2], edges[1::2], strict=False))
-    found = with_labels(prompt, regions)
+    labelled = with_labels(prompt, regions)
     for start, end in regions:
-        assert any(first <= start and end <= last for first, last in found)
-    ends = [0, *(end for _, end in found)]
-    assert all(0 <= first < last for first, last in found)
-    assert all(end <= first for end, (first, _) in zip(ends, found, strict=False))
+        assert any(first <= start and end <= last for first, last in labelled)
+    ends = [0, *(end for _, end in labelled)]
+    assert all(0 <= first < last for first, last in labelled)
+    assert all(end <= first for end, (first, _) in zip(ends, labelled, strict=False))
 
 
 def test_turns_are_found_one_after_the_other() -> None:

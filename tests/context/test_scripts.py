@@ -40,15 +40,15 @@ def assert_in_order(context: Context, prompt: str, documents: list[str]) -> None
     assert all(start < end for start, end in places)
     assert not places or places[-1][1] <= len(prompt)
     for source in context.sources:
-        texts = {prompt[one.start : one.end].strip() for one in source.occurrences}
+        texts = {prompt[place.start : place.end].strip() for place in source.occurrences}
         assert source.text in texts
         for span in (span for place in source.occurrences for span in place.spans):
             assert 0 <= span.start < span.end <= len(documents[span.document])
 
 
 def test_scripts_of_all_continents() -> None:
-    known = {"LATIN", "CYRILLIC", "ARABIC", "DEVANAGARI", "CJK", "HANGUL", "ETHIOPIC", "CHEROKEE"}
-    assert known <= set(letters_by_script())
+    scripts = {"LATIN", "CYRILLIC", "ARABIC", "DEVANAGARI", "CJK", "HANGUL", "ETHIOPIC", "CHEROKEE"}
+    assert scripts <= set(letters_by_script())
     assert len(letters_by_script()) > 140
 
 

@@ -32,10 +32,10 @@ def test_spans_cover_the_decoded_text(
 ) -> None:
     language_model = build()
     ids = language_model.encode(data.draw(texts(markers=True)), special=special)
-    seen = TokenizedText.of(ids, language_model)
-    assert seen.ids == ids
-    assert seen.text == language_model.decode(ids)
-    assert_spans_cover(seen)
+    tokens = TokenizedText.of(ids, language_model)
+    assert tokens.ids == ids
+    assert tokens.text == language_model.decode(ids)
+    assert_spans_cover(tokens)
 
 
 @pytest.mark.parametrize("build", [byte_level, byt5])
@@ -46,12 +46,12 @@ def test_any_ids_at_all_are_decoded_as_a_whole_would_be(
     language_model = build()
     ordinary = sorted(set(range(language_model.vocabulary_size)) - language_model.boundary_ids)
     ids = data.draw(st.lists(st.sampled_from(ordinary), max_size=60))
-    seen = TokenizedText.of(ids, language_model)
-    assert seen.text == language_model.decode(ids)
-    assert_spans_cover(seen)
+    tokens = TokenizedText.of(ids, language_model)
+    assert tokens.text == language_model.decode(ids)
+    assert_spans_cover(tokens)
     streamed = language_model.stream(ids)
     assert (streamed is None) == (build is byt5)
-    assert streamed is None or "".join(filter(None, streamed)) == seen.text
+    assert streamed is None or "".join(filter(None, streamed)) == tokens.text
 
 
 @given(ids=st.lists(st.integers(0, 300), max_size=60))
@@ -65,10 +65,10 @@ def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[in
 def test_parts_of_the_text_share_out_its_tokens(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
-    seen = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
-    middle = data.draw(st.integers(0, len(seen.text)))
-    first, second = seen.tokens_in((0, middle)), seen.tokens_in((middle, len(seen.text)))
-    assert [*first, *second] == list(range(len(seen.ids)))
+    tokens = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
+    middle = data.draw(st.integers(0, len(tokens.text)))
+    first, second = tokens.tokens_in((0, middle)), tokens.tokens_in((middle, len(tokens.text)))
+    assert [*first, *second] == list(range(len(tokens.ids)))
 
 
 @each_tokenizer
@@ -76,39 +76,39 @@ def test_parts_of_the_text_share_out_its_tokens(
 def test_touching_tokens_hold_a_character_of_the_interval(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
-    seen = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
-    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(seen.text))] * 2)))
+    tokens = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(tokens.text))] * 2)))
     touching = [
-        index for index, (a, b) in enumerate(seen.spans) if max(a, start) < min(b, end) or a == b
+        index for index, (a, b) in enumerate(tokens.spans) if max(a, start) < min(b, end) or a == b
     ]
     if start < end:
-        assert list(seen.tokens_touching((start, end))) == touching
+        assert list(tokens.tokens_touching((start, end))) == touching
 
 
 def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
     language_model = byte_level()
-    seen = TokenizedText.of(language_model.encode("signed. The treaty"), language_model)
-    place = seen.text.index("The")
-    assert language_model.decode([seen.ids[i] for i in seen.tokens_in((0, place))]) == "signed."
-    second = [seen.ids[index] for index in seen.tokens_in((place, len(seen.text)))]
+    tokens = TokenizedText.of(language_model.encode("signed. The treaty"), language_model)
+    place = tokens.text.index("The")
+    assert language_model.decode([tokens.ids[i] for i in tokens.tokens_in((0, place))]) == "signed."
+    second = [tokens.ids[index] for index in tokens.tokens_in((place, len(tokens.text)))]
     assert language_model.decode(second) == " The treaty"
 
 
 @each_tokenizer
 def test_the_bytes_of_a_character_share_its_span(build: Callable[[], LanguageModel]) -> None:
     language_model = build()
-    seen = TokenizedText.of(language_model.encode("x𝛝y"), language_model)
-    assert seen.text == "x𝛝y"
-    assert seen.spans.count((1, 2)) == 4
+    tokens = TokenizedText.of(language_model.encode("x𝛝y"), language_model)
+    assert tokens.text == "x𝛝y"
+    assert tokens.spans.count((1, 2)) == 4
 
 
 def test_a_broken_character_does_not_swallow_the_boundary_token_after_it() -> None:
     language_model = byte_level()
     (end_id,) = language_model.encode("<|im_end|>", special=True)
     ids = (*language_model.encode("𝛝")[:2], end_id)
-    seen = TokenizedText.of(ids, language_model)
-    assert seen.text == "\ufffd<|im_end|>"
-    assert seen.spans == ((0, 1), (0, 1), (1, 11))
+    tokens = TokenizedText.of(ids, language_model)
+    assert tokens.text == "\ufffd<|im_end|>"
+    assert tokens.spans == ((0, 1), (0, 1), (1, 11))
 
 
 @each_tokenizer
@@ -116,9 +116,9 @@ def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> N
     language_model = build()
     end = language_model.tokenizer.eos_token
     ids = language_model.encode(f"open{end}", special=True)
-    seen = TokenizedText.of(ids, language_model, skip_special_tokens=True)
-    assert seen.text == "open"
-    assert seen.spans[-1] == (4, 4)
+    tokens = TokenizedText.of(ids, language_model, skip_special_tokens=True)
+    assert tokens.text == "open"
+    assert tokens.spans[-1] == (4, 4)
     assert TokenizedText.of(ids, language_model).text == f"open{end}"
 
 
@@ -129,12 +129,12 @@ def test_streamed_pieces_are_those_of_windows(
 ) -> None:
     language_model = build()
     ids = language_model.encode(data.draw(texts(markers=True)), special=special)
-    seen = TokenizedText.of(ids, language_model, skip_special_tokens=skipped)
+    tokens = TokenizedText.of(ids, language_model, skip_special_tokens=skipped)
     pieces = list(decoded_in_windows(ids, language_model, skip_special_tokens=skipped))
-    assert seen.text == "".join(text for text, _ in pieces)
+    assert tokens.text == "".join(text for text, _ in pieces)
     ends = list(accumulate(len(text) for text, _ in pieces))
     spans = zip([0, *ends], ends, strict=False)
-    assert seen.spans == tuple(
+    assert tokens.spans == tuple(
         span for span, (_, count) in zip(spans, pieces, strict=True) for _ in range(count)
     )
 

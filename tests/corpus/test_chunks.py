@@ -37,7 +37,7 @@ def test_markdown_is_cut_at_its_headings() -> None:
     ]
 
 
-def test_a_file_counts_once_and_equal_names_are_told_apart(tmp_path: Path) -> None:
+def test_a_file_counts_once_and_equal_names_get_different_ids(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "notes.txt").write_text(f"Notes of {folder}.")
@@ -72,7 +72,7 @@ def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
         (f"{'long' * 100}.txt", "cannot be read: "),
     ],
 )
-def test_a_file_that_is_none_is_named(tmp_path: Path, name: str, message: str) -> None:
+def test_a_missing_or_unsuitable_file_is_named(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "page.html").write_text("<p>")
     (tmp_path / "empty.txt").touch()
     with pytest.raises(InvalidInput, match=message) as raised:
@@ -99,8 +99,8 @@ def test_an_unreadable_file_is_named_and_does_not_stop_its_folder(
     assert str(tmp_path / name) in str(raised.value)
     (tmp_path / "bell.txt").write_text("The bell is green.")
     assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
-    (told,) = caplog.messages
-    assert told.startswith(f"left out: {tmp_path / name} ")
+    (logged,) = caplog.messages
+    assert logged.startswith(f"left out: {tmp_path / name} ")
 
 
 def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_folder_s_scanned_pdf_is_left_out_unless_it_is_named_itself(
     (tmp_path / "blank.md").write_text("\n")
     caplog.clear()
     assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
-    blank, told = caplog.messages
-    assert "blank.md is empty" in blank and "scanned.pdf has no text" in told
+    blank, textless = caplog.messages
+    assert "blank.md is empty" in blank and "scanned.pdf has no text" in textless
     with pytest.raises(InvalidInput, match="has no text"):
         read_chunks([tmp_path, scanned])
 
@@ -137,8 +137,8 @@ def test_a_pdf_s_chunks_know_their_pages(tmp_path: Path) -> None:
 
 def test_the_best_chunks_come_first() -> None:
     chunks = read_chunks([CORPUS])
-    found = retrieve("When was Lamp Night first held?", chunks, 3)
-    assert [chunk.id for chunk in found] == ["festival.md#1", "festival.md#3", "festival.md#2"]
+    retrieved = retrieve("When was Lamp Night first held?", chunks, 3)
+    assert [chunk.id for chunk in retrieved] == ["festival.md#1", "festival.md#3", "festival.md#2"]
 
 
 def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
@@ -148,7 +148,7 @@ def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "answer", "others"),
+    ("question", "answer", "fillers"),
     [
         (
             "灯塔是哪一年点亮的？",
@@ -182,9 +182,9 @@ def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
     ],
 )
 def test_retrieval_in_scripts_without_spaces_and_with_combining_vowels(
-    question: str, answer: str, others: list[str]
+    question: str, answer: str, fillers: list[str]
 ) -> None:
-    chunks = [Document(text) for text in [*others, answer]]
+    chunks = [Document(text) for text in [*fillers, answer]]
     assert retrieve(question, chunks, 2)[0].text == answer
 
 

@@ -11,9 +11,9 @@ from attribot_rag.errors import InvalidInput
 
 def test_words_that_lines_and_pages_divide_are_whole(tmp_path: Path) -> None:
     pages = ["The crane was pur-\nple. Nobody", "", "knew the har-", "bour in 1990-", "1995."]
-    found = read_pdf(pdf(tmp_path / "a.pdf", pages))
-    assert found.text == "The crane was purple. Nobody\nknew the harbour in 1990-\n1995."
-    on_pages = [found.text[page.start : page.end] for page in found.pages]
+    paper = read_pdf(pdf(tmp_path / "a.pdf", pages))
+    assert paper.text == "The crane was purple. Nobody\nknew the harbour in 1990-\n1995."
+    on_pages = [paper.text[page.start : page.end] for page in paper.pages]
     assert on_pages == [
         "The crane was purple. Nobody",
         "",
@@ -21,20 +21,20 @@ def test_words_that_lines_and_pages_divide_are_whole(tmp_path: Path) -> None:
         "bour in 1990-",
         "1995.",
     ]
-    assert [found.page_at(found.text.index(word)) for word in ("knew", "bour", "1995")] == [2, 3, 4]
-    assert found.label(0, 5) == "1" and found.label(0, len(found.text)) == "1–5"
+    assert [paper.page_at(paper.text.index(word)) for word in ("knew", "bour", "1995")] == [2, 3, 4]
+    assert paper.label(0, 5) == "1" and paper.label(0, len(paper.text)) == "1–5"
 
 
 def test_every_character_has_its_place_on_its_page(tmp_path: Path) -> None:
     """PDFium gives that character there; a pair of surrogates has the place of its second half."""
     file = pdf(tmp_path / "a.pdf", ["A 😀 and “ﬁne” cafés pur-\nple.", "Second."])
-    found = read_pdf(file)
-    assert found.text == "A 😀 and “fine” cafés purple.\nSecond."
+    paper = read_pdf(file)
+    assert paper.text == "A 😀 and “fine” cafés purple.\nSecond."
     with pypdfium2.PdfDocument(file) as document:
-        for page, shown in zip(found.pages, document, strict=True):
+        for page, shown in zip(paper.pages, document, strict=True):
             textpage = shown.get_textpage()
             for position in range(page.start, page.end):
-                place, character = found.places[position], found.text[position]
+                place, character = paper.places[position], paper.text[position]
                 unit = pypdfium2.raw.FPDFText_GetUnicode(textpage, place)
                 assert unit == int.from_bytes(character.encode("utf-16-le")[-2:], "little")
 

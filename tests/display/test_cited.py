@@ -80,7 +80,7 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     ],
 )
 def test_the_sources_stand_after_the_answer(answer: str, documents: list[str]) -> None:
-    given = [
+    retrieved = [
         Document(text, metadata={"title": f"file {index}.txt"})
         for index, text in enumerate(documents, 1)
     ]
@@ -89,7 +89,7 @@ def test_the_sources_stand_after_the_answer(answer: str, documents: list[str]) -
         text: tuple(9.0 * (row == index) for row in range(count))
         for index, text in enumerate(documents)
     }
-    result = handmade(answer, given, scores)
+    result = handmade(answer, retrieved, scores)
     plain, legend = result.to_cited_text(), result.to_cited_text(sources=True)
     lines = [
         f'[{index}] file {index}.txt: "{" ".join(text.split())}"'

@@ -1,4 +1,4 @@
-"""Files shown with what is cited marked, pages of PDF files as pictures."""
+"""Files shown with their cited sentences marked, pages of PDF files as pictures."""
 
 import base64
 import io
@@ -80,7 +80,7 @@ def test_the_marks_hold_the_sentence_and_nothing_else(
 ) -> None:
     """Also where a line's or a page's end divides a word, and after a sentence like it."""
     file = pdf(tmp_path / "a.pdf", PAGES)
-    assert [re.sub("[-\x02\ufffe]", "", one) for one in marked(file, drawn(file, sentence))] == [
+    assert [re.sub("[-\x02\ufffe]", "", text) for text in marked(file, drawn(file, sentence))] == [
         re.sub("[-\x02\ufffe]", "", on_page) for on_page in on_pages
     ]
 
@@ -102,7 +102,7 @@ def test_marks_lie_on_the_ink_of_turned_and_cropped_pages(tmp_path: Path, rotati
     assert np.allclose(ink, at, atol=3)
 
 
-def test_a_text_is_shown_whole_with_what_is_cited_marked(tmp_path: Path) -> None:
+def test_a_text_is_shown_whole_with_its_citations_marked(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.write_text(
         f"# Notes\n\nThe bell.\n\n{HTML[0]}\n\nIt is old. It broke.\n\nThe bell.\n", "utf-8"
@@ -121,7 +121,7 @@ def test_a_text_is_shown_whole_with_what_is_cited_marked(tmp_path: Path) -> None
     assert "cited for “Sentence 1.”" in second
 
 
-def test_what_has_no_certain_place_is_not_marked_and_the_page_says_so(tmp_path: Path) -> None:
+def test_a_sentence_of_uncertain_place_is_not_marked_and_the_page_says_so(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.write_text("The bell is green. The bell is green.", "utf-8")
     page = render_document(citing("The bell is green.", "The bell is green."), 0, file)

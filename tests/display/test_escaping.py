@@ -35,9 +35,11 @@ def test_control_characters_are_shown(text: str, shown: str) -> None:
 
 @given(TEXTS)
 def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
-    left = set(visible(text)) - {"\n", "\t"}
+    characters = set(visible(text)) - {"\n", "\t"}
     assert not [
-        one for one in left if re.match("[\x00-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", one)
+        character
+        for character in characters
+        if re.match("[\x00-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", character)
     ]
     assert "\n" not in on_one_line(text)
 

@@ -1,4 +1,4 @@
-"""The answer's element as HTML: its data, the page around it, and what is left without scripts."""
+"""The answer's element as HTML: its data, the page around it, and its text without scripts."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def words(html: str) -> str:
     return " ".join(Parsed(html).text.split())
 
 
-def test_its_data_is_a_summary_and_what_a_summary_leaves_out() -> None:
+def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
     data = Parsed(render_html(ISLAND)).data
     assert data == json.loads(json.dumps(answer_data(ISLAND)))
     assert data["answer"] == ISLAND.response
@@ -139,13 +139,13 @@ def test_a_fragment_has_the_element_and_its_script() -> None:
 
 @pytest.mark.parametrize("text", [*HOSTILE, *HTML, *ADDRESSES])
 def test_nothing_in_a_document_or_an_answer_takes_effect(text: str) -> None:
-    def parsed(said: str) -> Parsed:
-        document = Document(f"{FERRY} {said}", said, {"title": said, "url": said, "note": said})
-        made = handmade(f"{said} is it.", [document], {FERRY: (3.0,), said: (2.0,)})
-        return Parsed(render_html(made, question=said))
+    def parsed(word: str) -> Parsed:
+        document = Document(f"{FERRY} {word}", word, {"title": word, "url": word, "note": word})
+        made = handmade(f"{word} is it.", [document], {FERRY: (3.0,), word: (2.0,)})
+        return Parsed(render_html(made, question=word))
 
     hostile, plain = parsed(text), parsed("word" * 8)
-    tags = [[tag for tag, _ in one.tags if tag not in ("br", "q")] for one in (hostile, plain)]
+    tags = [[tag for tag, _ in page.tags if tag not in ("br", "q")] for page in (hostile, plain)]
     assert tags[0] == tags[1]
     assert hostile.element.keys() == plain.element.keys()
     assert hostile.data["answer"] == f"{text} is it."
@@ -164,11 +164,11 @@ def test_any_attribution_has_a_page(attribution: Attribution) -> None:
     html = render_html(attribution)
     assert Parsed(html).data["answer"] == attribution.response
     shown = visible("".join(attribution.response.split()))  # \x1f is white space, too
-    found = "".join(Parsed(html).text.split())
-    assert all(piece in found for piece in (shown[:1], shown[-1:]))
+    text = "".join(Parsed(html).text.split())
+    assert all(piece in text for piece in (shown[:1], shown[-1:]))
 
 
-def test_show_opens_what_it_wrote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_show_opens_the_written_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened: list[str] = []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", opened.append)

@@ -1,4 +1,4 @@
-"""The answer's element in a real browser: what it shows, and what can be done with it."""
+"""The answer's element in a real browser: its contents and its controls."""
 
 import json
 import re
@@ -105,9 +105,9 @@ def is_phone(page: Page) -> bool:
 
 
 def box(element: Locator) -> Any:
-    found = element.bounding_box()
-    assert found
-    return found
+    bounds = element.bounding_box()
+    assert bounds
+    return bounds
 
 
 def close(page: Page) -> None:
@@ -128,7 +128,7 @@ def select(page: Page, text: str, words: str) -> None:
 
 
 def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
-    shown = [one.get_attribute("class") for one in page.locator(".sentence").all()]
+    shown = [element.get_attribute("class") for element in page.locator(".sentence").all()]
     assert shown == [f"sentence {state}" for _, state, *_ in SENTENCES]
     assert page.locator(".answer .chip").all_inner_texts() == CHIPS
     assert sentence(page, "84").locator(".pill").all_text_contents() == ["1", "2"]
@@ -149,7 +149,7 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
+def test_the_worklist_names_sentences_to_check_and_the_reasons(page: Page) -> None:
     expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")
     listed = card(page).locator(".worklist button").all_inner_texts()
@@ -190,7 +190,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
 
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
+def test_the_worklist_stands_before_closed_details(page: Page) -> None:
     answer, listed, reading = (
         box(page.locator(name)) for name in (".answer", ".worklist", ".reading")
     )
@@ -223,7 +223,7 @@ def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
         ("Maren", "The answer ends here, so this was not judged.", "", []),
     ],
 )
-def test_a_card_says_what_made_the_model_say_it(
+def test_a_card_gives_verdict_influence_and_quotes(
     desktop: Page, show: Show, text: str, verdict: str, level: str, quotes: list[str]
 ) -> None:
     show(desktop, html())
@@ -231,7 +231,7 @@ def test_a_card_says_what_made_the_model_say_it(
     expect(card(desktop).locator("h2").first).to_have_text(verdict)
     assert card(desktop).locator("mark").all_inner_texts() == quotes
     influence = card(desktop).locator(".level").all_inner_texts()
-    assert [told.split(" (")[0] for told in influence] == (
+    assert [line.split(" (")[0] for line in influence] == (
         [f"Influence on the model: {level}"] * bool(level)
     )
     shown = card(desktop).inner_text() + desktop.locator(".main").inner_text()
@@ -292,9 +292,9 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> N
         " Not in the marked text: entry.",
         f"{BECAUSE} document 1. No document has the words: {words[0]}.",
     ]
-    for text, told in zip((free, pay), listed.all_inner_texts(), strict=True):
+    for text, remark in zip((free, pay), listed.all_inner_texts(), strict=True):
         sentence(desktop, text).locator(".words").hover()
-        expect(desktop.locator(".peek p")).to_have_text(told)
+        expect(desktop.locator(".peek p")).to_have_text(remark)
     expect(sentence(desktop, pay)).to_have_class(re.compile("sentence document"))
     sentence(desktop, pay).locator(".chip").click()
     missing = card(desktop).locator(".missing")
@@ -313,15 +313,15 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> N
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
 def test_a_card_is_no_approval(window: Page, show: Show) -> None:
-    """A name that the quote has of somebody else can't be told; one that no document has is."""
+    """Only a name that no document has is reported; one that the quote has of another is not."""
     owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
     hours = "The office is open from Monday to Friday in the morning."
     answer = (
         "The gate was designed by Anna Berg. The office is open from Monday to Saturday morning."
     )
     cited = ({"source_ids": (0, 1)}, {"source_ids": (2,)})
-    told = ({"kind": "grounded", "effect": 9.0, **sources} for sources in cited)
-    verdicts = verdicts_of(answer, *told)
+    fields = ({"kind": "grounded", "effect": 9.0, **sources} for sources in cited)
+    verdicts = verdicts_of(answer, *fields)
     made = handmade(
         answer,
         [f"{owns} {made_by} {hours}"],
@@ -341,7 +341,7 @@ def test_a_card_is_no_approval(window: Page, show: Show) -> None:
     assert compared.evaluate(f"{STYLE}.color") == ink
 
 
-def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, show: Show) -> None:
+def test_words_of_no_document_come_last_in_the_worklist(desktop: Page, show: Show) -> None:
     data = receipts()
     for index in ("0", "1"):
         text = data["documents"][index]
@@ -366,7 +366,7 @@ def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
     expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
 
 
-def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
+def test_a_click_on_a_number_shows_its_quote_and_stays(page: Page) -> None:
     chosen = sentence(page, "Bell and lamp")
     chosen.locator(".pill").nth(1).click()
     lit = card(page).locator(".document.chosen mark")
@@ -393,7 +393,7 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(chosen).to_have_attribute("aria-expanded", "false")
 
 
-def test_what_matters_most_comes_first_below_its_verdict(page: Page) -> None:
+def test_the_strongest_source_comes_first_below_the_verdict(page: Page) -> None:
     page.evaluate(
         """() => {
             const answer = document.querySelector("attribot-answer");
@@ -441,7 +441,7 @@ def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, show: Show) -> N
     expect(peek).to_be_hidden()
 
 
-def test_a_quote_outlines_what_it_caused(desktop: Page, show: Show) -> None:
+def test_a_quote_outlines_the_sentences_that_it_caused(desktop: Page, show: Show) -> None:
     data = receipts()
     data["summary"]["sentences"][4]["sources"] = [1]
     show(desktop, html(data))
@@ -514,7 +514,7 @@ def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> No
 
 
 @pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_verdicts_that_follow_leave_open_what_is_open(window: Page, show: Show) -> None:
+def test_later_verdicts_leave_an_open_card_open(window: Page, show: Show) -> None:
     """Whether the page sets new data, or makes the element anew."""
     page, data = window, receipts()
     for later in data["summary"]["sentences"][2:]:
@@ -570,8 +570,8 @@ def test_a_sheet_is_swiped(page: Page) -> None:
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
-    told = page.locator("[role=status]")
-    expect(told).to_contain_text("3 of 9 sentences from the documents 1 to check")
+    status = page.locator("[role=status]")
+    expect(status).to_contain_text("3 of 9 sentences from the documents 1 to check")
     chosen = sentence(page, "18 crowns")
     for _ in range(20):
         page.keyboard.press("Tab")
@@ -582,10 +582,10 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
         expect(page.locator(".peek")).to_contain_text(f"{BECAUSE} ferry.txt.")
     page.keyboard.press("Enter")
     expect(chosen).to_have_attribute("aria-expanded", "true")
-    expect(told).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
+    expect(status).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
     page.keyboard.press("ArrowRight")
     expect(sentence(page, "4 crowns")).to_be_focused()
-    expect(told).to_contain_text(DIFFERS)
+    expect(status).to_contain_text(DIFFERS)
     assert page.locator("[role=status], [aria-live]").count() == 1
     page.keyboard.press("Escape")
     expect(sentence(page, "4 crowns")).to_be_focused()
@@ -647,7 +647,7 @@ def test_words_are_selected_by_mouse_and_nothing_is_pinned(
     show(desktop, html())
     select(desktop, "Bell and lamp", "Bell")  # whose place the other selection takes
     expect(card(desktop).locator("h2").first).to_contain_text("“Bell”")
-    start, end = (box(sentence(desktop, one).locator(".words")) for one in (first, "18 crowns"))
+    start, end = (box(sentence(desktop, text).locator(".words")) for text in (first, "18 crowns"))
     desktop.mouse.move(start["x"] + 1, start["y"] + 8)
     desktop.mouse.down()
     desktop.mouse.move(end["x"] + (150 if first == "84" else 90), end["y"] + 12, steps=5)
@@ -674,7 +674,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
     expect(about.get_by_text("Two sources were not scored.")).to_be_visible()
     expect(experts).to_contain_text("Cited sources: 7.1 nats, exact.")
     expect(experts).to_contain_text("All documents: 8.0 nats.")
-    bars = [(one.get_attribute("value"), one.get_attribute("max")) for one in meters.all()]
+    bars = [(meter.get_attribute("value"), meter.get_attribute("max")) for meter in meters.all()]
     assert bars == [("7.1", "20"), ("1.5", "20")]
     scores = experts.locator("td:first-child").all_text_contents()
     assert scores == ["7.1", "−1.5 (estimated)"]
@@ -688,7 +688,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
 @pytest.mark.parametrize(
     ("kept", "level"), [(0.95, "decisive"), (0.7, "strong"), (0.6, "strong"), (0.2, "weak")]
 )
-def test_the_share_that_is_kept_bounds_the_level_and_less_is_said_to_be_in_part(
+def test_the_kept_share_bounds_the_level_and_a_low_one_means_in_part(
     desktop: Page, show: Show, kept: float, level: str
 ) -> None:
     data = receipts()
@@ -842,7 +842,7 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) ->
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
 
 
-def test_what_there_is_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
+def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
     show(desktop, html({"summary": without_attribution("pending"), "answer": "It is"}))
     expect(desktop.locator(".answer")).to_have_text("It is")
     expect(desktop.locator(".counts")).to_have_text("Checking sources…")
@@ -971,8 +971,8 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> 
     """Emoji are two for a browser, control characters are shown by several."""
     ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
     data = receipts(answer=f"\U0001f6a2 {ANSWER}")
-    for one in data["summary"]["sentences"]:
-        one["start"], one["end"] = one["start"] + 2, one["end"] + 2
+    for entry in data["summary"]["sentences"]:
+        entry["start"], entry["end"] = entry["start"] + 2, entry["end"] + 2
     check = data["summary"]["sentences"][2]["checks"][0]
     check["start"], check["end"] = check["start"] + 2, check["end"] + 2
     show(desktop, html(data))

@@ -47,7 +47,7 @@ def test_a_changed_passage_s_sentence_is_marked_only_if_it_stands_once() -> None
     assert marked("It is 75 m. It is 7.5 m", document, "It is 7") == [(12, "It is 7")]
 
 
-def test_a_sentence_s_citations_are_told_apart_from_the_answer_s() -> None:
+def test_the_citations_of_one_sentence_and_of_the_whole_answer_differ() -> None:
     passage = "The crane is purple. It is old. The crane is tall."
     result: Attribution = handmade(
         "It is purple. It is old. Really.",

@@ -1,4 +1,4 @@
-"""The report of a batch in a real browser: what to look at, and the pages of these answers."""
+"""The report of a batch in a real browser: its worklist, and the pages of the answers in it."""
 
 from collections.abc import Callable
 from pathlib import Path

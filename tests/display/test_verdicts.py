@@ -1,4 +1,4 @@
-"""What the table, Markdown and the cited text show alike."""
+"""Verdicts and markers, which the table, Markdown and the cited text show alike."""
 
 from collections.abc import Callable
 from typing import Any
@@ -107,7 +107,7 @@ def test_sentences_are_cited_by_their_verdict_and_not_by_their_scores(
 
 
 @both
-def test_markers_that_the_model_made_up_are_told(shown: Callable[[Attribution], str]) -> None:
+def test_markers_that_the_model_made_up_are_reported(shown: Callable[[Attribution], str]) -> None:
     markers = (
         Marker(start=17, end=20, number=2, document=1, supported=False),
         Marker(start=32, end=35, number=7, document=None, supported=None),
@@ -119,7 +119,7 @@ def test_markers_that_the_model_made_up_are_told(shown: Callable[[Attribution], 
 
 @both
 @pytest.mark.parametrize("supported", [True, None])
-def test_markers_that_hold_or_were_not_measured_are_not_told(
+def test_markers_that_hold_or_were_not_measured_are_not_reported(
     shown: Callable[[Attribution], str], supported: bool | None
 ) -> None:
     markers = (Marker(start=17, end=20, number=2, document=1, supported=supported),)

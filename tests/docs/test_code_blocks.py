@@ -1,4 +1,4 @@
-"""Python blocks of the documents run as they stand, or are named here with what runs them."""
+"""Python blocks of the documents run as they stand, or are named here with their own test."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def run(page: str, replaced: dict[str, str], **names: Any) -> dict[str, Any]:
     return names
 
 
-def test_every_page_s_code_is_run_or_said_not_to_be() -> None:
+def test_every_page_with_code_is_listed() -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("integrations/*/*.md")]
     with_code = {
         page.relative_to(ROOT).as_posix()

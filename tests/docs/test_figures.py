@@ -57,8 +57,8 @@ def test_how_often_wrong() -> None:
     right, sentences = re.findall(r"^\| right \| (\d+) of (\d+) \|", page, re.M)[0]
     wrong = re.findall(rf"^\| with a false citation \| (\d+) of {sentences} \|", page, re.M)[0]
     assert row("How often is it wrong?") == [float(sentences), float(right), float(wrong)]
-    told = text("docs/faq.md").split("## How often is it wrong?")[1].split("##")[0]
-    numbers = [int(number) for number in re.findall(r"\d+", told.split("(")[0])]
+    answer = text("docs/faq.md").split("## How often is it wrong?")[1].split("##")[0]
+    numbers = [int(number) for number in re.findall(r"\d+", answer.split("(")[0])]
     assert numbers == [int(sentences), int(sentences) - int(right), int(wrong)]
 
 

@@ -1,4 +1,4 @@
-"""The notebooks run offline, and show what their text says."""
+"""The notebooks run offline, and show the results that their text names."""
 
 import re
 from pathlib import Path
@@ -45,13 +45,15 @@ def test_a_notebook_runs(name: str, expected: list[str]) -> None:
 
 
 def run_notebook(name: str) -> tuple[str, list[dict[str, Any]]]:
-    """What the cells print, as the file shows it, and the data of their values, in order."""
+    """The cells' printed text, as the file shows it, and the data of their values, in order."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     shown = _printed(notebook)
     NotebookClient(notebook, timeout=int(scaled(600)), kernel_name="python3").execute()
     printed = _printed(notebook)
     assert _without_numbers(printed) == _without_numbers(shown), "python docs/run_notebooks.py"
-    values = [one["data"] for one in _outputs(notebook) if one["output_type"] == "execute_result"]
+    values = [
+        output["data"] for output in _outputs(notebook) if output["output_type"] == "execute_result"
+    ]
     return printed, values
 
 
@@ -60,10 +62,12 @@ def _outputs(notebook: Any) -> list[dict[str, Any]]:
 
 
 def _printed(notebook: Any) -> str:
-    return "".join(one["text"] for one in _outputs(notebook) if one.get("name") == "stdout")
+    return "".join(
+        output["text"] for output in _outputs(notebook) if output.get("name") == "stdout"
+    )
 
 
 def _without_numbers(text: str) -> list[str]:
-    """Its words, without scores, seconds, bars and what the processor decides."""
+    """The text's words, without scores, seconds, bars and the processor's choices."""
     text = re.sub(r"-?\d+(?:\.\d+)?|[█▉▊▋▌▍▎▏░]+|\(packed, [^)]*\)", "", text)
     return text.split()

@@ -29,8 +29,8 @@ def literals() -> Iterator[str]:
 def test_every_message_is_written_by_the_code() -> None:
     """In one literal; between its pieces stand values: dots, quoted names, numbers."""
     assert len(MESSAGES) > 35
-    found = list(literals())
+    texts = list(literals())
     for message in {*MESSAGES} - ELSEWHERE:
         pieces = filter(None, map(str.strip, re.split(r"\.\.\.|'[^']*'|\d+", message)))
         pattern = re.compile(".*".join(map(re.escape, pieces)), re.DOTALL)
-        assert any(map(pattern.search, found)), message
+        assert any(map(pattern.search, texts)), message

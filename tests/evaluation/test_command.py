@@ -61,10 +61,10 @@ def command(tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_from_a_log_to_a_report(command: Command) -> None:
     assert command.of_log("--examples", "2", *FEW) == 0
-    said = command.capsys.readouterr()
-    assert said.err.startswith(f"{command.log}:4: no JSON")
-    assert "mine.jsonl:4: no JSON" in said.out
-    assert "1 bad line was left out." in said.out
+    captured = command.capsys.readouterr()
+    assert captured.err.startswith(f"{command.log}:4: no JSON")
+    assert "mine.jsonl:4: no JSON" in captured.out
+    assert "1 bad line was left out." in captured.out
     text = command.report
     assert "## mine" in text
     assert "| 2 | 12.0 | 4.0 |" in text
@@ -84,15 +84,15 @@ def test_two_results_compared(command: Command, tmp_path: Path) -> None:
     command.of_log("--examples", "2", *FEW)
     command.capsys.readouterr()
     assert main(["evaluate", "--compare", str(command.folder), str(command.results)]) == 0
-    said = command.capsys.readouterr().out
-    assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in said
+    output = command.capsys.readouterr().out
+    assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in output
     nothing = tmp_path / "nothing.jsonl"
     nothing.touch()
     assert main(["evaluate", "--compare", str(command.folder), str(nothing)]) == 0
     assert "nothing is compared" in command.capsys.readouterr().out
 
 
-def test_a_run_that_is_stopped_says_what_is_kept(
+def test_a_stopped_run_names_the_file_that_it_keeps(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -100,22 +100,22 @@ def test_a_run_that_is_stopped_says_what_is_kept(
 
     monkeypatch.setattr(Experiment, "run", interrupted)
     assert command.of_log() == 130
-    said = command.capsys.readouterr().err
-    assert f"Stopped. {command.results} keeps what was computed" in said
+    errors = command.capsys.readouterr().err
+    assert f"Stopped. {command.results} keeps what was computed" in errors
 
 
 def test_a_run_that_is_out_of_time_says_so_in_its_report(command: Command) -> None:
     command.of_log("--minutes", "1e-6", *FEW)
-    said = "The time was up with results of 1 of 3 examples; the same command goes on."
-    assert said in command.capsys.readouterr().out
-    assert said in command.report
+    notice = "The time was up with results of 1 of 3 examples; the same command goes on."
+    assert notice in command.capsys.readouterr().out
+    assert notice in command.report
     assert "Where a baseline" not in command.report  # none was run
 
 
 def test_results_are_written_as_progress_where_nobody_watches(command: Command) -> None:
-    given = ["--log", command.log, "--output", command.folder, "--model", command.model]
+    arguments = ["--log", command.log, "--output", command.folder, "--model", command.model]
     sizes = ["--random", "2", "--max-new-tokens", "4"]
-    assert main(["evaluate", *map(str, given), *sizes, *ONE]) == 0
+    assert main(["evaluate", *map(str, arguments), *sizes, *ONE]) == 0
     assert "evaluating:" in command.capsys.readouterr().err
 
 
@@ -135,8 +135,8 @@ def test_data_sets_of_one_name_are_not_mixed(command: Command, tmp_path: Path) -
     assert "two data sets of the name 'mine'; give" in command.capsys.readouterr().err
     named = other.rename(tmp_path / "squad.jsonl")
     assert command("--log", named, *FEW) == 2
-    said = command.capsys.readouterr().err
-    assert "two data sets of the name 'squad' (--squad is one)" in said
+    errors = command.capsys.readouterr().err
+    assert "two data sets of the name 'squad' (--squad is one)" in errors
 
 
 def test_the_same_id_twice_is_refused(command: Command, tmp_path: Path) -> None:
@@ -147,20 +147,20 @@ def test_the_same_id_twice_is_refused(command: Command, tmp_path: Path) -> None:
         assert f"'hotpotqa/{HOTPOTQA[0]['_id']}'" in command.capsys.readouterr().err
 
 
-def test_what_is_wrong_with_a_log_is_told_and_the_rest_is_used(command: Command) -> None:
-    """Among it an answer under another name, which would not be seen to be missing."""
+def test_faults_of_a_log_are_reported_and_the_rest_is_used(command: Command) -> None:
+    """Also an answer under another name, whose absence nobody would notice."""
     named = {**LINE, "id": 7, "response": "The queen did."}
     command.write(named, {**LINE, "answer": "The queen did."}, named)
     assert command.of_log("--methods", "masked", "attention weights") == 0
-    said = command.capsys.readouterr().out
-    assert f"{command.log}:3.id: an earlier line has this name" in said
-    assert "1 bad line was left out." in said
-    assert f"{command.log}: fields that are not read: response" in said
+    output = command.capsys.readouterr().out
+    assert f"{command.log}:3.id: an earlier line has this name" in output
+    assert "1 bad line was left out." in output
+    assert f"{command.log}: fields that are not read: response" in output
     assert "1 of 2 answers given, not generated here." in command.report
     assert set(ResultStore(command.results).answers) == {"mine/7", "mine/2"}
 
 
-def test_what_was_left_out_is_told_once_and_stands_in_the_report(command: Command) -> None:
+def test_examples_left_out_are_named_once_and_in_the_report(command: Command) -> None:
     long = {**LINE, "documents": ["A word. " * 9000]}
     command.write(*({**long, "id": number} for number in range(2)))
     command.of_log(*ONE)
@@ -168,7 +168,7 @@ def test_what_was_left_out_is_told_once_and_stands_in_the_report(command: Comman
     assert "and 1 more" in command.report
 
 
-def test_scores_by_other_options_are_not_told_as_of_these(
+def test_scores_by_other_options_are_not_reported_as_of_these(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command.of_log(*ONE)
@@ -185,11 +185,11 @@ def test_scores_by_other_options_are_not_told_as_of_these(
     assert "| masked |" not in command.report
 
 
-def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(command: Command) -> None:
+def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -> None:
     command.write(LINE, {**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
     assert command.of_log(*ONE) == 0
-    said = "".join(command.capsys.readouterr())
-    for text in (said, command.report):
+    output = "".join(command.capsys.readouterr())
+    for text in (output, command.report):
         assert "stands in none of the documents" in text
         assert not {"\u202e", "\x9b"} & {*text}
     assert "<img" not in command.report
@@ -197,7 +197,7 @@ def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(command: Command
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("names", "expected"),
     [
         (["all"], list(methods())),
         (["leave_one_out"], ["leave-one-out"]),
@@ -206,8 +206,8 @@ def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(command: Command
         (["masked_hierarchical"], [f"masked hierarchical, keep {keep}" for keep in (1, 3, 5)]),
     ],
 )
-def test_names_of_methods_and_families(given: list[str], said: list[str]) -> None:
-    assert select_methods(given, methods()) == said
+def test_names_of_methods_and_families(names: list[str], expected: list[str]) -> None:
+    assert select_methods(names, methods()) == expected
 
 
 def test_the_default_methods_are_known() -> None:
@@ -215,7 +215,7 @@ def test_the_default_methods_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ([], "no data; name at least one file with --hotpotqa"),
         (["--squad", "nowhere.json"], "nowhere.json cannot be read"),
@@ -233,8 +233,10 @@ def test_the_default_methods_are_known() -> None:
         (["--compare", "a", "b"], "a is not a file"),
     ],
 )
-def test_what_cannot_be_run_says_why(command: Command, given: list[str], said: str) -> None:
-    assert command(*(argument.replace("LOG", str(command.log)) for argument in given)) == 2
+def test_wrong_arguments_are_errors_with_their_reason(
+    command: Command, arguments: list[str], message: str
+) -> None:
+    assert command(*(argument.replace("LOG", str(command.log)) for argument in arguments)) == 2
     shown = command.capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert shown.out == ""

@@ -76,34 +76,34 @@ def texts(path: Path, name: str) -> list[tuple[str, ...]]:
 
 def test_hotpotqa_has_its_own_sentences_and_marks(tmp_path: Path) -> None:
     path = write(tmp_path / "h.json", HOTPOTQA)
-    (one,) = load(path, "hotpotqa").examples
-    assert one.key == "hotpotqa/h1"
-    assert [document.text for document in one.documents] == [
+    (example,) = load(path, "hotpotqa").examples
+    assert example.key == "hotpotqa/h1"
+    assert [document.text for document in example.documents] == [
         "It sank. It was red.",
         "It is old. Ann did.",
     ]
-    assert one.source_texts == (("It sank.", " It was red."), ("It is old.", " Ann did."))
+    assert example.source_texts == (("It sank.", " It was red."), ("It is old.", " Ann did."))
     assert texts(path, "hotpotqa") == [(" Ann did.",)]
-    assert callable(one.source_unit)
-    assert one.source_unit("It sank. It was red.") == ("It sank.", " It was red.")
+    assert callable(example.source_unit)
+    assert example.source_unit("It sank. It was red.") == ("It sank.", " It was red.")
 
 
 def test_squad_has_answerable_questions_on_the_first_ten_paragraphs(tmp_path: Path) -> None:
     path = write(tmp_path / "s.json", SQUAD)
-    found = load(path, "squad").examples
-    assert [one.key for one in found] == [f"squad/q{number}" for number in range(10)]
-    assert {len(one.documents) for one in found} == {10}
-    assert found[3].evidence[0].document == 3
+    examples = load(path, "squad").examples
+    assert [example.key for example in examples] == [f"squad/q{number}" for number in range(10)]
+    assert {len(example.documents) for example in examples} == {10}
+    assert examples[3].evidence[0].document == 3
     assert texts(path, "squad") == [("Ann",)] * 10
-    assert found[0].source_unit == "sentence"
+    assert examples[0].source_unit == "sentence"
 
 
 def test_qasper_has_paragraphs_in_sections_and_no_long_papers(tmp_path: Path) -> None:
     path = write(tmp_path / "q.json", QASPER)
-    (one,) = load(path, "qasper").examples
-    assert one.key == "qasper/q1"
-    assert one.source_texts == (("First. ", "Second. "), ("Third. ",))
-    assert [document.metadata["heading"] for document in one.documents] == ["Introduction", ""]
+    (example,) = load(path, "qasper").examples
+    assert example.key == "qasper/q1"
+    assert example.source_texts == (("First. ", "Second. "), ("Third. ",))
+    assert [document.metadata["heading"] for document in example.documents] == ["Introduction", ""]
     assert texts(path, "qasper") == [("Second. ",)]
 
 
@@ -144,13 +144,13 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
     loaded = load(path, "log")
     assert len(loaded.examples) == 1
     problems = zip(loaded.problems, bad.values(), strict=True)
-    for number, (problem, said) in enumerate(problems, start=1):
+    for number, (problem, expected) in enumerate(problems, start=1):
         assert problem.startswith(f"{path}:{number}")
-        assert said in problem
+        assert expected in problem
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("squad", "", "is empty"),
         ("squad", "{", ":1: no JSON"),
@@ -172,14 +172,14 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
     ],
 )
 def test_a_bad_file_is_an_error_that_says_where(
-    tmp_path: Path, name: str, content: Any, said: str
+    tmp_path: Path, name: str, content: Any, message: str
 ) -> None:
     path = write(tmp_path / "bad.json", content)
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=message):
         load(path, name)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="No such file"):
         load(tmp_path / "none.json", "squad")
     (tmp_path / "latin.json").write_bytes(b"\xe9")
@@ -188,21 +188,23 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_samples_are_seeded_and_grow(tmp_path: Path) -> None:
-    found = load(write(tmp_path / "s.json", SQUAD), "squad").examples
-    assert sample(found, 3) == sample(found, 5)[:3]
-    assert sample(found, 10, seed=1) != sample(found, 10)
-    assert sorted(one.key for one in sample(found, 99)) == sorted(one.key for one in found)
+    examples = load(write(tmp_path / "s.json", SQUAD), "squad").examples
+    assert sample(examples, 3) == sample(examples, 5)[:3]
+    assert sample(examples, 10, seed=1) != sample(examples, 10)
+    assert sorted(example.key for example in sample(examples, 99)) == sorted(
+        example.key for example in examples
+    )
 
 
 def test_the_hubs_rows_make_the_same_examples(tmp_path: Path) -> None:
-    one = HOTPOTQA[0]
-    titles, sentences = zip(*one["context"], strict=True)
-    marked, numbers = zip(*one["supporting_facts"], strict=True)
+    record = HOTPOTQA[0]
+    titles, sentences = zip(*record["context"], strict=True)
+    marked, numbers = zip(*record["supporting_facts"], strict=True)
     rows: list[dict[str, Any]] = [
         {
-            "id": one["_id"],
-            "question": one["question"],
-            "context": {"title": titles, "sentences": [list(held) for held in sentences]},
+            "id": record["_id"],
+            "question": record["question"],
+            "context": {"title": titles, "sentences": [list(pieces) for pieces in sentences]},
             "supporting_facts": {"title": marked, "sent_id": numbers},
         }
     ]

@@ -95,7 +95,7 @@ def test_no_text_is_kept(path: Path) -> None:
     assert "closed" not in kept
 
 
-def test_the_naive_cost_is_what_leave_one_out_takes_without_a_cache(path: Path) -> None:
+def test_the_naive_cost_is_that_of_leave_one_out_without_a_cache(path: Path) -> None:
     results = ResultStore(path)
     for key, naive in results.of_method(NAIVE).items():
         answered = results.answers[key]
@@ -117,7 +117,7 @@ def test_ablations_are_exact_scores(path: Path) -> None:
         assert (group_correlation(case) is None) == (groups < 3)
 
 
-def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(copied: Path) -> None:
+def test_random_ablations_do_not_depend_on_other_results(copied: Path) -> None:
     """Of few sources, any subset may have been asked for by some method."""
     results = ResultStore(copied)
     before = {case.answered.key: case.random for case in cases(results, EXACT)}
@@ -151,7 +151,7 @@ def fail(*_: object) -> None:
     raise AssertionError("the model was run")
 
 
-def test_what_is_missing_is_added(copied: Path) -> None:
+def test_missing_results_are_added(copied: Path) -> None:
     lines = copied.read_text().splitlines(keepends=True)
     copied.write_text("".join(line for line in lines if '"masked"' not in line))
     evaluate(copied)
@@ -161,13 +161,13 @@ def test_what_is_missing_is_added(copied: Path) -> None:
 
 def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    given = replace(EXAMPLES[0], response="The queen did.")
-    experiment(path).run([given])
+    example = replace(EXAMPLES[0], response="The queen did.")
+    experiment(path).run([example])
     (answered,) = ResultStore(path).answers.values()
     assert answered.seconds is None
     assert answered.response_tokens == len(byte_level().encode("The queen did."))
     before = path.read_bytes()
-    experiment(path, replace(OPTIONS, max_new_tokens=60)).run([given])
+    experiment(path, replace(OPTIONS, max_new_tokens=60)).run([example])
     assert path.read_bytes() == before  # how long an answer may be says nothing of it
 
 
@@ -182,7 +182,7 @@ def test_corrected_evidence_is_kept_and_nothing_is_computed_again(path: Path, co
     assert case.answered.evidence == [0, 3]
 
 
-def test_however_little_time_each_run_goes_on_and_keeps_what_was_done(
+def test_each_run_goes_on_and_keeps_its_results_however_little_time(
     path: Path, tmp_path: Path
 ) -> None:
     """An answer may take longer than the minutes that were given."""
@@ -204,7 +204,7 @@ def test_the_time_is_up_where_every_example_fails(tmp_path: Path) -> None:
     assert len(outcome.problems) == 2
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_examples_that_fail_are_named(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     outcome = experiment(path).run([LONG[0], EXAMPLES[0]])
     assert list(outcome.problems) == [LONG[0].key]
@@ -229,12 +229,12 @@ def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
     evaluate(cut)
     whole, again = ResultStore(path), ResultStore(cut)
     for name in set(METHODS) - {NAIVE}:
-        expected, found = whole.of_method(name), again.of_method(name)
-        assert expected.keys() == found.keys()
-        for key, one in expected.items():
+        expected, resumed = whole.of_method(name), again.of_method(name)
+        assert expected.keys() == resumed.keys()
+        for key, score in expected.items():
             np.testing.assert_allclose(
-                np.array(found[key].scores, dtype=float),
-                np.array(one.scores, dtype=float),
+                np.array(resumed[key].scores, dtype=float),
+                np.array(score.scores, dtype=float),
                 atol=2e-3,
             )
     for key, answered in whole.answers.items():
@@ -249,33 +249,33 @@ def test_sources_cut_otherwise_are_scored_anew(
     assert evaluate(copied) == DONE
     store = ResultStore(copied)
     for name in set(METHODS) - {NAIVE}:
-        for key, one in store.of_method(name).items():
+        for key, score in store.of_method(name).items():
             documents = store.answers[key].documents
-            assert len(one.scores) == len(documents) == len(set(documents))
+            assert len(score.scores) == len(documents) == len(set(documents))
 
 
 def no_room(*_: object, **__: object) -> None:
     raise torch.OutOfMemoryError("no room")
 
 
-def test_what_does_not_fit_into_memory_ends_no_run(
+def test_an_example_that_does_not_fit_into_memory_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     language_model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
     evaluation = experiment(tmp_path / "results.jsonl", language_model=language_model)
     with monkeypatch.context() as patched:
         patched.setattr(language_model.model, "generate", no_room)
-        said = evaluation.run(EXAMPLES).problems
-    assert all("does not fit into memory" in said[one.key] for one in EXAMPLES)
+        problems = evaluation.run(EXAMPLES).problems
+    assert all("does not fit into memory" in problems[example.key] for example in EXAMPLES)
     with monkeypatch.context() as patched:
         patched.setattr(Scorer, "score", no_room)
-        said = evaluation.run(EXAMPLES[:1]).problems
-    assert "does not fit into memory" in said["tiny/0, ablations"]
-    assert "does not fit into memory" in said[f"tiny/0, {EXACT}"]
+        problems = evaluation.run(EXAMPLES[:1]).problems
+    assert "does not fit into memory" in problems["tiny/0, ablations"]
+    assert "does not fit into memory" in problems[f"tiny/0, {EXACT}"]
     assert evaluation.run(EXAMPLES) == DONE
 
 
-def test_what_fails_to_warm_up_is_not_laid_on_another(
+def test_only_the_method_that_fails_to_warm_up_is_unsupported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unsupported(*_: object) -> None:
@@ -303,7 +303,7 @@ class Forgetful(LeaveOneOut):
         return whole_response(scorer, None, "attention")
 
 
-def test_what_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None:
+def test_a_method_that_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     methods: dict[str, Method] = {EXACT: LeaveOneOut(), "fussy": Fussy(), "forgetful": Forgetful()}
     outcome = experiment(path, methods=methods).run(EXAMPLES[:2])

@@ -21,9 +21,9 @@ MODEL = byte_level()
 
 @pytest.fixture(scope="module")
 def answered() -> GeneratedAnswer:
-    found = answer_question(prepare(EXAMPLES[2], MODEL, OPTIONS.template, OPTIONS.max_new_tokens))
-    assert found is not None
-    return found
+    answer = answer_question(prepare(EXAMPLES[2], MODEL, OPTIONS.template, OPTIONS.max_new_tokens))
+    assert answer is not None
+    return answer
 
 
 def measuring(answered: GeneratedAnswer, clock: str = "wall") -> Measurement:
@@ -32,7 +32,7 @@ def measuring(answered: GeneratedAnswer, clock: str = "wall") -> Measurement:
     return Measurement(answered, record, ScoringModels(MODEL.model), here)
 
 
-def test_shared_ablations_give_what_separate_ones_do(answered: GeneratedAnswer) -> None:
+def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAnswer) -> None:
     together = measuring(answered)
     for count in (4, 12, 12, 8, 16):
         name = f"ContextCite, {count} ablations"
@@ -76,7 +76,7 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: Genera
     assert masked.in_step == (False,)
     rebased, expected = scorer.rebased([0, 1]), plain.rebased([0, 1])
     assert rebased is not None and expected is not None
-    scored, truth = (one.score(ablations[:1]).ablated for one in (rebased, expected))
+    scored, truth = (shorter.score(ablations[:1]).ablated for shorter in (rebased, expected))
     np.testing.assert_allclose(scored, truth, atol=1e-3)
 
 

@@ -36,14 +36,14 @@ def test_average_precision_by_hand() -> None:
     st.lists(st.integers(-3, 3), min_size=2, max_size=20),
     st.sets(st.integers(0, 19), min_size=1),
 )
-def test_average_precision_is_the_mean_precision_at_what_is_wanted(
+def test_average_precision_is_the_mean_precision_at_the_wanted_sources(
     scores: list[float], places: set[int]
 ) -> None:
     """Of all that score as high or higher."""
     wanted = {place % len(scores) for place in places}
     precisions = []
-    for one in wanted:
-        above = {index for index, score in enumerate(scores) if score >= scores[one]}
+    for place in wanted:
+        above = {index for index, score in enumerate(scores) if score >= scores[place]}
         precisions.append(len(above & wanted) / len(above))
     assert average_precision(scores, wanted) == pytest.approx(np.mean(precisions))
 
@@ -65,32 +65,34 @@ def test_equal_scores_are_chosen_by_chance_and_always_alike() -> None:
     scores = [0.0, 0.0, 3.0, 0.0, None, 0.0]
     chosen = [best(scores, 3, f"set/{number}") for number in range(400)]
     assert chosen == [best(scores, 3, f"set/{number}") for number in range(400)]
-    assert {one[0] for one in chosen} == {2}
-    counts = Counter(index for one in chosen for index in one[1:])
+    assert {ranking[0] for ranking in chosen} == {2}
+    counts = Counter(index for ranking in chosen for index in ranking[1:])
     assert set(counts) == {0, 1, 3, 5}
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
 
 
 def test_captured_nats_by_hand() -> None:
     exact = [5.0, 3.0, 1.0, -1.0]
-    found = [0.2, 0.9, -0.5, 0.4]  # best first: 1, 3, 0, 2
-    assert captured(found, exact, 1, "a") == pytest.approx(3 / 5)
-    assert captured(found, exact, 2, "a") == pytest.approx((3 - 1) / (5 + 3))
-    assert captured(found, exact, 3, "a") == pytest.approx((3 - 1 + 5) / (5 + 3 + 1))
-    assert captured(found, exact, 5, "a") == pytest.approx((3 - 1 + 5 + 1) / (5 + 3 + 1))
+    estimated = [0.2, 0.9, -0.5, 0.4]  # best first: 1, 3, 0, 2
+    assert captured(estimated, exact, 1, "a") == pytest.approx(3 / 5)
+    assert captured(estimated, exact, 2, "a") == pytest.approx((3 - 1) / (5 + 3))
+    assert captured(estimated, exact, 3, "a") == pytest.approx((3 - 1 + 5) / (5 + 3 + 1))
+    assert captured(estimated, exact, 5, "a") == pytest.approx((3 - 1 + 5 + 1) / (5 + 3 + 1))
     assert captured(exact, exact, 3, "a") == 1.0
     assert captured([None, 2.0, None, None], exact, 3, "a") == pytest.approx(3 / 9)
     assert captured([None] * 4, exact, 3, "a") == 0.0
-    assert captured(found, [-1.0, 0.0, -2.0, None], 1, "a") is None
+    assert captured(estimated, [-1.0, 0.0, -2.0, None], 1, "a") is None
 
 
 def test_captured_nats_of_equal_scores_are_by_chance() -> None:
     """On average those of a random source."""
-    found = [captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{one}") for one in range(400)]
-    assert found == [
-        captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{one}") for one in range(400)
+    shares = [
+        captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{number}") for number in range(400)
     ]
-    assert np.mean([one or 0.0 for one in found]) == pytest.approx(8 / 4 / 5, abs=0.08)
+    assert shares == [
+        captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{number}") for number in range(400)
+    ]
+    assert np.mean([share or 0.0 for share in shares]) == pytest.approx(8 / 4 / 5, abs=0.08)
 
 
 def test_the_rms_difference_by_hand() -> None:
@@ -123,25 +125,25 @@ def test_the_linear_datamodeling_score_by_hand() -> None:
 def test_the_interval_is_that_of_all_resamples() -> None:
     """Six values have 6^6 of them, few enough to draw every one."""
     values = [0.2, 0.9, 0.4, 0.7, 0.5, None, 0.6]
-    found = estimate(values)
-    known = [value for value in values if value is not None]
-    means = np.mean(list(itertools.product(known, repeat=6)), axis=1)
+    estimated = estimate(values)
+    measured = [value for value in values if value is not None]
+    means = np.mean(list(itertools.product(measured, repeat=6)), axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.count == 6
-    assert found.mean == pytest.approx(0.55)
-    assert found.low == pytest.approx(low, abs=0.02)
-    assert found.high == pytest.approx(high, abs=0.02)
-    assert f"{found:.1f}" == "0.6 [0.4, 0.7]"
+    assert estimated is not None
+    assert estimated.low is not None
+    assert estimated.high is not None
+    assert estimated.count == 6
+    assert estimated.mean == pytest.approx(0.55)
+    assert estimated.low == pytest.approx(low, abs=0.02)
+    assert estimated.high == pytest.approx(high, abs=0.02)
+    assert f"{estimated:.1f}" == "0.6 [0.4, 0.7]"
 
 
 def test_few_examples_have_no_interval() -> None:
     assert estimate([None]) is None
-    one = estimate([0.5])
-    assert one is not None
-    assert (one.low, f"{one:.1f}") == (None, "0.5")
+    single = estimate([0.5])
+    assert single is not None
+    assert (single.low, f"{single:.1f}") == (None, "0.5")
     assert f"{estimate([0.1, 0.2, 0.3, 0.4, 0.5]):.1f}" == "0.3"
 
 

@@ -36,8 +36,8 @@ def made(path: Path, scores: dict[str, list[float | None]], count: int = 8) -> R
         key = f"set/{number}"
         documents = [i // 4 for i in range(len(EXACT_SCORES))]
         results.add(AnswerRecord(key, "q", "d", 300, 250, 9, documents, [0], 2.0))
-        for name, found in scores.items():
-            results.add(ScoreRecord(key, "d", name, name, found, 100, 1e9, 100, 1e9, 2.0))
+        for name, values in scores.items():
+            results.add(ScoreRecord(key, "d", name, name, values, 100, 1e9, 100, 1e9, 2.0))
     return results
 
 
@@ -59,7 +59,7 @@ def case_of(results: ResultStore, method: str) -> MeasuredCase:
     return next(cases(results, method))
 
 
-def test_the_noise_is_what_the_definitions_differ_by(results: ResultStore) -> None:
+def test_the_noise_is_the_difference_of_the_definitions(results: ResultStore) -> None:
     case = case_of(results, "auto")
     assert case.noise == pytest.approx((2.44 / 12) ** 0.5)
     assert DIFFERENCE.of(case_of(results, CEILING)) == case.noise
@@ -104,47 +104,45 @@ def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
     without = made(
         tmp_path / "without.jsonl", {name: METHODS[name] for name in METHODS if name != CEILING}
     )
-    said = report(without, "command", [])
+    text = report(without, "command", [])
     for word in ("ceiling", "noise", "captured", CEILING):
-        assert word not in said
-    said = report(results, "command", [])
-    names = [line.split("|")[1].strip() for line in said.splitlines() if line.startswith("| ")]
+        assert word not in text
+    text = report(results, "command", [])
+    names = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
     place = names.index(EXACT)
     assert names[place : place + 3] == [EXACT, f"{CEILING} (the ceiling)", "auto"]
-    assert "| method | answers | mAP above noise | captured nats, top 1 |" in said
-    assert "16 of 16 outliers, in 8 answers, are above 2 times the noise" in said
-    assert "the largest exact score of 8." in said
-    assert "Of all 16 exact scores above it, 8 are positive by the second definition." in said
-    assert "| masked, rest | 8 | 0.45 | 0.45 | 0.45 |" in said
-    assert "| masked | 8 | 0.41 | 0.41 | 0.41 |" in said
-    assert "| similarity | 8 | 0." not in said.split("difference from exact", 1)[1].split("\n\n")[0]
+    assert "| method | answers | mAP above noise | captured nats, top 1 |" in text
+    assert "16 of 16 outliers, in 8 answers, are above 2 times the noise" in text
+    assert "the largest exact score of 8." in text
+    assert "Of all 16 exact scores above it, 8 are positive by the second definition." in text
+    assert "| masked, rest | 8 | 0.45 | 0.45 | 0.45 |" in text
+    assert "| masked | 8 | 0.41 | 0.41 | 0.41 |" in text
+    assert "| similarity | 8 | 0." not in text.split("difference from exact", 1)[1].split("\n\n")[0]
 
 
-def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: ResultStore) -> None:
+def test_methods_differ_from_the_ceiling_where_their_map_does(results: ResultStore) -> None:
     """The second definition ranks the outliers 1 and 12: mAP (1 + 2 / 12) / 2."""
     ceiling = (1 + 2 / 12) / 2
-    said = report(results, "command", [])
-    assert f"the first, over 8 of 8 answers: mAP {ceiling:.3f}" in said
-    assert f"Above it: masked ({1 - ceiling:+.3f})." in said
-    assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in said
+    text = report(results, "command", [])
+    assert f"the first, over 8 of 8 answers: mAP {ceiling:.3f}" in text
+    assert f"Above it: masked ({1 - ceiling:+.3f})." in text
+    assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in text
 
 
-def test_few_answers_of_the_ceiling_are_said_to_be_few(
-    results: ResultStore, tmp_path: Path
-) -> None:
+def test_few_answers_of_the_ceiling_are_called_few(results: ResultStore, tmp_path: Path) -> None:
     few = made(tmp_path / "few.jsonl", METHODS, count=5)
     assert "too few answers to tell a method's mAP" in report(few, "command", [])
     for number in (6, 7):
         results.add(AnswerRecord(f"set/{number}", "q", "e", 300, 250, 9, [0] * 12, [0], 2.0))
         for name in METHODS:
             if name != CEILING:
-                found = METHODS[name]
+                values = METHODS[name]
                 results.add(
-                    ScoreRecord(f"set/{number}", "e", name, name, found, 9, 1e9, 9, 1e9, 2.0)
+                    ScoreRecord(f"set/{number}", "e", name, name, values, 9, 1e9, 9, 1e9, 2.0)
                 )
-    said = report(results, "command", [])
-    assert "over 6 of 8 answers" in said
-    assert "| masked | 6 | 1.000 [1.000, 1.000] | 1.000" in said
+    text = report(results, "command", [])
+    assert "over 6 of 8 answers" in text
+    assert "| masked | 6 | 1.000 [1.000, 1.000] | 1.000" in text
 
 
 def test_the_ceiling_is_no_choice_between_methods(results: ResultStore) -> None:
@@ -156,10 +154,10 @@ def test_the_comparison_and_the_table_have_the_new_measures(
     results: ResultStore, tmp_path: Path
 ) -> None:
     other = made(tmp_path / "other.jsonl", METHODS | {"masked": [0.0, 2.0, *BACKGROUND]})
-    said = comparison(results, other)
+    text = comparison(results, other)
     for name in MEASURES:
-        assert f"| masked | {name} | 8 |" in said
-    assert "| masked | captured nats, top 1 | 8 | -0.800 [-0.800, -0.800] | worse |" in said
+        assert f"| masked | {name} | 8 |" in text
+    assert "| masked | captured nats, top 1 | 8 | -0.800 [-0.800, -0.800] | worse |" in text
     row = next(row for row in rows(results) if row["method"] == "masked")
     assert row["captured nats, top 1"] == 1.0
     assert row["noise"] == pytest.approx(0.451, abs=1e-3)

@@ -1,4 +1,4 @@
-"""The ESD test: the published example, its invariances, and what it must not call an outlier."""
+"""The ESD test: the published example, its invariances, and values that are no outliers."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ samples = st.lists(st.integers(-1000, 1000).map(float), max_size=30)
 
 def test_published_example() -> None:
     """The handbook's example is two-sided, so the value that deviates most goes either way."""
-    left, statistics, critical_values = np.array(ROSNER), [], []
+    remaining, statistics, critical_values = np.array(ROSNER), [], []
     for _ in PUBLISHED_STATISTICS:
-        deviates = studentised(left)
+        deviates = studentised(remaining)
         assert deviates is not None
         position = int(np.abs(deviates).argmax())
         statistics.append(math.floor(1000 * abs(deviates[position])) / 1000)
-        critical_values.append(math.floor(1000 * critical_value(len(left))) / 1000)
-        left = np.delete(left, position)
+        critical_values.append(math.floor(1000 * critical_value(len(remaining))) / 1000)
+        remaining = np.delete(remaining, position)
     assert tuple(statistics) == PUBLISHED_STATISTICS
     assert tuple(critical_values) == PUBLISHED_CRITICAL_VALUES
 

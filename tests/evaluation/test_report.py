@@ -1,4 +1,4 @@
-"""The report, its figures and the comparison say what the results hold."""
+"""The report, its figures and the comparison agree with the results."""
 
 import random
 from dataclasses import replace
@@ -35,9 +35,9 @@ def made(path: Path, noise: float, count: int = 8) -> ResultStore:
             ("similarity", 50.0, 0.5),
             ("gradient norm", 50.0, 5.0),
         ):
-            found: list[float | None] = [one + chooser.gauss(0, spread) for one in exact]
+            noisy: list[float | None] = [score + chooser.gauss(0, spread) for score in exact]
             tokens = int(100 * seconds)
-            results.add(ScoreRecord(key, "d", name, name, found, tokens, 1e9, tokens, 1e9, seconds))
+            results.add(ScoreRecord(key, "d", name, name, noisy, tokens, 1e9, tokens, 1e9, seconds))
         results.add(
             ScoreRecord(key, "d", NAIVE, NAIVE, [], 9000, 1e10, 9000, 1e10, 40.0, extrapolated=True)
         )
@@ -52,7 +52,7 @@ def results(tmp_path: Path) -> ResultStore:
     return made(tmp_path / "results.jsonl", 0.01)
 
 
-def test_what_the_report_says(results: ResultStore, tmp_path: Path) -> None:
+def test_the_report_shows_scores_costs_and_figures(results: ResultStore, tmp_path: Path) -> None:
     text = report(results, "attribot-rag evaluate", [tmp_path / "scatter.svg"])
     assert "## set" in text
     assert "8 answers with exact scores, 8 of them with outliers." in text
@@ -74,15 +74,15 @@ def measured(path: Path, scores: list[float | None], removed: dict[tuple[int, ..
     results = ResultStore(path)
     results.add(AnswerRecord("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
     exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
-    for name, found in ((EXACT, exact), ("some", scores)):
-        results.add(ScoreRecord("set/0", "d", name, name, found, 1, 1.0, 1, 1.0, 0.0))
+    for name, values in ((EXACT, exact), ("some", scores)):
+        results.add(ScoreRecord("set/0", "d", name, name, values, 1, 1.0, 1, 1.0, 0.0))
     for sources, score in removed.items():
         results.add(AblationRecord("set/0", "d", [*sources], score))
     (case,) = cases(results, "some")
     return {measure.name: measure.of(case) for measure in MEASURES}
 
 
-def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -> None:
+def test_the_drop_of_more_sources_than_were_scored_is_not_reported(tmp_path: Path) -> None:
     few = [6.0, 5.0, 4.0, None, None, None]
     measures = measured(tmp_path / "few.jsonl", few, {(0, 1, 2): 15.0})
     assert measures["top-3 drop, nats"] == 15.0
@@ -100,9 +100,9 @@ def test_a_mean_over_fewer_answers_says_so(results: ResultStore) -> None:
         results.add(AblationRecord(f"set/{number}", "d", [number % 12], 9.0))
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, scores=[None] * 12))
-    said = report(results, "command", [])
-    assert "| 9.00 [9.00, 9.00] (7) |" in said
-    assert "| 9.00 [9.00, 9.00] |" in said
+    text = report(results, "command", [])
+    assert "| 9.00 [9.00, 9.00] (7) |" in text
+    assert "| 9.00 [9.00, 9.00] |" in text
 
 
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
@@ -121,17 +121,17 @@ def test_without_exact_scores_there_is_nothing_to_compare_with(tmp_path: Path) -
     assert draw(results, tmp_path) == []
 
 
-def test_means_are_over_the_answers_where_the_measure_says_something(results: ResultStore) -> None:
-    found = summary(MEASURES[0], list(cases(results, "auto")))
-    assert found is not None
-    assert found.count == 8
-    assert found.mean == pytest.approx(1.0)
+def test_means_are_over_the_answers_where_the_measure_is_defined(results: ResultStore) -> None:
+    estimate = summary(MEASURES[0], list(cases(results, "auto")))
+    assert estimate is not None
+    assert estimate.count == 8
+    assert estimate.mean == pytest.approx(1.0)
 
 
 def test_few_examples_show_no_difference(tmp_path: Path) -> None:
     few = made(tmp_path / "few.jsonl", 0.01, count=5)
     worse = made(tmp_path / "worse.jsonl", 80.0, count=5)
-    assert {one.verdict for one in compare(few, worse)} == {"no difference seen"}
+    assert {change.verdict for change in compare(few, worse)} == {"no difference seen"}
     assert "may look different by chance" not in comparison(few, worse)
     assert "These are few answers: others may say otherwise." in report(few, "command", [])
 
@@ -153,47 +153,47 @@ def test_seconds_of_two_clocks_or_machines_are_not_compared(
     assert {"tokens", "seconds"} <= names_compared(results, same)
     assert "seconds" not in names_compared(results, other)
     assert "tokens" in names_compared(results, other)
-    said = "Seconds are not compared where the hardware or the clock differed."
-    assert said in comparison(results, other)
-    assert said not in comparison(results, same)
+    notice = "Seconds are not compared where the hardware or the clock differed."
+    assert notice in comparison(results, other)
+    assert notice not in comparison(results, same)
 
 
 def test_seconds_of_two_machines_are_not_mixed(results: ResultStore, tmp_path: Path) -> None:
     before = compared(cases_by_method(results, "set")).points
-    for one in results.of_method("similarity").values():
-        results.add(replace(one, seconds=900.0, hardware="another"))
+    for score in results.of_method("similarity").values():
+        results.add(replace(score, seconds=900.0, hardware="another"))
     assert compared(cases_by_method(results, "set")).points == {
         name: point for name, point in before.items() if name != "similarity"
     }
-    said = report(results, "command", [])
-    assert "Measured on another:" in said
-    assert "| similarity | 8 | 50 | 50 | 1 | 1 | 900.00 | – | – |" in said
-    assert "measured on other hardware or on few of the answers: similarity." in said
+    text = report(results, "command", [])
+    assert "Measured on another:" in text
+    assert "| similarity | 8 | 50 | 50 | 1 | 1 | 900.00 | – | – |" in text
+    assert "measured on other hardware or on few of the answers: similarity." in text
     assert {"tokens", "seconds"} <= names_compared(results, made(tmp_path / "other.jsonl", 0.01))
 
 
 def test_scores_count_wherever_they_were_timed(results: ResultStore) -> None:
     """The first answer was scored elsewhere, and by auto quite wrong."""
     for name in (EXACT, "auto", "similarity", "gradient norm"):
-        found = results.of_method(name)["set/0"]
+        record = results.of_method(name)["set/0"]
         sign = -1 if name == "auto" else 1
-        scores: list[float | None] = [sign * (score or 0.0) for score in found.scores]
-        results.add(replace(found, scores=scores, seconds=900.0, hardware="another"))
+        scores: list[float | None] = [sign * (score or 0.0) for score in record.scores]
+        results.add(replace(record, scores=scores, seconds=900.0, hardware="another"))
     methods = compared(cases_by_method(results, "set"))
     assert (methods.num_scored, methods.num_timed) == (8, 7)
     assert methods.points["auto"].seconds == 2.0
     table = summary(MEASURES[0], cases(results, "auto"))
     assert table is not None
     assert methods.points["auto"].faithfulness == table.mean < 1.0
-    said = report(results, "command", [])
-    assert "over 8 answers that all have (seconds over the 7 on " in said
+    text = report(results, "command", [])
+    assert "over 8 answers that all have (seconds over the 7 on " in text
 
 
 def test_a_ratio_over_some_of_a_rows_answers_says_so(results: ResultStore) -> None:
     """Only one answer has a time without cache on the machine of the others."""
     for number in range(1, 8):
-        found = results.of_method(NAIVE)[f"set/{number}"]
-        results.add(replace(found, hardware="another"))
+        record = results.of_method(NAIVE)[f"set/{number}"]
+        results.add(replace(record, hardware="another"))
     assert "| 20.0 (1) | 1.00 |" in report(results, "command", [])
 
 
@@ -222,26 +222,32 @@ def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: Resul
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, method="new", options="new"))
     assert compared(cases_by_method(results, "set")).points == before
-    said = report(results, "command", [])
-    assert "over 8 answers that all have" in said
-    assert "on few of the answers: new." in said
+    text = report(results, "command", [])
+    assert "over 8 answers that all have" in text
+    assert "on few of the answers: new." in text
 
 
-def test_the_comparison_says_what_may_mislead(results: ResultStore, tmp_path: Path) -> None:
+def test_the_comparison_warns_of_misleading_differences(
+    results: ResultStore, tmp_path: Path
+) -> None:
     other = made(tmp_path / "other.jsonl", 80.0)
     other.add(replace(other.answers["set/0"], question="another"))
-    said = comparison(results, other)
-    assert said.startswith("1 of 8 shared answers are by another model")
-    assert "may look different by chance alone" in said
+    text = comparison(results, other)
+    assert text.startswith("1 of 8 shared answers are by another model")
+    assert "may look different by chance alone" in text
 
 
-def test_the_comparison_finds_what_changed(results: ResultStore, tmp_path: Path) -> None:
+def test_the_comparison_finds_changes(results: ResultStore, tmp_path: Path) -> None:
     worse = made(tmp_path / "worse.jsonl", 30.0)
-    verdicts = {(one.method, one.measure.name): one.verdict for one in compare(results, worse)}
+    verdicts = {
+        (change.method, change.measure.name): change.verdict for change in compare(results, worse)
+    }
     assert verdicts["auto", "Pearson"] == "worse"
     assert verdicts[EXACT, "Pearson"] == "no difference seen"
     assert verdicts["auto", "seconds"] == "no difference seen"
-    back = {(one.method, one.measure.name): one.verdict for one in compare(worse, results)}
+    back = {
+        (change.method, change.measure.name): change.verdict for change in compare(worse, results)
+    }
     assert back["auto", "Pearson"] == "better"
     assert "| set | auto | Pearson | 8 | -" in comparison(results, worse)
 
@@ -279,8 +285,8 @@ def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStor
     results.add(AnswerRecord(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
     for name in (EXACT, "auto"):
         worst: list[float | None] = [-(score or 0.0) for score in exact]
-        found = exact if name == EXACT else worst
-        results.add(ScoreRecord(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
+        scores = exact if name == EXACT else worst
+        results.add(ScoreRecord(key, "d", name, name, scores, 9, 1e9, 9, 1e9, 500.0))
     assert compared(cases_by_method(results, "set")).points == before
 
 
@@ -291,6 +297,6 @@ def test_the_table_has_a_row_for_each_answer_and_method(
     rows = pyarrow.parquet.read_table(path).to_pylist()
     assert len(rows) == 8 * 5
     auto = [row for row in rows if row["method"] == "auto"]
-    assert [one["seconds"] for one in auto] == [2.0] * 8
+    assert [row["seconds"] for row in auto] == [2.0] * 8
     naive = [row for row in rows if row["method"] == NAIVE]
-    assert {one["mAP"] for one in naive} == {None}
+    assert {row["mAP"] for row in naive} == {None}

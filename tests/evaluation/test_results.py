@@ -14,7 +14,7 @@ SCORED = ScoreRecord("set/1", "d", "auto", "Auto()", [1.0, None, 2.0], 9, 1e3, 8
 ABLATED = AblationRecord("set/1", "d", [0, 2], 3.5)
 
 
-def test_what_was_added_is_read_again(tmp_path: Path) -> None:
+def test_added_results_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.jsonl"
     ResultStore(path).add(ANSWERED, SCORED, ABLATED)
     again = ResultStore(path)
@@ -25,7 +25,7 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     assert again.of_method("auto") == {"set/1": SCORED}
 
 
-def test_what_is_wanted_is_in_the_order_in_which_it_is_named(tmp_path: Path) -> None:
+def test_wanted_methods_keep_the_order_of_their_names(tmp_path: Path) -> None:
     results = ResultStore(tmp_path / "results.jsonl")
     later = replace(SCORED, method="masked", options="Masked()")
     results.add(ANSWERED, SCORED, later)

@@ -16,7 +16,7 @@ from attribot_rag.evaluation.setting import model_digest, setting
 from attribot_rag.model.language_model import LanguageModel
 
 
-def test_checkpoints_are_told_apart() -> None:
+def test_checkpoints_have_different_digests() -> None:
     """Of the same name and size."""
     assert model_digest(byte_level()) == model_digest(byte_level())
     assert model_digest(byte_level()) != model_digest(sibling())
@@ -40,15 +40,15 @@ def test_another_release_of_transformers_goes_on(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("language_model", "clock", "said"),
+    ("language_model", "clock", "message"),
     [(sibling(), "wall", "weights"), (byte_level(), "cpu", "clock 'wall', not 'cpu'")],
 )
 def test_results_of_another_model_or_clock_are_refused(
-    language_model: LanguageModel, clock: str, said: str, tmp_path: Path
+    language_model: LanguageModel, clock: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.jsonl"
     Experiment(byte_level(), {}, ResultStore(path), ExperimentOptions())
-    with pytest.raises(InvalidInput, match=f"{said}.*pass another --output"):
+    with pytest.raises(InvalidInput, match=f"{message}.*pass another --output"):
         Experiment(language_model, {}, ResultStore(path), ExperimentOptions(clock=clock))
 
 
@@ -56,6 +56,6 @@ def test_another_machine_goes_on_and_both_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     here = setting(byte_level(), "wall")
     there = replace(here, hardware="64 threads of another")
-    for one in (here, there, here):
-        ResultStore(path).begin(one)
+    for machine in (here, there, here):
+        ResultStore(path).begin(machine)
     assert ResultStore(path).settings == [here, there]

@@ -18,8 +18,8 @@ def test_a_budget_goes_by_a_clock_that_cannot_be_set(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: next(jumps))
         patch.setattr(time, "time_ns", lambda: int(next(jumps) * 1e9))
-        found = attributor.attribute(chat(TREATY), ANSWER, TREATY)
-    assert found.token_scores == expected.token_scores
-    assert found.verdicts == expected.verdicts
-    assert not found.partial
-    assert 0 < found.provenance.seconds < 3_000
+        attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
+    assert attribution.token_scores == expected.token_scores
+    assert attribution.verdicts == expected.verdicts
+    assert not attribution.partial
+    assert 0 < attribution.provenance.seconds < 3_000

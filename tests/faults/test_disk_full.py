@@ -52,9 +52,9 @@ def test_a_full_disk_is_an_error_in_one_line(
 ) -> None:
     file = tmp_path / "notes.md"
     file.write_text("The ship is red. It carries 84 people.")
-    asked = ["ask", "Who?", str(file), "--model", tiny_model, "--max-new-tokens", "3", "--json"]
+    command = ["ask", "Who?", str(file), "--model", tiny_model, "--max-new-tokens", "3", "--json"]
     with FULL.open("w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        assert main(asked) == 2
-    said = capsys.readouterr().err
-    assert said == "attribot-rag: the output cannot be written: No space left on device\n"
+        assert main(command) == 2
+    error = capsys.readouterr().err
+    assert error == "attribot-rag: the output cannot be written: No space left on device\n"

@@ -35,7 +35,7 @@ def forked(work: Callable[[], bool]) -> int | None:
     return exit_code(child, scaled(60))
 
 
-def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
+def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
     """One has the model's turn within an attribution, another one generates, a task waits."""
     model = endless(byte_level().tokenizer)
     attributor = Attributor(model, method="leave_one_out", progress=False)
@@ -61,12 +61,12 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
 
     def attributes() -> bool:
         match = attributor.recorder.match(Answer(ANSWER, prompt_texts=[QUESTION]))
-        found = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
+        token_scores = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
         task = queue.submit(lambda: 3, max_pending=1)
-        return match.done() and found == expected and task.result() == 3
+        return match.done() and token_scores == expected and task.result() == 3
 
     with attributor.recorder:
-        held = queue.submit(score, max_pending=2)
+        blocked = queue.submit(score, max_pending=2)
         waiting = queue.submit(lambda: 4, max_pending=2)
         options = {"max_new_tokens": 8, "stopping_criteria": [block]}
         thread = threading.Thread(target=generate, args=[model, ids], kwargs=options)
@@ -78,7 +78,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
             assert queue.num_pending == 2
         finally:
             opened.set()
-        held.result(scaled(60))
+        blocked.result(scaled(60))
         assert waiting.result(scaled(60)) == 4
         thread.join(scaled(60))
     assert attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores == expected

@@ -43,7 +43,7 @@ def scores(attribution: Attribution | None) -> np.ndarray[Any, Any]:
     return attribution.matrix.filled(np.nan)
 
 
-def test_at_every_point_of_an_attribution(service: AttributionService) -> None:
+def test_memory_may_run_out_at_every_point_of_an_attribution(service: AttributionService) -> None:
     truth = scores(attributed(service, "first", background=False).attribution)
     model = service.attributor.language_model
     observed = Answer(ANSWER, DOCUMENTS, [QUESTION])
@@ -58,9 +58,9 @@ def test_at_every_point_of_an_attribution(service: AttributionService) -> None:
         assert failing.count > index
         outcomes.append(run.error is None)
         if run.error is None:
-            found = scores(run.attribution)
-            known = ~np.isnan(found)
-            np.testing.assert_allclose(found[known], truth[known], atol=ATOL)
+            result = scores(run.attribution)
+            finite = ~np.isnan(result)
+            np.testing.assert_allclose(result[finite], truth[finite], atol=ATOL)
         else:
             assert isinstance(run.error, ScoringOutOfMemory)
     assert any(outcomes)

@@ -9,7 +9,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 
 class SearchesFirst(BaseChatModel):
-    """Calls the tool `search` with every question, then has `llm` answer from what was found.
+    """Calls the tool `search` with every question, then has `llm` answer from the results.
 
     ChatHuggingFace takes no tool messages on a local pipeline, and small models call no tools.
     """

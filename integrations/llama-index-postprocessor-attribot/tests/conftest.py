@@ -86,6 +86,6 @@ def event_loop() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Whatever a test does, no entry of any span may stay."""
+    """No test may leave an entry of a span."""
     yield
     assert installed().num_open == 0

@@ -96,7 +96,7 @@ def letters(text: str) -> str:
 
 @pytest.mark.parametrize("name", ESCAPED)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_file_is_located_however_it_was_escaped(file: Path, name: str) -> None:
+def test_a_file_is_located_in_every_form_of_escaping(file: Path, name: str) -> None:
     documents = chunks(file)
     prompt = f"Read this.\n\n{ESCAPED[name](documents)}\n\nWho?"
     context = context_of(prompt, documents)
@@ -105,9 +105,9 @@ def test_a_file_is_located_however_it_was_escaped(file: Path, name: str) -> None
         for place in source.occurrences:
             shown = Unescaped.of(prompt[place.start : place.end]).text
             for span in place.spans:
-                held = documents[span.document][span.start : span.end]
-                assert letters(source.text) == letters(held)
-                assert letters(shown) == letters(Unescaped.of(held).text)
+                excerpt = documents[span.document][span.start : span.end]
+                assert letters(source.text) == letters(excerpt)
+                assert letters(shown) == letters(Unescaped.of(excerpt).text)
 
 
 @pytest.mark.slow

@@ -12,10 +12,10 @@ def decoded(text: str) -> TokenizedText:
     return TokenizedText.of(byte_level().encode(text), byte_level())
 
 
-def test_the_text_is_that_which_was_shown() -> None:
-    """Without one, white space around is left out."""
-    for seen, shown in ((f"\n{ANSWER} \n", None), (f" {ANSWER}", f"\n\n{ANSWER}\n")):
-        text, spans = decoded(seen).aligned(shown)
+def test_the_text_of_a_response_is_the_shown_text() -> None:
+    """Without a shown text, the white space around is left out."""
+    for response, shown in ((f"\n{ANSWER} \n", None), (f" {ANSWER}", f"\n\n{ANSWER}\n")):
+        text, spans = decoded(response).aligned(shown)
         assert text == (shown or ANSWER)
         assert "".join(text[start:end] for start, end in spans).strip() == ANSWER
     tokens = decoded("in the old town hall.")

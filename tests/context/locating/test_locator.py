@@ -104,12 +104,12 @@ def test_the_threshold_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen", [DOCUMENT, DOCUMENT.replace(" ", "  "), DOCUMENT.replace("harbour", "harbor")]
+    "copied", [DOCUMENT, DOCUMENT.replace(" ", "  "), DOCUMENT.replace("harbour", "harbor")]
 )
-def test_all_places_are_found(seen: str) -> None:
-    prompt = f"{seen}\n\nYes.\n\n{seen}\n{seen}"
+def test_all_places_are_found(copied: str) -> None:
+    prompt = f"{copied}\n\nYes.\n\n{copied}\n{copied}"
     places = locate(DOCUMENT, prompt)
-    assert [prompt[place.start : place.end] for place in places] == [seen] * 3
+    assert [prompt[place.start : place.end] for place in places] == [copied] * 3
     assert [place.start for place in places] == sorted({place.start for place in places})
 
 
@@ -161,12 +161,12 @@ STRIPPED = (
     "It’s open again since May.\n\nStraße nach İzmir: 1.5 km\n\nYear Ships\n1649 12\n1650 7"
 )
 STRAIGHTENED = {
-    ord(one): other for one, other in zip("“”’—…", ['"', '"', "'", "-", "..."], strict=True)
+    ord(mark): other for mark, other in zip("“”’—…", ['"', '"', "'", "-", "..."], strict=True)
 }
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "form",
     [
         FORMATTED.lower(),
         FORMATTED.upper(),
@@ -184,12 +184,12 @@ STRAIGHTENED = {
         *("straightened", "NFKC", "NFD", "soft hyphens"),
     ],
 )
-def test_what_applications_do_to_the_form_of_a_text(seen: str) -> None:
-    prompt = f"Context:\n\n{seen}\n\nQuestion: who signed?"
+def test_a_document_in_another_form_is_located(form: str) -> None:
+    prompt = f"Context:\n\n{form}\n\nQuestion: who signed?"
     (place,) = locate(FORMATTED, prompt)
     assert place.offsets[0] == place.start and place.offsets[-1] == place.end
     assert list(place.offsets) == sorted(place.offsets)
-    assert seen.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
+    assert form.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
     for word in [
         *("Treaty", "Signed", "both", "harbour", "open", "again", "Stra", "1.5", "1649", "7")
     ]:
@@ -207,8 +207,8 @@ def test_another_number_is_no_other_form(number: str) -> None:
 
 @given(document=texts(min_fragments=1), before=texts(), after=texts())
 def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
-    for seen in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
-        prompt = f"{before}\n{seen}\n{after}"
+    for form in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
+        prompt = f"{before}\n{form}\n{after}"
         for place in locate(document, prompt, threshold=1):
             assert len(place.offsets) == len(document) + 1
             assert list(place.offsets) == sorted(place.offsets)
@@ -219,7 +219,7 @@ def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after
 
 
 @pytest.mark.parametrize(
-    ("document", "said", "shown"),
+    ("document", "stated", "shown"),
     [
         ("The effect was seen with p > 0.05 in all of the groups.", "p > 0.05", "p < 0.05"),
         ("The plot of land measures 10\u00b2 metres in all.", "10\u00b2", "102"),
@@ -227,8 +227,8 @@ def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after
         ("The compiler is written in C# for the most part.", "C#", "C"),
     ],
 )
-def test_another_relation_or_power_is_another_text(document: str, said: str, shown: str) -> None:
-    prompt = f"Read this. {document.replace(said, shown)} Then answer."
+def test_another_relation_or_power_is_another_text(document: str, stated: str, shown: str) -> None:
+    prompt = f"Read this. {document.replace(stated, shown)} Then answer."
     assert locate(document, prompt, threshold=0.99) == []
 
 
@@ -243,7 +243,7 @@ def test_another_relation_or_power_is_another_text(document: str, said: str, sho
     ],
     ids=["too long", "no prompt", "blank", "few words as they are", "without a word"],
 )
-def test_what_is_nowhere(prompt: str, documents: list[str]) -> None:
+def test_absent_documents_are_not_located(prompt: str, documents: list[str]) -> None:
     for document in documents:
         for threshold in (0.9, 1):
             assert locate(document, prompt, threshold) == []

@@ -36,7 +36,7 @@ def sources_of(context: Context) -> list[str]:
 
 
 def spans_of(context: Context) -> list[str]:
-    """What the documents hold where their sources stand in the prompt."""
+    """The texts in the documents at the places of their sources."""
     return [
         context.documents[span.document].text[span.start : span.end].strip()
         for source in context.sources
@@ -54,8 +54,8 @@ def test_a_text_that_was_cut_within_a_word(after: str) -> None:
         "In the spring the first ships came up the river to the lightho",
     ]
     assert context.not_located == (1,)
-    held = len("".join(HARBOUR[:WITHIN].split())) / len("".join(HARBOUR.split()))
-    assert context.partly_located == {0: pytest.approx(held)}
+    share = len("".join(HARBOUR[:WITHIN].split())) / len("".join(HARBOUR.split()))
+    assert context.partly_located == {0: pytest.approx(share)}
 
 
 def test_a_text_that_goes_on_otherwise_ends_with_a_whole_word() -> None:
@@ -127,7 +127,7 @@ def test_phrases_and_questions_are_no_parts(prompt: str) -> None:
         context_of(f"{prompt} ", [HARBOUR])
 
 
-def test_what_another_document_holds_is_no_part() -> None:
+def test_a_text_of_another_document_is_no_part() -> None:
     overlapping = f"Nothing is said here. {CLUB[45:]} And so on, and on."
     context = context_of(f"Read.\n\n{CLUB}\n\nWho?", [overlapping, CLUB])
     assert context.not_located == (0,)
@@ -154,7 +154,7 @@ def test_one_document_is_one_stretch() -> None:
     assert context.prompt.text[slice(*region)] == HARBOUR[:WITHIN]
 
 
-def test_what_was_said_before_is_no_part() -> None:
+def test_a_text_of_an_earlier_turn_is_no_part() -> None:
     turn = f"You told me: {HARBOUR[:100]}"
     prompt = f"user: {turn}\n\nRead: {CLUB}\n\nWho?"
     assert context_of(prompt, [CLUB, HARBOUR]).not_located == ()

@@ -4,7 +4,7 @@ SENTENCES = [f"House number {number} has a blue door." for number in range(6)]
 TEXT = " ".join(SENTENCES)
 
 
-def test_texts_are_found_whatever_became_of_their_form() -> None:
+def test_texts_in_another_form_are_found() -> None:
     prompt = f"Here:\n\n{SENTENCES[0]}\n  {SENTENCES[1].upper()}\n"
     text = f"{SENTENCES[0]}\t**{SENTENCES[1]}**"
     assert texts_in_prompt(prompt, [text, SENTENCES[2]]) == {text}

@@ -74,9 +74,9 @@ def test_a_part_is_read_as_its_document(document: str, read: list[str]) -> None:
 @pytest.mark.parametrize("tags", ["<p>{}</p>", "<li><em>{}</em></li>", "<tr><td>{}</td></tr>"])
 def test_results_quote_without_tags(tags: str) -> None:
     source = tags.format("The ferry is red.")
-    found = handmade("It is red.", [source], {source: (3.0,)})
-    assert [one["text"] for one in summarize(found)["sources"]] == ["The ferry is red."]
-    for shown in (found.to_markdown(), found.to_table(width=80)):
+    attribution = handmade("It is red.", [source], {source: (3.0,)})
+    assert [source["text"] for source in summarize(attribution)["sources"]] == ["The ferry is red."]
+    for shown in (attribution.to_markdown(), attribution.to_table(width=80)):
         assert shown.count("The ferry is red.") == 2
         assert not any(mark in shown for mark in ("<", "&lt;"))
-    assert ', "The ferry is red."]]' in found.to_html()
+    assert ', "The ferry is red."]]' in attribution.to_html()

@@ -1,4 +1,4 @@
-"""Sentences in languages other than English, and what a reader takes for a unit elsewhere."""
+"""Sentences in languages other than English, and the units of JSON, YAML, mails and logs."""
 
 import json
 
@@ -62,7 +62,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("pieces", SENTENCES)
-def test_a_text_ends_where_its_readers_see_an_end(pieces: list[str]) -> None:
+def test_a_text_is_cut_where_its_readers_see_an_end(pieces: list[str]) -> None:
     assert sentences("".join(pieces)) == pieces
 
 
@@ -82,8 +82,8 @@ def test_members_and_records_of_json(indent: int | str | None, fence: str) -> No
     pieces = [" ".join(piece.split()) for piece in sentences(text)]
     assert "".join(sentences(text)) == text
     facts = ['"Vega"', "1912", '"Holm"', "is red.", "at six.", '"Monday"', '"Sunday"']
-    (held,) = {tuple(sum(fact in piece for fact in facts) for piece in pieces if piece[0] != "T")}
-    assert held == (1,) * len(facts)
+    (counts,) = {tuple(sum(fact in piece for fact in facts) for piece in pieces if piece[0] != "T")}
+    assert counts == (1,) * len(facts)
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,7 @@ def test_an_option_tells_the_language() -> None:
 
 def test_an_answer_is_cut_in_the_language_of_its_documents() -> None:
     document = "Der Turm steht auf der Insel. Er wurde am 28. Oktober eröffnet."
-    found = handmade("Am 28. Oktober.", [document], {document: (3.0,)})
-    assert [found.response[one.start : one.end] for one in cite(found)] == ["Am 28. Oktober."]
+    attribution = handmade("Am 28. Oktober.", [document], {document: (3.0,)})
+    assert [
+        attribution.response[sentence.start : sentence.end] for sentence in cite(attribution)
+    ] == ["Am 28. Oktober."]

@@ -29,11 +29,11 @@ def test_paragraphs_end_after_blank_lines(blank: str) -> None:
 @given(pieces=st.lists(st.sampled_from(["", " ", "\n", "a", "b. ", " c"]), max_size=8))
 def test_blank_pieces_join_a_neighbour(pieces: list[str]) -> None:
     text = "".join(pieces)
-    found = [text[start:end] for start, end in split_spans(text, lambda _: pieces)]
-    assert "".join(found) == text
+    joined = [text[start:end] for start, end in split_spans(text, lambda _: pieces)]
+    assert "".join(joined) == text
     if text.strip():
-        assert all(piece.strip() for piece in found)
-        assert len(found) == sum(bool(piece.strip()) for piece in pieces)
+        assert all(piece.strip() for piece in joined)
+        assert len(joined) == sum(bool(piece.strip()) for piece in pieces)
 
 
 def test_a_splitter_that_loses_text_or_gives_none_is_named() -> None:
@@ -44,7 +44,7 @@ def test_a_splitter_that_loses_text_or_gives_none_is_named() -> None:
 
 
 @pytest.mark.parametrize("unit", ["sentences", "", None, ["sentence"]])
-def test_unknown_units_are_answered_with_the_known(unit: str) -> None:
+def test_an_unknown_unit_names_the_valid_ones(unit: str) -> None:
     with pytest.raises(InvalidInput, match="choose one of sentence, paragraph, document"):
         make_splitter(unit, "en")
 

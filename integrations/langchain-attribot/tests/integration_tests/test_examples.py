@@ -18,7 +18,9 @@ CHAIN, SEARCH, CHAT = blocks_of(README)
 SHOWN, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
 
 
-def test_the_readme_s_chain_and_agent_do_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_s_chain_and_agent_give_the_shown_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names: dict[str, Any] = {}
     exec(CHAIN, names)
     summary = names["message"].response_metadata["attribution"]
@@ -41,7 +43,7 @@ def test_the_readme_s_chain_and_agent_do_what_is_shown(capsys: pytest.CaptureFix
 
 
 def run_on_server(code: str, path: str, model: LanguageModel, folder: Path) -> dict[str, Any]:
-    """The names that the code leaves; `path` is what it says instead of the tokenizer's."""
+    """The names that the code leaves; `path` is the placeholder in it for the tokenizer's path."""
     model.tokenizer.save_pretrained(folder)
     names: dict[str, Any] = {}
     with model_server(model) as server:
@@ -89,7 +91,7 @@ def test_the_root_readme_s_lines_attach_it_too(chat: Chat) -> None:
         ("langchain_agent", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
     ],
 )
-def test_the_examples_show_what_caused_their_answers(
+def test_the_examples_show_the_causes_of_their_answers(
     example: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_example(example, *words, folder=tmp_path, capsys=capsys)

@@ -61,10 +61,10 @@ def test_the_feedback_is_on_the_model_s_run(
     (sent,) = [request.json for request in collector.sent_to("/feedback")]
     assert sent["run_id"] == model["id"] == run.run_id
     assert sent["session_id"] == SESSION["id"]
-    told = feedback_of(run)
+    feedback = feedback_of(run)
     assert (sent["key"], sent["value"], sent["comment"]) == (
         "attribution",
-        told.label,
-        told.explanation,
+        feedback.label,
+        feedback.explanation,
     )
-    assert sent.get("score") == told.score
+    assert sent.get("score") == feedback.score

@@ -44,12 +44,12 @@ def agent_of(
     return create_agent(SearchesFirst(llm=chat), [search], middleware=middleware, **options)
 
 
-def asked(question: str) -> Any:
+def input_of(question: str) -> Any:
     return {"messages": [("human", question)]}
 
 
 def ask(agent: Chain, question: str, **config: Any) -> list[BaseMessage]:
-    messages: list[BaseMessage] = agent.invoke(asked(question), config)["messages"]
+    messages: list[BaseMessage] = agent.invoke(input_of(question), config)["messages"]
     return messages
 
 
@@ -63,9 +63,9 @@ def check(message: BaseMessage, *names: str) -> dict[str, Any]:
 def test_the_middleware_attributes_the_answer_and_no_tool_call(
     agent: Chain, middleware: AttributionMiddleware
 ) -> None:
-    *others, answer = ask(agent, "one")
+    *earlier, answer = ask(agent, "one")
     summary = check(answer, "one")
-    assert not any("attribution" in message.response_metadata for message in others)
+    assert not any("attribution" in message.response_metadata for message in earlier)
     (run,) = middleware.results.values()
     assert str(run.run_id) == summary["run_id"]
     assert summary["run_id"] in str(answer.id)
@@ -78,11 +78,11 @@ def test_a_retriever_tool_that_gives_text_alone(
     agent = agent_of(tiny_chat, middleware, search=TEXT_SEARCH, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "one"}}
     for names in (["one"], ["one", "two"]):
-        state = asked(names[-1])
+        state = input_of(names[-1])
         invoked = asyncio.run(agent.ainvoke(state, config)) if asynchronous else None
-        *_, found, answer = (invoked or agent.invoke(state, config))["messages"]
+        *_, result, answer = (invoked or agent.invoke(state, config))["messages"]
         check(answer, *names)
-        assert [document.id for document in found.artifact] == [f"document {names[-1]}"]
+        assert [document.id for document in result.artifact] == [f"document {names[-1]}"]
 
 
 def test_tools_without_documents_are_named_once(
@@ -96,9 +96,9 @@ def test_tools_without_documents_are_named_once(
 
     agent = agent_of(tiny_chat, middleware, search=search)
     for name in ("one", "two"):
-        *_, found, answer = ask(agent, name)
+        *_, result, answer = ask(agent, name)
         assert "attribution" not in answer.response_metadata
-        assert found.artifact is None  # type: ignore[attr-defined]
+        assert result.artifact is None  # type: ignore[attr-defined]
     (line,) = [
         record.message for record in caplog.records if record.name.startswith("langchain_attribot")
     ]
@@ -117,7 +117,7 @@ def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel, mode
     middleware.close()
 
 
-def test_earlier_turns_retrieved_what_a_later_answer_may_use(
+def test_a_later_answer_may_use_documents_of_earlier_turns(
     tiny_chat: Chat, middleware: AttributionMiddleware
 ) -> None:
     agent = agent_of(tiny_chat, middleware, checkpointer=InMemorySaver())
@@ -130,18 +130,18 @@ def test_earlier_turns_retrieved_what_a_later_answer_may_use(
 
 def test_the_middleware_works_asynchronously(agent: Chain) -> None:
     async def both() -> list[Any]:
-        return await asyncio.gather(*(agent.ainvoke(asked(name)) for name in ("one", "two")))
+        return await asyncio.gather(*(agent.ainvoke(input_of(name)) for name in ("one", "two")))
 
     for name, state in zip(("one", "two"), asyncio.run(both()), strict=True):
         check(state["messages"][-1], name)
 
 
 def test_updates_of_a_streamed_agent_carry_it(agent: Chain) -> None:
-    *_, update = agent.stream(asked("one"), stream_mode="updates")
+    *_, update = agent.stream(input_of("one"), stream_mode="updates")
     check(update["model"]["messages"][-1], "one")
 
 
-def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
+def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     remote = FakeListChatModel(responses=["It is old."])
@@ -163,9 +163,9 @@ def test_the_model_is_found_in_the_agent_s_own_and_citations_are_shown(tiny_chat
 
 
 def test_the_handler_sees_through_an_agent_too(tiny_chat: Chat, handler: Handler) -> None:
-    *others, answer = ask(agent_of(tiny_chat), "one", callbacks=[handler])
+    *earlier, answer = ask(agent_of(tiny_chat), "one", callbacks=[handler])
     check(answer, "one")
-    assert not any("attribution" in message.response_metadata for message in others)
+    assert not any("attribution" in message.response_metadata for message in earlier)
     assert handler.last is not None
     assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0

@@ -9,14 +9,14 @@ from langchain_core.documents import Document
 from langchain_attribot import DeduplicatingCompressor
 
 
-def test_a_document_names_those_that_it_stands_for_equal_contained_and_overlapping() -> None:
+def test_a_document_names_its_equal_contained_and_overlapping_duplicates() -> None:
     ticket = "A single ticket costs 18 crowns."
     twin = Document(page_content=DOCUMENTS[0].page_content, id="mirror", metadata={"page": 2})
     part = Document(page_content=ticket, id="part")
     following = Document(page_content=f"{ticket} Bicycles travel for free.", id="following")
-    given = [DOCUMENTS[0], twin, DOCUMENTS[1], part, following]
-    before = [document.model_copy(deep=True) for document in given]
-    ferry, lighthouse, rest = DeduplicatingCompressor().compress_documents(given, "?")
+    documents = [DOCUMENTS[0], twin, DOCUMENTS[1], part, following]
+    before = [document.model_copy(deep=True) for document in documents]
+    ferry, lighthouse, rest = DeduplicatingCompressor().compress_documents(documents, "?")
     assert (ferry.id, ferry.metadata["source"]) == ("ferry", "ferry.md")
     assert ferry.metadata["merged"] == [
         {"id": "mirror", "metadata": {"page": 2}},
@@ -25,8 +25,8 @@ def test_a_document_names_those_that_it_stands_for_equal_contained_and_overlappi
     ]
     assert lighthouse == DOCUMENTS[1]
     assert (rest.id, rest.page_content) == ("following", "Bicycles travel for free.")
-    assert given == before
-    *_, untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(given, "?")
+    assert documents == before
+    *_, untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(documents, "?")
     assert untouched == following
 
 
@@ -38,6 +38,6 @@ def test_it_goes_into_a_compression_retriever() -> None:
     assert [document.id for document in retriever.invoke("?")] == ["ferry", "lighthouse"]
 
 
-def test_a_misspelt_option_is_told_the_right_one() -> None:
+def test_a_misspelt_option_names_the_right_one() -> None:
     with pytest.raises(ValueError, match=r"no option 'treshold'; did you mean 'threshold'\?"):
         DeduplicatingCompressor(treshold=0.5)  # type: ignore[call-arg]

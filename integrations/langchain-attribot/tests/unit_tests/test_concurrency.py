@@ -92,8 +92,8 @@ def test_two_interleaved_streams_have_their_own_documents(chain: Chain, handler:
     streams = [chain.stream(name, {"callbacks": [handler]}) for name in names]
     rounds = list(zip_longest(*streams))  # a piece of each in turn
     for index, name in enumerate(names):
-        first, *others = [pieces[index] for pieces in rounds if pieces[index] is not None]
-        check(sum(others, first), name)
+        first, *later = [pieces[index] for pieces in rounds if pieces[index] is not None]
+        check(sum(later, first), name)
 
 
 def runs(chain: Chain, count: int) -> int:
@@ -124,8 +124,8 @@ def test_two_hundred_runs_leave_nothing_behind(chat: Chat, chain: Chain, making:
     assert not handler._calls
     assert handler.results.num_pending == 0
     assert len(handler.results) <= 16
-    left = handler._services[0].recorder.generations
-    assert len(left) == 34  # the answers without any documents, bounded elsewhere
+    generations = handler._services[0].recorder.generations
+    assert len(generations) == 34  # the answers without any documents, bounded elsewhere
 
 
 def test_a_root_that_never_ends_is_forgotten(handler: Handler) -> None:

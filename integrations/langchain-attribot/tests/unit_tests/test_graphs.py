@@ -40,12 +40,12 @@ def graph(chats: list[Chat]) -> Any:
         return {"documents": Given(documents=DOCUMENTS).invoke(state["question"])}
 
     def grade(state: State) -> dict[str, Any]:
-        asked = (f"Is this relevant? {document.page_content}" for document in state["documents"])
-        return {"grades": [str(grading.invoke(prompt).content) for prompt in asked]}
+        prompts = (f"Is this relevant? {document.page_content}" for document in state["documents"])
+        return {"grades": [str(grading.invoke(prompt).content) for prompt in prompts]}
 
     def answer(state: State) -> dict[str, Any]:
-        asked = f"{joined(state['documents'])}\n\nQuestion: {state['question']}"
-        message = answering.invoke(asked)
+        prompt = f"{joined(state['documents'])}\n\nQuestion: {state['question']}"
+        message = answering.invoke(prompt)
         get_stream_writer()({"attribution": message.response_metadata.get("attribution")})
         return {"messages": [message]}
 
@@ -77,7 +77,7 @@ def test_the_state_s_message_carries_it(graph: Any, handler: Handler) -> None:
     assert handler.num_open == 0
 
 
-def test_the_models_are_found_in_what_the_graph_s_nodes_call(
+def test_the_models_are_found_in_the_graph_s_nodes(
     graph: Any, chats: list[Chat], making: Making
 ) -> None:
     handler = making(graph, only="answer")
@@ -104,8 +104,8 @@ def test_streams_of_updates_messages_and_custom_data_carry_it(graph: Any, handle
     (update,) = [update["answer"] for update in streamed["updates"] if "answer" in update]
     check_message(update["messages"][-1])
     chunks: dict[str, list[BaseMessage]] = {"answer": [], "grade": []}
-    for chunk, told in streamed["messages"]:
-        chunks[told["langgraph_node"]].append(chunk)
+    for chunk, metadata in streamed["messages"]:
+        chunks[metadata["langgraph_node"]].append(chunk)
     assert len(chunks["answer"]) > 1
     carrying = [chunk for chunk in chunks["answer"] if "attribution" in chunk.response_metadata]
     check_message(carrying[-1])
@@ -120,13 +120,13 @@ def test_checkpoints_keep_it_and_the_next_turn_has_its_own(graph: Any, handler: 
     (kept,) = graph.get_state(config()).values["messages"]
     assert kept.response_metadata["attribution"] == before
     graph.invoke({"question": "And the ferry?"}, config(handler))
-    one, two = graph.get_state(config()).values["messages"]
-    check_message(two)
-    assert one.response_metadata["attribution"] == before
-    assert two.response_metadata["attribution"]["run_id"] != before["run_id"]
+    earlier, later = graph.get_state(config()).values["messages"]
+    check_message(later)
+    assert earlier.response_metadata["attribution"] == before
+    assert later.response_metadata["attribution"]["run_id"] != before["run_id"]
     serializer = JsonPlusSerializer()
-    again = serializer.loads_typed(serializer.dumps_typed(two))
-    assert again.response_metadata == two.response_metadata
+    again = serializer.loads_typed(serializer.dumps_typed(later))
+    assert again.response_metadata == later.response_metadata
 
 
 class Answered(TypedDict):

@@ -38,7 +38,7 @@ from attribot_rag.errors import InvalidInput
 from langchain_attribot import attribute, citations_of
 
 
-def test_the_message_of_a_chain_carries_what_the_core_finds(
+def test_the_message_of_a_chain_carries_the_core_s_scores(
     tiny: LanguageModel, chain: Chain, handler: Handler
 ) -> None:
     chain = chain.with_config(callbacks=[handler])
@@ -104,16 +104,16 @@ def test_an_asynchronous_stream_carries_it(tiny: LanguageModel, handler: Handler
     summary_of(asyncio.run(ask())[-1])
 
 
-def test_events_tell_of_it(tiny_chat: Chat, handler: Handler) -> None:
+def test_an_event_carries_it(tiny_chat: Chat, handler: Handler) -> None:
     ask = RunnableLambda(lambda prompt, config: tiny_chat.invoke(prompt, config))
     chain = rag(Given(documents=DOCUMENTS), ask).with_config(callbacks=[handler])
 
     async def events() -> list[Any]:
         return [event async for event in chain.astream_events(QUESTION, version="v2")]
 
-    (told,) = [event for event in asyncio.run(events()) if event["event"] == "on_custom_event"]
-    assert told["name"] == "attribution"
-    checked(told["data"])
+    (event,) = [event for event in asyncio.run(events()) if event["event"] == "on_custom_event"]
+    assert event["name"] == "attribution"
+    checked(event["data"])
 
 
 class Parsed(BaseOutputParser[dict[str, str]]):
@@ -161,8 +161,8 @@ def test_empty_retrieval_attaches_nothing(
     message = rag(Given(documents=[]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
     assert "attribution" not in message.response_metadata
     assert not handler.results
-    told = [record for record in caplog.records if not record.name.startswith("transformers")]
-    assert not told  # nothing was found, which is an answer too
+    records = [record for record in caplog.records if not record.name.startswith("transformers")]
+    assert not records  # nothing was found, which is an answer too
     with pytest.raises(InvalidInput, match="retrieved nothing"):
         handler.result(uuid4())
 
@@ -231,7 +231,7 @@ def test_a_handler_on_the_model_warns(tiny: LanguageModel, making: Making) -> No
         chain.invoke(QUESTION, {"callbacks": [handler]})
 
 
-def test_a_block_attributes_what_is_asked_in_it(tiny_chat: Chat, chain: Chain) -> None:
+def test_a_block_attributes_its_answers(tiny_chat: Chat, chain: Chain) -> None:
     with attribute(tiny_chat, **EXACT) as run:
         message = chain.invoke(QUESTION)
         assert run.last is not None

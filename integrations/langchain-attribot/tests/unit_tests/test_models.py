@@ -75,7 +75,7 @@ def test_where_no_model_is_local_the_remedy_is_named(making: Making, llm: Any) -
         making(llm)
 
 
-def test_a_local_copy_scores_what_a_wrapper_answered(tiny: LanguageModel, making: Making) -> None:
+def test_a_local_copy_scores_the_answers_of_a_wrapper(tiny: LanguageModel, making: Making) -> None:
     handler = making(None, language_model=tiny)
     chain = rag(RETRIEVER, REMOTE)
     assert summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))["retokenized"]
@@ -87,7 +87,7 @@ def test_a_local_copy_scores_what_a_wrapper_answered(tiny: LanguageModel, making
     assert checked(attributed.invoke(QUESTION)["attribution"])["retokenized"]
 
 
-def test_a_local_copy_scores_what_an_agent_answered(tiny: LanguageModel) -> None:
+def test_a_local_copy_scores_the_answers_of_an_agent(tiny: LanguageModel) -> None:
     search = create_retriever_tool(RETRIEVER, "search", "Finds facts.")
     middleware = AttributionMiddleware(language_model=tiny, **EXACT)
     agent = create_agent(SearchesFirst(llm=REMOTE), [search], middleware=[middleware])
@@ -127,7 +127,7 @@ def test_only_some_calls_are_attributed(chats: list[Chat], making: Making, only:
     assert handler.num_open == 0
 
 
-def test_only_what_nothing_is_called(chain: Chain, making: Making) -> None:
+def test_a_name_that_no_call_has_attributes_nothing(chain: Chain, making: Making) -> None:
     handler: Handler = making(only="nothing")
     message = chain.invoke(QUESTION, {"callbacks": [handler]})
     assert "attribution" not in message.response_metadata

@@ -1,4 +1,4 @@
-"""Options and what comes of them, for type checkers too: mypy reads this file.
+"""Options and their results, for type checkers too: mypy reads this file.
 
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
@@ -29,7 +29,7 @@ def chain_of(chat: ChatHuggingFace) -> Runnable[str, str]:
     return RunnableLambda[str, str](lambda question: question) | chat | StrOutputParser()
 
 
-def test_a_misspelt_option_is_told_the_right_one(tiny_chat: ChatHuggingFace) -> None:
+def test_a_misspelt_option_names_the_right_one(tiny_chat: ChatHuggingFace) -> None:
     with pytest.raises(UnknownOption, match=MEANT):
         AttributionCallbackHandler(tiny_chat, metod="auto")  # type: ignore[call-arg]
     with pytest.raises(UnknownOption, match=MEANT):
@@ -54,7 +54,7 @@ def test_whole_options_are_those_of_the_names(tiny_chat: ChatHuggingFace) -> Non
             making(tiny_chat, options=whole, mode="later")  # type: ignore[arg-type]
 
 
-def test_what_is_no_model_is_none_for_type_checkers_either() -> None:
+def test_a_value_that_is_no_model_is_none_for_type_checkers_either() -> None:
     with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):
         AttributionCallbackHandler("a name")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):

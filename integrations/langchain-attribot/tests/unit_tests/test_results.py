@@ -1,4 +1,4 @@
-"""What chains make of answers: positions are those of the text that the caller got."""
+"""Results that chains make of answers: positions are those of the text that the caller got."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -60,20 +60,20 @@ def test_a_text_in_a_dict(chain: Chain, handler: Handler) -> None:
 
 
 def test_a_changed_message(chain: Chain, making: Making) -> None:
-    given: list[AIMessage] = []
+    originals: list[AIMessage] = []
 
     def changed(message: AIMessage) -> AIMessage:
-        given.append(message)
+        originals.append(message)
         return message.model_copy(update={"content": f"Well: {message.text}"})
 
     message = (chain | changed).invoke(QUESTION, {"callbacks": [making(citations=True)]})
     check(message.response_metadata["attribution"], message.text)
-    check(given[0].response_metadata["attribution"], given[0].text)
+    check(originals[0].response_metadata["attribution"], originals[0].text)
     assert message.response_metadata["attribution"]["start"] == len("Well: ")
 
 
 @pytest.mark.parametrize("change", [len, lambda _: "Ask somebody else, dear friend."])
-def test_what_is_no_text_of_the_answer(chain: Chain, change: Any) -> None:
+def test_another_result_has_the_positions_of_the_model_s_answer(chain: Chain, change: Any) -> None:
     changed = chain | StrOutputParser() | RunnableLambda(change)
     summary = checked(with_attribution(changed, **EXACT).invoke(QUESTION)["attribution"])
     assert summary["offsets"] == "answer"
@@ -148,8 +148,8 @@ def test_a_streamed_dict_gets_it_with_the_last_piece_of_an_attributed_chain(
     chain = STREAMED[kind](tiny_chat)
     pieces = list(chain.stream(QUESTION, {"callbacks": [handler]}))
     assert not any("attribution" in piece for piece in pieces)
-    told = [piece["answer"] for piece in pieces if "answer" in piece]
-    answer = "".join(getattr(piece, "text", piece) for piece in told)
+    parts = [piece["answer"] for piece in pieces if "answer" in piece]
+    answer = "".join(getattr(piece, "text", piece) for piece in parts)
     assert handler.last is not None and answer[handler.last.summary["start"] :].strip()
     *_, last = with_attribution(chain, tiny_chat, **EXACT).stream(QUESTION)
     checked(last["attribution"])

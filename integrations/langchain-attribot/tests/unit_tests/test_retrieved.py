@@ -52,8 +52,8 @@ def in_a_coroutine(store: InMemoryVectorStore, chat: Chat) -> Chain:
         hits = await store.asimilarity_search_with_score(question, k=2)
         return prompt_of([document for document, _ in retrieved(hits)], question)
 
-    asked = RunnableLambda(prompt) | AsynchronousChat(llm=chat.llm, tokenizer=chat.tokenizer)
-    return RunnableLambda(lambda question, config: asyncio.run(asked.ainvoke(question, config)))
+    answering = RunnableLambda(prompt) | AsynchronousChat(llm=chat.llm, tokenizer=chat.tokenizer)
+    return RunnableLambda(lambda question, config: asyncio.run(answering.ainvoke(question, config)))
 
 
 class State(TypedDict, total=False):
@@ -74,12 +74,12 @@ def in_a_node(store: InMemoryVectorStore, chat: Chat) -> Chain:
         return {"message": chat.invoke(f"{state['context']}\n\n{state['question']}")}
 
     graph = StateGraph(State).add_sequence([search, answer]).add_edge(START, "search")
-    asked = RunnableLambda(lambda question: {"question": question}) | graph.compile()
-    return asked | (lambda state: state["message"])
+    answering = RunnableLambda(lambda question: {"question": question}) | graph.compile()
+    return answering | (lambda state: state["message"])
 
 
 @pytest.mark.parametrize("chain_of", [in_a_function, in_a_coroutine, in_a_node])
-def test_a_search_says_what_it_found(
+def test_a_search_reports_its_documents(
     store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler, chain_of: Any
 ) -> None:
     chain = chain_of(store, tiny_chat)
@@ -90,7 +90,7 @@ def test_a_search_says_what_it_found(
     assert handler.num_open == 0
 
 
-def test_traces_show_what_was_found(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
+def test_traces_show_the_documents_of_a_search(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
     with collect_runs() as collected:
         in_a_function(store, tiny_chat).invoke("Who nests?")
     (root,) = collected.traced_runs
@@ -132,7 +132,7 @@ def test_serialized_documents_of_a_function_are_seen(
 
 
 class Retrieves(AgentMiddleware[Any, Any, Any]):
-    """Retrieves into the agent's state; what it found is put before the question."""
+    """Retrieves into the agent's state, and puts the documents before the question."""
 
     class State(AgentState[Any], total=False):
         passages: list[Document]
@@ -170,7 +170,7 @@ def from_a_function(request: Any) -> str:
         (from_a_retriever, True),
     ],
 )
-def test_the_middleware_sees_what_other_middlewares_retrieve(
+def test_the_middleware_sees_documents_of_other_middlewares(
     tiny_chat: Chat, other: AgentMiddleware[Any, Any, Any], is_first: bool
 ) -> None:
     own = AttributionMiddleware(tiny_chat, **EXACT)
@@ -199,7 +199,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> lis
     ]
 
 
-def test_each_chain_is_told_of_once_and_in_the_same_words(
+def test_each_chain_is_named_once_and_in_the_same_words(
     tiny_chat: Chat, handler: Handler, caplog: pytest.LogCaptureFixture
 ) -> None:
     blind = RunnableLambda(lambda question: f"Some text. {question}") | tiny_chat
@@ -213,9 +213,9 @@ def test_each_chain_is_told_of_once_and_in_the_same_words(
     ]
     for agent in agents * 2:
         agent.invoke({"messages": [("human", QUESTION)]})
-    told = lines(caplog)
-    assert len(told) == len({*told}) == len(chains) + len(agents)
-    (words,) = {line.split(": ", 1)[1] for line in told}
+    warnings = lines(caplog)
+    assert len(warnings) == len({*warnings}) == len(chains) + len(agents)
+    (words,) = {line.split(": ", 1)[1] for line in warnings}
     assert "from langchain_attribot import retrieved" in words
     assert "attribot_documents" in words
 
@@ -246,7 +246,7 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
 
 
 @pytest.mark.parametrize(
-    ("told", "lost"),
+    ("shown", "lost"),
     [
         ("The ferry carries 84 passengers.", "A ticket for the museum costs nine crowns."),
         ("Die Mühle mahlt am Mittag.", "1683 brannte der Turm der Mühle ab."),
@@ -254,17 +254,17 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     ],
 )
 def test_documents_that_share_an_id_are_all_listed(
-    tiny_chat: Chat, handler: Handler, told: str, lost: str
+    tiny_chat: Chat, handler: Handler, shown: str, lost: str
 ) -> None:
     def located(chain: Chain) -> list[bool]:
-        prompt = RunnableLambda(lambda found: f"{found[0].page_content}\n\nWhat is that?")
+        prompt = RunnableLambda(lambda hits: f"{hits[0].page_content}\n\nWhat is that?")
         message = (chain | prompt | tiny_chat).invoke("?", {"callbacks": [handler]})
         return [document["located"] for document in summary_of(message)["documents"]]
 
-    documents = [Document(text, id="file.md") for text in (told, lost)]
+    documents = [Document(text, id="file.md") for text in (shown, lost)]
     assert located(Given(documents=documents)) == [True, False]
     # The same document, of which a step kept a part, is one document.
-    whole = Document(f"{lost} {told} And more.", id="file.md")
+    whole = Document(f"{lost} {shown} And more.", id="file.md")
     assert located(Given(documents=[whole]) | (lambda _: documents[:1])) == [True]
 
 
@@ -274,8 +274,8 @@ def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making, key: s
     documents = [Document(TEXTS[0], metadata={key: "Alaric Penhow", "page": 3, "lang": "en"})]
     for template, reads_it in (("{text}\n\nWho?", False), ("{text} ({value})\n\nWho?", True)):
 
-        def prompt(found: list[Document], template: str = template) -> str:
-            return template.format(text=found[0].page_content, value=found[0].metadata[key])
+        def prompt(hits: list[Document], template: str = template) -> str:
+            return template.format(text=hits[0].page_content, value=hits[0].metadata[key])
 
         chain = Given(documents=documents) | prompt | tiny_chat
         summary = summary_of(chain.invoke("?", {"callbacks": [handler]}))

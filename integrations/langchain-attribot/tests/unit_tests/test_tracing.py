@@ -108,7 +108,9 @@ def test_the_middleware_tells_the_step_of_the_agent(tiny_chat: Chat, traces: Tra
     middleware.close()
 
 
-def test_uninstrumented_nothing_is_told(chain: Chain, provided: Traces, handler: Handler) -> None:
+def test_without_instrumentation_no_span_is_written(
+    chain: Chain, provided: Traces, handler: Handler
+) -> None:
     provided.clear()
     chain.invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None and handler.last.span is None

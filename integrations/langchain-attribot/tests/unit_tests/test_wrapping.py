@@ -70,7 +70,7 @@ def test_it_keeps_the_chain_s_input_schema_and_graph(chain: Chain, attributed: A
     assert properties["answer"]["type"] == "string"
 
 
-def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(attributed: Any) -> None:
+def test_its_run_is_around_the_chain_s_and_has_its_outputs(attributed: Any) -> None:
     run_id = uuid4()
     with collect_runs() as collected:
         result = attributed.invoke("A", {"run_id": run_id, "run_name": "my chain"})

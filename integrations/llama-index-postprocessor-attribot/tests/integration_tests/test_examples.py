@@ -16,7 +16,9 @@ PROGRAM, SEARCH, CHAT = blocks_of(README)
 (SHOWN,) = blocks_of("docs/llama-index-cases.md")
 
 
-def test_the_readme_s_program_attaches_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_s_program_attaches_the_shown_attribution(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names: dict[str, Any] = {}
     exec(PROGRAM, names)
     summary = names["response"].metadata["attribution"]
@@ -45,7 +47,7 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
         ("llama_index_sub_questions", ["How high is the lighthouse?", "lighthouse.md"]),
     ],
 )
-def test_the_examples_show_what_caused_their_answers(
+def test_the_examples_show_the_causes_of_their_answers(
     example: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_example(example, *words, folder=tmp_path, capsys=capsys)

@@ -38,8 +38,8 @@ def embedding() -> HuggingFaceEmbedding:
 
 @pytest.fixture(scope="session")
 def index(embedding: HuggingFaceEmbedding) -> VectorStoreIndex:
-    others = [TextNode(text=text, id_=name) for name, text in OTHERS.items()]
-    return VectorStoreIndex([*nodes(), *others], embed_model=embedding)
+    more = [TextNode(text=text, id_=name) for name, text in OTHERS.items()]
+    return VectorStoreIndex([*nodes(), *more], embed_model=embedding)
 
 
 def cited(response: Any) -> set[str]:
@@ -120,7 +120,7 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
 
 
 class SearchesFirst(CustomLLM):
-    """Hands the question to its tool, and answers with what the tool found (ReAct's format).
+    """Hands the question to its tool, and answers with the tool's result (ReAct's format).
 
     The embedded model is too small to call tools.
     """
@@ -134,18 +134,18 @@ class SearchesFirst(CustomLLM):
     def _say(self, prompt: str) -> str:
         _, _, turn = prompt.rpartition("user: ")
         if turn.startswith("Observation: "):
-            found = turn.removeprefix("Observation: ").partition("\nassistant:")[0].strip()
-            return f"Thought: I can answer without using any more tools.\nAnswer: {found}"
+            observation = turn.removeprefix("Observation: ").partition("\nassistant:")[0].strip()
+            return f"Thought: I can answer without using any more tools.\nAnswer: {observation}"
         question = turn.partition("\n")[0]
-        given = json.dumps({"input": question})
-        return f"Thought: I need to look.\nAction: {self.tool}\nAction Input: {given}\n"
+        arguments = json.dumps({"input": question})
+        return f"Thought: I need to look.\nAction: {self.tool}\nAction Input: {arguments}\n"
 
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
         return CompletionResponse(text=self._say(prompt))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        said = self._say(prompt)
-        yield CompletionResponse(text=said, delta=said)
+        text = self._say(prompt)
+        yield CompletionResponse(text=text, delta=text)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's agents give several

@@ -31,8 +31,8 @@ class Chatting(CustomLLM):
 
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-        given = [{"role": message.role.value, "content": message.content} for message in messages]
-        body = {"model": NAME, "messages": given, "max_tokens": 8}
+        turns = [{"role": message.role.value, "content": message.content} for message in messages]
+        body = {"model": NAME, "messages": turns, "max_tokens": 8}
         answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=None).json()
         message = answer["choices"][0]["message"]
         return ChatResponse(message=ChatMessage(role="assistant", content=message["content"]))

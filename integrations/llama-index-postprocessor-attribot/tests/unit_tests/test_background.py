@@ -55,16 +55,16 @@ def test_an_awaited_engine_lets_others_run(tiny_llm: LocalLLM) -> None:
     engine = AttributedQueryEngine(plain, method=gate, verdicts=None)
 
     async def ask() -> Any:
-        asked = asyncio.create_task(engine.aquery(QUESTION))
+        query = asyncio.create_task(engine.aquery(QUESTION))
         assert await asyncio.to_thread(gate.begun.wait, 60)
-        assert not asked.done()
+        assert not query.done()
         gate.allowed.set()
-        return await asked
+        return await query
 
     summary_of(asyncio.run(ask()))
 
 
-def test_who_awaits_waits_whatever_the_queue_may_hold(tiny_llm: LocalLLM) -> None:
+def test_awaited_queries_are_attributed_whatever_the_queue_may_hold(tiny_llm: LocalLLM) -> None:
     engine = AttributedQueryEngine(index_of().as_query_engine(llm=tiny_llm), max_pending=1, **EXACT)
 
     async def ask() -> list[Any]:
@@ -97,7 +97,9 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_an_asynchronous_one_too(long: Any, postprocessor: Postprocessor, cancelled: bool) -> None:
+def test_a_stopped_asynchronous_answer_too(
+    long: Any, postprocessor: Postprocessor, cancelled: bool
+) -> None:
     async def ask() -> None:
         response: Any = await long.aquery(QUESTION)
         shown: list[str] = []

@@ -14,7 +14,7 @@ from support.summaries import EXACT, attribution_of
 from attribot_rag.attribution import cite
 
 
-def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: LocalLLM) -> None:
+def test_a_wrapped_engine_gives_the_attribution_of_its_answer(tiny_llm: LocalLLM) -> None:
     plain = engine_of(tiny_llm)
     engine = AttributedQueryEngine(plain, **EXACT)
     response = engine.query(QUESTION)
@@ -30,21 +30,21 @@ def test_it_comes_first_where_both_are_there(engine: Any, postprocessor: Postpro
     assert not postprocessor.results
 
 
-def test_nodes_are_given_by_what_was_used(llm: LocalLLM) -> None:
+def test_source_nodes_are_all_ranked_or_only_the_used(llm: LocalLLM) -> None:
     index = index_of()
     stored = {node.node_id: node.get_content(MetadataMode.ALL) for node in nodes()}
-    found = {}
+    ids = {}
     for which in ("all", "ranked", "used"):
         engine = AttributedQueryEngine(index.as_query_engine(llm=llm), source_nodes=which)  # type: ignore[arg-type]
         response = engine.query(QUESTION)
-        found[which] = [node.node_id for node in response.source_nodes]
+        ids[which] = [node.node_id for node in response.source_nodes]
         for scored in response.source_nodes:
             assert scored.node.get_content(MetadataMode.ALL) == stored[scored.node_id]
             if which != "all":
                 assert scored.node is not index.docstore.docs[scored.node_id]
-    assert sorted(found["all"]) == sorted(found["ranked"]) == ["ferry", "lighthouse"]
-    assert found["ranked"][0] == "lighthouse"
-    assert found["used"] == ["lighthouse"]
+    assert sorted(ids["all"]) == sorted(ids["ranked"]) == ["ferry", "lighthouse"]
+    assert ids["ranked"][0] == "lighthouse"
+    assert ids["used"] == ["lighthouse"]
 
 
 def test_citations_stand_where_they_belong(llm: LocalLLM) -> None:

@@ -134,10 +134,10 @@ def test_the_outer_response_has_the_inner_attributions(tiny_llm: LocalLLM, kind:
     assert [(document.id, document.text) for document in documents] == [
         (earlier.run_id, earlier.text.strip()) for earlier in run.earlier
     ]
-    assert [told.run_id for told in runs] == [part.run_id for part in (*run.earlier, run)]
+    assert [reported.run_id for reported in runs] == [part.run_id for part in (*run.earlier, run)]
     if kind.startswith("sub"):
         *earlier, last = [run.query for run in runs]
-        # At once: whichever ends first is told first.
+        # At once: whichever ends first is reported first.
         assert (sorted(earlier) if kind.endswith("at once") else earlier) == [
             f"What of the {name}?" for name in NAMES
         ]
@@ -156,7 +156,9 @@ router = pytest.param(
 
 
 @pytest.mark.parametrize("kind", ["sub-questions", router])
-def test_an_asynchronous_one(tiny_llm: LocalLLM, postprocessor: Postprocessor, kind: str) -> None:
+def test_an_asynchronous_composite(
+    tiny_llm: LocalLLM, postprocessor: Postprocessor, kind: str
+) -> None:
     async def ask() -> Any:
         response = await composed_by(kind, tiny_llm, postprocessor).aquery(QUESTION)
         await postprocessor.aresult(response)

@@ -1,4 +1,4 @@
-"""Queries, chats and streams: what their responses carry."""
+"""Queries, chats and streams: the attributions of their responses."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ BOTH = {"ferry", "lighthouse"}
 
 
 @pytest.mark.parametrize("chat_model", [True, False])
-def test_a_query_carries_what_caused_its_answer(
+def test_a_response_carries_its_attribution(
     tiny: LanguageModel, postprocessor: Postprocessor, chat_model: bool
 ) -> None:
     llm = llm_of(tiny, max_new_tokens=4, is_chat_model=chat_model)
@@ -154,7 +154,7 @@ def test_nothing_to_attribute_breaks_nothing(
         postprocessor.result(response)
 
 
-def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
+def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
     postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engine_of(MockLLM(max_tokens=5), postprocessor)

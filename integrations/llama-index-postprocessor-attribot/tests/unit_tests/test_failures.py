@@ -1,4 +1,4 @@
-"""Whatever goes wrong is said, and neither the answer nor the program is lost to it."""
+"""Failures are reported, and cost neither the answer nor the program."""
 
 import copy
 from typing import Any
@@ -23,7 +23,7 @@ class Stops(LeaveOneOut):
         raise KeyboardInterrupt
 
 
-def test_what_cannot_be_prepared_is_said(
+def test_a_failed_preparation_is_reported(
     engine: Any, postprocessor: Postprocessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: object) -> None:
@@ -91,7 +91,9 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
     assert "2 calls, of which one was streamed to another" in summary["error"]["message"]
 
 
-def test_what_ends_at_once_is_complete(tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attribution_that_ends_at_once_is_complete(
+    tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attribute = AttributionService.attribute
 
     def late(service: AttributionService, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +107,7 @@ def test_what_ends_at_once_is_complete(tiny_llm: LocalLLM, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_only_what_is_asked_for_is_recorded(
+def test_only_answers_to_attribute_are_recorded(
     engine_with: Engines, tiny_llm: LocalLLM, postprocessor: Postprocessor, streaming: bool
 ) -> None:
     response = engine_with(streaming=streaming).query(QUESTION)
@@ -116,7 +118,7 @@ def test_only_what_is_asked_for_is_recorded(
     assert "generate" not in vars(tiny_llm._model)
 
 
-def test_a_response_without_any_is_told(tiny_llm: LocalLLM) -> None:
+def test_a_response_without_a_postprocessor_is_an_error(tiny_llm: LocalLLM) -> None:
     response = index_of().as_query_engine(llm=tiny_llm).query(QUESTION)
     with pytest.raises(InvalidInput, match="no AttributionPostprocessor was among"):
         AttributionPostprocessor().result(response)

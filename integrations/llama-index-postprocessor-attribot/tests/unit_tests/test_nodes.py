@@ -141,12 +141,12 @@ def test_nodes_that_are_cut_over_several_calls(
     summary = summary_of(response, "complete" if "accumulate" in mode else "composite")
     runs = [postprocessor.results[call["run_id"]] for call in summary["calls"]]
     assert len(runs) + ("accumulate" not in mode) > 1
-    seen = set()
+    located = set()
     for run in (postprocessor.result(response), *runs):
         if run.attribution is not None:
             assert not run.attribution.not_located
-            seen |= {source.text for source in run.attribution.sources}
-    assert len(seen & set(sentences)) > 100
+            located |= {source.text for source in run.attribution.sources}
+    assert len(located & set(sentences)) > 100
 
 
 def test_only_texts_with_the_same_metadata_are_compared() -> None:

@@ -100,7 +100,7 @@ def test_a_custom_engine_that_calls_the_model_itself(tiny_llm: LocalLLM, as_text
     summary_of(AttributedQueryEngine(plain, **EXACT).query(QUESTION))
 
 
-def test_an_answer_that_no_model_was_seen_to_give_says_so(
+def test_an_answer_without_an_observed_model_call_says_so(
     postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unseen:
@@ -132,7 +132,7 @@ def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: LocalLLM) -> No
 
 @pytest.fixture(scope="module")
 def falsely_cited(smollm2: LanguageModel) -> LocalLLM:
-    """It names the first chunk, and says what stands in the second."""
+    """It cites the first chunk for a text of the second."""
     return says(smollm2, "The lighthouse is 38 metres high [1].", is_chat_model=False)
 
 

@@ -1,4 +1,4 @@
-"""The package beside others of LlamaIndex's namespace, and what it costs those that do without."""
+"""The package beside others of LlamaIndex's namespace, and its cost for engines without it."""
 
 import importlib
 from importlib.metadata import distributions
@@ -39,11 +39,11 @@ def test_nothing_is_kept_of_engines_without_it(monkeypatch: pytest.MonkeyPatch) 
     kept: list[int] = []
     end = QueryTracker.prepare_to_exit_span
 
-    def seen(spans: QueryTracker, id_: str, *args: object, **kwargs: object) -> None:
+    def count(spans: QueryTracker, id_: str, *args: object, **kwargs: object) -> None:
         kept.append(spans.num_observed)
         end(spans, id_, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(QueryTracker, "prepare_to_exit_span", seen)
+    monkeypatch.setattr(QueryTracker, "prepare_to_exit_span", count)
     installed()
     response = index_of().as_query_engine(llm=MockLLM(max_tokens=5)).query(QUESTION)
     assert "attribution" not in response.metadata

@@ -27,7 +27,7 @@ def test_whole_options_are_those_of_the_names() -> None:
     assert both.run_options == named.run_options == expected
 
 
-def test_they_are_written_down_and_read_again() -> None:
+def test_options_are_serialized_and_read_again() -> None:
     postprocessor = AttributionPostprocessor(max_pending=3, budget=Budget(tokens=7), keep=None)
     assert isinstance(postprocessor, BaseNodePostprocessor)
     kept = postprocessor.to_dict()
@@ -38,7 +38,7 @@ def test_they_are_written_down_and_read_again() -> None:
     assert postprocessor.postprocess_nodes([]) == []
 
 
-def test_what_is_no_option_is_refused() -> None:
+def test_unknown_options_and_values_are_refused() -> None:
     engine: BaseQueryEngine = Silent()
     with pytest.raises(ValueError, match=r"no option 'metod'; did you mean 'method'\?.*verdicts"):
         AttributionPostprocessor(metod="auto")  # type: ignore[call-arg]

@@ -57,12 +57,12 @@ def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
 
 
 class Listens(BaseEventHandler):
-    seen: ClassVar[dict[str, str]] = {}
+    statuses: ClassVar[dict[str, str]] = {}
 
     def handle(self, event: Any, **_: Any) -> None:
         if isinstance(event, SynthesizeEndEvent | QueryEndEvent):
             summary = (event.response.metadata or {}).get("attribution", {})
-            self.seen[type(event).__name__] = summary.get("status")
+            self.statuses[type(event).__name__] = summary.get("status")
 
 
 def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
@@ -73,11 +73,11 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
         engine.query(QUESTION)
     finally:
         root.event_handlers.remove(listens)
-    assert listens.seen == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
+    assert listens.statuses == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
 
 
 @pytest.mark.parametrize("mode", ["compact", "refine", "accumulate"])
-def test_it_is_told_once_for_each_answer_that_was_given(
+def test_each_answer_is_reported_once(
     tiny_llm: LocalLLM, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[AttributedRun] = []

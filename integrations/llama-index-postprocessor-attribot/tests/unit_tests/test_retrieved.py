@@ -49,7 +49,7 @@ def from_a_file() -> list[Any]:
 
 
 @pytest.mark.parametrize("search", [from_a_store, from_an_api, from_a_file])
-def test_what_was_found_is_said(
+def test_searched_documents_are_attributed(
     tiny_llm: LocalLLM, postprocessor: Postprocessor, search: Callable[[], list[Any]]
 ) -> None:
     for ask in (
@@ -68,7 +68,9 @@ def test_what_was_found_is_said(
         assert not attribution.provenance.retokenized
 
 
-def test_the_answer_needs_not_be_told(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
+def test_the_answer_is_found_without_being_passed(
+    tiny_llm: LocalLLM, postprocessor: Postprocessor
+) -> None:
     with postprocessor.retrieved(TEXTS) as response:
         answer = tiny_llm.complete(PROMPT).text
     assert response.response == answer
@@ -139,7 +141,7 @@ def test_each_search_keeps_its_documents(tiny_llm: LocalLLM, postprocessor: Post
         assert document.text == text
 
 
-def test_no_model_and_no_text_are_told(
+def test_a_missing_model_and_a_missing_text_are_reported(
     postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), postprocessor.retrieved(TEXTS) as response:
@@ -176,14 +178,14 @@ def test_an_empty_answer_has_the_usual_keys(
         ),
     ],
 )
-def test_the_prompt_is_changed_only_if_asked_and_that_is_told(
+def test_the_prompt_is_changed_only_if_asked_and_a_note_says_so(
     tiny_llm: LocalLLM, texts: tuple[str, str]
 ) -> None:
     retrieved = scored([TextNode(text=text, id_=text) for text in texts])
     assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved
     merging = AttributionPostprocessor(deduplicate=True, min_overlap=5, **EXACT)
-    left = merging.postprocess_nodes(retrieved)
-    assert [node.text for node in left] != list(texts)
-    with merging.retrieved(left) as response:
-        tiny_llm.complete("\n\n".join([*(node.text for node in left), QUESTION]))
+    merged = merging.postprocess_nodes(retrieved)
+    assert [node.text for node in merged] != list(texts)
+    with merging.retrieved(merged) as response:
+        tiny_llm.complete("\n\n".join([*(node.text for node in merged), QUESTION]))
     assert any("prompt was changed" in note for note in summary_of(response)["notes"])
