@@ -231,7 +231,7 @@ def test_documents_that_are_not_in_the_prompt(
 def test_an_unexpected_error_is_logged_with_where_it_came_from(
     making: Making, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken:
+    class Broken(LeaveOneOut):
         def run(self, scorer: Any) -> Any:
             raise ZeroDivisionError("a method of the user's own")
 
