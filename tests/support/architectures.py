@@ -4,7 +4,6 @@ Weights are drawn wide, so that attention is sharp and every prompt token matter
 with the usual 0.02 a wrong attention mask would change the scores too little to notice.
 """
 
-import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ def build_family(
     """The tiny model of a family in transformers; `settings` go before the usual sizes."""
     config_class: Any = CONFIG_MAPPING[family]
     names = {*inspect.signature(config_class.__init__).parameters, *config_class.attribute_map}
-    names |= {field.name for field in dataclasses.fields(config_class)}
+    names |= {*getattr(config_class, "__dataclass_fields__", ())}  # none in older releases
     sizes = {name: value for name, value in _SIZES.items() if name in names}
     special = {"vocab_size": VOCABULARY_SIZE, "pad_token_id": 0, "bos_token_id": 1}
     config = config_class(**{**special, "eos_token_id": 2, **sizes, **settings})
