@@ -170,11 +170,12 @@ def refined(
     scores = expanded(method.run(finer), kept, scorer, finer)
     if first.of_proxy:
         return scores
+    reliance = None if scores.of_proxy else scores.context_reliance
     return replace(
         scores,
         token_log_likelihoods=first.token_log_likelihoods or scores.token_log_likelihoods,
-        context_reliance=scores.context_reliance or first.context_reliance,
-        of_proxy=False,
+        context_reliance=first.context_reliance or reliance,
+        of_proxy=scores.of_proxy and first.token_log_likelihoods is None,
     )
 
 

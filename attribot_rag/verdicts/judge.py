@@ -58,7 +58,9 @@ def judge(
         whole = scores_of(scorer.score([scorer.context.whole]))
         full = whole.token_log_likelihoods or scores.token_log_likelihoods
         reliance = whole.token_scores[0]
-        scores = replace(scores, token_log_likelihoods=full, context_reliance=reliance)
+        scores = replace(
+            scores, token_log_likelihoods=full, context_reliance=reliance, of_proxy=False
+        )
     markers = markers_in(response.text, scorer.context)
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)

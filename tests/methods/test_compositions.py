@@ -20,6 +20,9 @@ METHODS: dict[str, Callable[[], Method]] = {
     "auto, then pruned": lambda: Pruned(Auto(EAGER), keep=5),
     "hierarchical": Hierarchical,
     "hierarchical, then auto": lambda: Hierarchical(fine=Auto(EAGER)),
+    "pruned, then by another model": lambda: Pruned(
+        Masked(), keep=6, then=Proxy(sibling(), Auto(EAGER)), shorten=False
+    ),
     "auto on a proxy": lambda: Proxy(sibling(), Auto(EAGER)),
     "proxy pruning": lambda: Pruned(Proxy(other_chat()), keep=4),
 }
