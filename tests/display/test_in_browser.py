@@ -149,6 +149,43 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_sentences_in_part_unsettled_or_with_new_words_have_chips(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            const answer = document.querySelector("attribot-answer");
+            const { summary, documents } = answer.data;
+            summary.sentences[1].in_part = true;
+            Object.assign(summary.sentences[7], { reason: "pending" });
+            summary.status = "pending";
+            for (const index of [0, 1])
+                documents[index] = documents[index].replace(/carries|passengers/g, "xxxxxxxxxx");
+            answer.data = answer.data;
+        }"""
+    )
+    chips = {
+        "18 crowns": ("document", "in part", "solid"),
+        "night": ("checking", "checking…", "dotted"),
+        "84": ("document", "in no document: carries, passengers", "dotted"),
+    }
+    for text, (state, words, border) in chips.items():
+        chip = sentence(page, text).locator(".chip")
+        expect(chip).to_have_text(words)
+        assert chip.evaluate(f"{STYLE}.borderTopStyle") == border
+        expect(sentence(page, text)).to_have_class(re.compile(f"sentence {state}"))
+        chip.click()
+        heading = card(page).locator("h2").first
+        expect(heading).to_have_text(
+            {
+                "18 crowns": f"{BECAUSE.replace('this', 'this only in part')} ferry.txt.",
+                "night": "This is still being checked.",
+            }.get(text, re.compile(BECAUSE))
+        )
+        close(page)
+    expect(page.locator(".counts")).to_contain_text("Checking sources…")
+    page.get_by_role("button", name="1 with words that no document has").click()
+    expect(card(page)).to_contain_text("No document has the words: carries, passengers.")
+
+
 def test_the_worklist_names_sentences_to_check_and_the_reasons(page: Page) -> None:
     expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")

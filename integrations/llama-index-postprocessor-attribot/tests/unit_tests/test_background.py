@@ -64,6 +64,26 @@ def test_an_awaited_engine_lets_others_run(tiny_llm: LocalLLM) -> None:
     summary_of(asyncio.run(ask()))
 
 
+def test_a_full_queue_is_reported_and_breaks_nothing(
+    tiny_llm: LocalLLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = WaitingMethod()
+    postprocessor = AttributionPostprocessor(
+        method=gate, mode="background", max_pending=2, verdicts=None
+    )
+    engine = engine_of(tiny_llm, postprocessor)
+    responses = [engine.query(QUESTION)]
+    assert gate.begun.wait(scaled(60))
+    responses += [engine.query(QUESTION) for _ in range(2)]
+    gate.allowed.set()
+    for response in responses:
+        postprocessor.result(response, timeout=scaled(60))
+    summaries = [response.metadata["attribution"] for response in responses]
+    assert [summary["status"] for summary in summaries] == ["complete", "complete", "error"]
+    assert summaries[2]["error"]["type"] == "QueueFull"
+    assert "no attribution" in caplog.text
+
+
 def test_awaited_queries_are_attributed_whatever_the_queue_may_hold(tiny_llm: LocalLLM) -> None:
     engine = AttributedQueryEngine(index_of().as_query_engine(llm=tiny_llm), max_pending=1, **EXACT)
 
