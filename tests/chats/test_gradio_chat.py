@@ -90,6 +90,7 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(receipts(page).locator(".counts")).not_to_contain_text("Checking", timeout=PATIENCE)
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 800})
+        # Gradio scrolls to the end a moment after a new turn: by a timer, which is set already
         page.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 500))")
         look_up(receipts(page), "38 metres high")
     keep(page, "gradio_chat.png")
