@@ -64,9 +64,9 @@ class Auto:
             return scores
         search = Sufficiency(scorer, reliance, self.thresholds)
         sentences = answer_sentences(scorer)
-        response = scorer.response
+        response, asked = scorer.response, scorer.context.asked
         parts = parts_of(
-            sentences, response.text, lambda *span: response.tokens_in(span), scorer.context.asked
+            sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
         if not any(map(search.matters, parts)):
             missing = scorer.context.unseen or scorer.context.absent

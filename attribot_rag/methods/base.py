@@ -16,6 +16,7 @@ from attribot_rag.scoring import LogLikelihoods, Scorer
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LEAST_LETTERS = 4
+_DECISIVE = 4.0  # nats
 
 TokenScores = tuple[float, ...]
 """[response tokens]"""
@@ -203,13 +204,15 @@ def parts_of(
     parts: Sequence[Sequence[int]],
     text: str,
     tokens_in: Callable[[int, int], Iterable[int]],
-    question: str = "",
+    question: str,
+    reliance: TokenScores | None,
 ) -> list[Part]:
     """The parts with these tokens of a response, with their words.
 
     `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
-    letters or more, and shorter words with a capital, except a part's first word. Words of the
-    `question` text are not new, so they are left out of a part that has others.
+    letters or more, and shorter words with a capital, except a part's first word, or that rely much
+    on the context, as "two" may. Words of the `question` text are not new, so they are left out of
+    a part that has others.
     """
     repeated = {word.casefold() for word in words_in(question)}
     holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
@@ -221,7 +224,8 @@ def parts_of(
             continue
         index = holders[own[0]]
         is_name = word != word.lower() and own[0] != parts[index][0]
-        if is_name or word[0].isdigit() or len(word) >= _LEAST_LETTERS:
+        is_long = word[0].isdigit() or len(word) >= _LEAST_LETTERS
+        if is_long or is_name or total(reliance, own) >= _DECISIVE:
             words[index].append((own, word.casefold()))
     new = [[word for word in of if word[1] not in repeated] or of for of in words]
     return [

@@ -72,16 +72,18 @@ class Sufficiency(Losses):
     ) -> dict[int, float]:
         """The loss, in nats, of each word that the part does not keep with only these units.
 
-        The loss is counted from the log-likelihood with the whole context; or from that with only
-        the units `beside`, for words which these make more likely.
+        The loss is counted from the log-likelihood with the whole context. In the place of the
+        units `beside`, each word has to keep as much as a part does (`kept_share`), from what these
+        make of it if that is more.
         """
         row, limits = self.loss_with_only(units) or self.reliance, self._thresholds
         other = self.loss_with_only(beside) if beside else None
+        share = limits.kept_share if beside else limits.kept_word
         lost = {}
         for index, word in enumerate(part.words):
             least = min(0.0, total(other, word))
             worth, loss = total(self.reliance, word) - least, total(row, word) - least
-            most = max(limits.min_word, (1 - limits.kept_word) * worth)
+            most = max(limits.min_word, (1 - share) * worth)
             if worth >= limits.min_word and loss > most:
                 lost[index] = loss
         return lost

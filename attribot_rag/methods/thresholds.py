@@ -19,7 +19,7 @@ class Thresholds:
     A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
     four below three times. A source that suffices is replaceable if the part, or a content word,
     loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
-    that share with it alone, and its words. Below `min_reliance` no set is sought unless a content
+    that share with it alone, and each word `kept_share`. Below `min_reliance` no set is sought unless a content
     word loses half of `min_word_effect` without one of the most promising sources.
     """
 

@@ -139,9 +139,8 @@ class _Judge:
         `in_order`, a sentence is judged before rows of the next sentence are scored.
         """
         judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
-        parts = parts_of(
-            judged, self._response.text, self._response.tokens_in, self._scorer.context.asked
-        )
+        response, asked = self._response, self._scorer.context.asked
+        parts = parts_of(judged, response.text, response.tokens_in, asked, self._reliance)
         carriers: Iterator[Carriers] = repeat(Carriers())
         if self._reliance is not None:
             carriers = self.search.carriers(parts, rankings(self._scores, parts), in_order=in_order)

@@ -52,7 +52,7 @@ class Origins:
         self._sentences = sentences
         self._options = options
         self._bare = scorer.rebased_without(scorer.context.whole)
-        self._after_all = self._read(self._bare)
+        self._after_all = _finite(scorer.score([scorer.context.whole]).ablated[0])
         self._without_turns: Matrix | None = None
         self._read_after: dict[tuple[tuple[int, ...], tuple[int, ...]], Matrix | None] = {}
         if self._bare is not None and self._bare.context.conversation:
@@ -172,7 +172,8 @@ class Origins:
     @staticmethod
     def _read(scorer: Scorer | None) -> Matrix | None:
         """The log-likelihood of each token of a scorer's response, None beyond the budget."""
-        if scorer is None:
-            return None
-        full = scorer.score([]).full
-        return full if np.isfinite(full).all() else None
+        return None if scorer is None else _finite(scorer.score([]).full)
+
+
+def _finite(row: Matrix) -> Matrix | None:
+    return row if np.isfinite(row).all() else None
