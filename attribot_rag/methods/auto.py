@@ -68,7 +68,9 @@ class Auto:
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        if not any(map(search.matters, parts)):
+        few = len(scorer.units) <= self.few
+        parts_that_matter = [*filter(search.matters, parts)]
+        if not parts_that_matter or not (few or search.may_be_needed(parts_that_matter)):
             missing = scorer.context.unseen or scorer.context.absent
             located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."

@@ -98,6 +98,8 @@ class Sufficiency(Losses):
 
     def _sought(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
         """Units that suffice, of these the smallest set, then what replaces a set of one."""
+        if self._recompute and not (yield from self._may_be_needed(part, (ranking or ())[:1])):
+            return Carriers()
         members: list[int] = []
         if self._in_haste and (holder := self._word_holder(part)):
             yield [self._keeping(holder)]
@@ -108,8 +110,6 @@ class Sufficiency(Losses):
             if not members:
                 ranking = yield from self._by_search(part)
                 members = yield from self._enough(part, ranking)
-        elif self._recompute and not (yield from self._may_be_needed(part, ranking)):
-            return Carriers()
         elif not members:
             members = yield from self._enough(part, ranking)
         if not members:
@@ -121,12 +121,16 @@ class Sufficiency(Losses):
             alternatives = yield from self._replacements(part, members[0], ranking)
         return Carriers(tuple(members), alternatives)
 
-    def _may_be_needed(self, part: Part, ranking: Sequence[int]) -> Steps[bool]:
-        """Whether the part relies on the context, or may need one of the most promising units."""
+    def may_be_needed(self, parts: Sequence[Part]) -> bool:
+        """Whether a part relies on the context, or needs the unit that holds its words."""
+        return any(self._in_rounds([self._may_be_needed(part, ()) for part in parts]))
+
+    def _may_be_needed(self, part: Part, promising: Sequence[int]) -> Steps[bool]:
+        """Whether the part relies on the context, or needs its words' holder or a promising unit."""
         limits = self._thresholds
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
-        units = self._promising(part, (), ranking)[: _NUM_NEEDED + 1]
+        units = {*self._word_holder(part), *promising}
         yield [self._ablating([unit]) for unit in units]
         rows = [self.loss_without([unit]) for unit in units]
         return any(
@@ -176,7 +180,15 @@ class Sufficiency(Losses):
 
     def _word_holder(self, part: Part) -> list[int]:
         """The unit that holds most of what the part's words rely on, if there is one."""
-        return self._holding(part, (), range(len(self._scorer.units)))[:1]
+        nats = [
+            sum(
+                max(0.0, total(self.reliance, word))
+                for word, text in zip(part.words, part.texts, strict=True)
+                if text in self._words(unit)
+            )
+            for unit in range(len(self._scorer.units))
+        ]
+        return [unit for unit in best(nats, 1) if nats[unit]]
 
     def _holding(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
         """Those of the rest that hold words which only these units lose, of most nats first."""
@@ -250,14 +262,13 @@ class Sufficiency(Losses):
         return not self.lost(part, units)
 
     def _is_replaceable(self, part: Part, unit: int) -> bool:
-        """Whether the part, or a word that relies on the context, hardly needs the unit."""
+        """Whether neither the part nor a word of it needs the unit for what it relies on."""
         row, limits = self.loss_without([unit]), self._thresholds
         if row is None:
             return False
-        relying = [word for word in part.words if total(self.reliance, word) >= limits.min_word]
-        return any(
-            total(row, own) < limits.needed_share * total(self.reliance, own)
-            for own in (part.tokens, *relying)
+        return all(
+            total(row, own) < max(limits.min_word, limits.kept_share * total(self.reliance, own))
+            for own in (part.tokens, *part.words)
         )
 
     def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
