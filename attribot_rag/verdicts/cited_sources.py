@@ -149,7 +149,7 @@ class CitedSources:
             return True
         if cited.relation == "together" and not self._is_fair(cited.effect, reliance):
             return False
-        enough = least if is_single or of_word >= least else 2 * least
+        enough = 2 * least if cited.relation == "together" and of_word < least else least
         return carried.sufficient and reliance >= enough
 
     def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
