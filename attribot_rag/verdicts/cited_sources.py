@@ -149,8 +149,7 @@ class CitedSources:
             return True
         if cited.relation == "together" and not self._is_fair(cited.effect, reliance):
             return False
-        enough = 2 * least if cited.relation == "together" and of_word < least else least
-        return carried.sufficient and reliance >= enough
+        return carried.sufficient and reliance >= least
 
     def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
         """Whether the model expects these numbers neither with the context nor without.
