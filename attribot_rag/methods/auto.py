@@ -32,11 +32,13 @@ from attribot_rag.scoring import Scorer
 class Auto:
     """The whole context, estimates of all sources, exact rows of the few that suffice.
 
-    Without the whole context, the response loses its reliance. Where that matters to a sentence,
-    patching with one gate estimates all units, and observes attention: both rank them in turn. The
-    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence; those
-    that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
-    their estimates. If there are no more than `few` units, all are scored.
+    Without the whole context, the response loses its reliance. If that is little for a sentence, it
+    is masked ablation of the unit that holds most of the sentence's words that decides whether
+    anything more is done. Then patching with one gate estimates all units, and observes attention:
+    both rank them in turn. The first 1, 2, 4, ... units alone are scored exactly until they suffice
+    for the sentence; those that are needed for that are scored by masked ablation (see
+    `Sufficiency`). All other units keep their estimates. If there are no more than `few` units, all
+    are scored.
 
     Where the response is judged afterwards, judging searches instead: it knows which sentences need
     no sources.
@@ -68,9 +70,8 @@ class Auto:
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        few = len(scorer.units) <= self.few
-        parts_that_matter = [*filter(search.matters, parts)]
-        if not parts_that_matter or not (few or search.may_be_needed(parts_that_matter)):
+        few, matters = len(scorer.units) <= self.few, any(map(search.matters, parts))
+        if not matters or not (few or search.may_be_needed(parts)):
             missing = scorer.context.unseen or scorer.context.absent
             located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."

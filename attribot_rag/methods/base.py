@@ -204,8 +204,8 @@ def parts_of(
     parts: Sequence[Sequence[int]],
     text: str,
     tokens_in: Callable[[int, int], Iterable[int]],
-    question: str,
-    reliance: TokenScores | None,
+    question: str = "",
+    reliance: TokenScores | None = None,
 ) -> list[Part]:
     """The parts with these tokens of a response, with their words.
 

@@ -122,11 +122,17 @@ class Sufficiency(Losses):
         return Carriers(tuple(members), alternatives)
 
     def may_be_needed(self, parts: Sequence[Part]) -> bool:
-        """Whether a part relies on the context, or needs the unit that holds its words."""
-        return any(self._in_rounds([self._may_be_needed(part, ()) for part in parts]))
+        """Whether a part relies on the context, or needs the unit that holds most of its words.
+
+        Without masked ablation, any part to which the context matters may need a unit.
+        """
+        sought = [part for part in parts if self.matters(part)]
+        if self._recompute is None:
+            return bool(sought)
+        return any(self._in_rounds([self._may_be_needed(part, ()) for part in sought]))
 
     def _may_be_needed(self, part: Part, promising: Sequence[int]) -> Steps[bool]:
-        """Whether the part relies on the context, or needs its words' holder or a promising unit."""
+        """Whether the part relies on the context, or needs its words' holder or such a unit."""
         limits = self._thresholds
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True

@@ -17,10 +17,11 @@ class Thresholds:
     `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
     each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
     A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
-    four below three times. A source that suffices is replaceable if the part, or a content word,
-    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
-    that share with it alone, and each word `kept_share`. Below `min_reliance` no set is sought unless a content
-    word loses half of `min_word_effect` without one of the most promising sources.
+    four below three times. A source that suffices is replaceable if the part and each content word
+    lose less than `kept_share` of their reliance without it, or than `min_word` nats; another
+    replaces it if the part keeps `needed_share` with it alone, and each word `kept_share`. Below
+    `min_reliance` no set is sought unless a content word loses half of `min_word_effect` without
+    the source that holds most of the part's words, or that is ranked first.
     """
 
     min_sought: float = 2.0
@@ -42,9 +43,10 @@ class VerdictOptions(Thresholds):
     effect of `min_effect` nats on the sentence, or of `min_word_effect` on one of its content
     words, and accounts for `cited_share` of the reliance. Of several that suffice only
     together, those with an effect of `min_own` nats on the tokens for which no other matters more
-    are cited each; without such sources, all are cited together, if the sentence loses without them
-    what it may lose with sources that suffice (1 - `kept_share`), else the best of them, if it
-    keeps `kept_share` alone. A sentence is unsupported if its
+    are cited each. Without such sources, those that add `min_word` nats to the others are cited
+    together, if the sentence keeps `kept_share` with them or loses the rest without them; but if
+    it loses less than that without all of them, the best is cited instead if it keeps `kept_share`
+    alone. A sentence is unsupported if its
     context reliance is below `min_reliance`, or below `noise_factor` times the noise between calls
     of a server, unless an earlier turn has an effect of `min_turn` on it, or an earlier sentence of
     the answer an effect of `min_follows`, and at least that of the context. It is also unsupported
@@ -60,7 +62,7 @@ class VerdictOptions(Thresholds):
     """
 
     min_own: float = 5.5
-    cited_share: float = 0.2
+    cited_share: float = 0.25
     min_figure: float = 2.0
     noise_factor: float = 2.0
     min_turn: float = 4.0

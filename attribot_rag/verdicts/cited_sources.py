@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from attribot_rag.context import Context
 from attribot_rag.context.words import has_words, num_unspaced, words
@@ -13,6 +14,8 @@ from attribot_rag.methods.base import Carriers, Part, TokenScores, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Verdict
+
+Units = Sequence[int]
 
 
 class CitedSources:
@@ -28,16 +31,16 @@ class CitedSources:
         members = carried.members
         if not members:
             return None
-        cited = replace(plain, kind="grounded", source_ids=members)
+        cited: Verdict | None = replace(plain, kind="grounded", source_ids=members)
         if carried.alternatives:
             group = (*members, *carried.alternatives)
             self._search.score_without([group])
-            cited = replace(cited, kind="redundant", source_ids=group, relation="either")
+            cited = replace(plain, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
-            cited = self._of_several(cited, part)
+            cited = self._of_several(replace(plain, kind="grounded"), members, part)
         elif (plain.reliance or 0.0) < self._options.min_reliance:
             self._search.score_without([members], exact=True)  # its necessity decides
-        return self._measured(cited, members, part)
+        return None if cited is None else self._measured(cited, members, part)
 
     def _measured(self, cited: Verdict, members: Sequence[int], part: Part) -> Verdict:
         """The verdict with the necessity and the sufficiency of what it cites."""
@@ -50,42 +53,57 @@ class CitedSources:
         in_part = kept is not None and kept < self._options.kept_share
         return replace(cited, effect=effect, kept=kept, in_part=in_part)
 
-    def _of_several(self, grounded: Verdict, part: Part) -> Verdict:
-        """The sources that each decide words, if these are enough; else all of them together."""
-        deciding = tuple(self._deciding(grounded.source_ids, part))
-        if deciding:
-            self._search.score_only([deciding])
-            if self._is_enough(deciding, part, grounded.reliance or 0.0):
-                return replace(grounded, source_ids=deciding)
-        return self._joint(grounded, part)
+    def _of_several(self, grounded: Verdict, members: Units, part: Part) -> Verdict | None:
+        """The sources that each decide words, if these are enough; else a group of them, or one.
 
-    def _joint(self, grounded: Verdict, part: Part) -> Verdict:
-        """The group of these sources; the best of them, where others make up for the group."""
-        members, reliance = grounded.source_ids, grounded.reliance or 0.0
+        A group has the members that add to what the others make of the sentence. Where other
+        sources make up for it, the best member is cited instead, if it keeps enough alone. None if
+        the group is not enough.
+        """
+        deciding = tuple(self._deciding(members, part))
+        each = [(unit,) for unit in deciding]
+        if deciding and self._is_enough(deciding, part, without=each):
+            return replace(grounded, source_ids=deciding)
         self._search.score_without([members])
-        if not self._is_fair(total(self._search.loss_without(members), part.tokens), reliance):
-            self._search.score_only([[unit] for unit in members])
-            rows = {unit: self._search.loss_with_only([unit]) for unit in members}
-            lost = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
-            best = min(lost, key=lambda unit: lost[unit], default=members[0])
-            if lost and lost[best] <= self._may_lose(reliance):
+        if not self._is_fair(self._search.loss_without(members), part):
+            best = min(members, key=lambda unit: self._loss_with_only([unit], part))
+            if self._loss_with_only([best], part) <= self._may_lose(part):
                 return replace(grounded, source_ids=(best,))
-        return replace(grounded, kind="redundant", relation="together")
+        group = tuple(unit for unit in members if self._adds(unit, members, part))
+        if not group or not self._is_enough(group, part, without=[group]):
+            return None
+        if len(group) == 1:
+            return replace(grounded, source_ids=group)
+        return replace(grounded, kind="redundant", source_ids=group, relation="together")
 
-    def _may_lose(self, reliance: float) -> float:
-        return (1 - self._options.kept_share) * reliance
+    def _may_lose(self, part: Part) -> float:
+        return (1 - self._options.kept_share) * total(self._search.reliance, part.tokens)
 
-    def _is_fair(self, effect: float | None, reliance: float) -> bool:
-        """Whether a group is worth what a sentence may lose with sources that suffice."""
-        return (effect or 0.0) >= self._may_lose(reliance)
+    def _is_fair(self, row: TokenScores | None, part: Part) -> bool:
+        """Whether sources are worth what a sentence may lose with sources that suffice."""
+        return total(row, part.tokens) >= self._may_lose(part)
 
-    def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
-        """Whether the sentence keeps enough with these alone, or loses enough without them."""
-        kept = reliance - total(self._search.loss_with_only(cited), part.tokens)
-        lost = sum(total(self._search.loss_without([unit]), part.tokens) for unit in cited)
-        return kept >= self._options.kept_share * reliance or lost >= self._may_lose(reliance)
+    def _loss_with_only(self, units: Units, part: Part) -> float:
+        """The sentence's loss with only these sources; infinite beyond the budget."""
+        self._search.score_only([units])
+        row = self._search.loss_with_only(units)
+        return inf if row is None else total(row, part.tokens)
 
-    def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
+    def _adds(self, unit: int, members: Units, part: Part) -> bool:
+        """Whether a member is worth `min_word` nats beside the others alone."""
+        rest = [other for other in members if other != unit]
+        added = self._loss_with_only(rest, part) - self._loss_with_only(members, part)
+        return not added < self._options.min_word
+
+    def _is_enough(self, cited: Units, part: Part, *, without: Sequence[Units]) -> bool:
+        """Whether the sentence keeps enough with these alone, or loses enough without the sets."""
+        if self._loss_with_only(cited, part) <= self._may_lose(part):
+            return True
+        self._search.score_without(without)
+        rows = [self._search.loss_without(units) for units in without]
+        return sum(total(row, part.tokens) for row in rows) >= self._may_lose(part)
+
+    def _deciding(self, members: Units, part: Part) -> Iterator[int]:
         """The members that decide words of their own.
 
         These are words that only the other members lose, if the member matters at all with all
@@ -134,8 +152,9 @@ class CitedSources:
     ) -> bool:
         """Whether the sentence needs the cited sources, or they suffice and it relies on them.
 
-        It relies on them if its reliance is at least `least`, and that of a word is large. With
-        invented numbers, only a source that it needs may be cited.
+        It relies on them if its reliance is at least `least`; on several that only together or
+        each alone suffice, if that of a word is large, too. With invented numbers, only a source
+        that it needs may be cited.
         """
         min_word, reliance = self._options.min_word, cited.reliance or 0.0
         is_needed, is_single = self.is_needed(cited, part), cited.kind == "grounded"
@@ -143,12 +162,10 @@ class CitedSources:
             return True
         of_words = part.words or (part.tokens,)
         of_word = max(total(self._search.reliance, tokens) for tokens in of_words)
-        if is_invented or of_word < min_word:
+        if is_invented or (of_word < min_word and not is_single):
             return False
         if is_needed and cited.relation == "either":
             return True
-        if cited.relation == "together" and not self._is_fair(cited.effect, reliance):
-            return False
         return carried.sufficient and reliance >= least
 
     def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
