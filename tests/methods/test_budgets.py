@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from methods.test_auto import EAGER
 from scoring.test_scorer import ProgressRecord
 from support.scorers import ATOL, many_documents, other_chat, scorer, sibling
 
@@ -226,7 +227,7 @@ def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
     """It ranks for a model whose attention is not seen."""
     prefill = len(limited(1).generation.prompt_ids) - 1
     target = scorer(MANY, RESPONSE, budget=2 * prefill, implementation="cropped")
-    scores = Auto(proxy=other_chat()).run(target)
+    scores = Auto(EAGER, proxy=other_chat()).run(target)
     assert target.session.meter.exhausted
     assert sum(usage.prefilled_tokens for _, usage in target.session.usages) == prefill
     assert scores.context_reliance is not None and not any(scores.estimated)

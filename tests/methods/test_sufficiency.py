@@ -184,14 +184,19 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
 
 
 def test_with_little_reliance_only_needed_sources_are_searched() -> None:
-    order = [3, 5, *ORDER]
-    carriers, scripted = searched(each(s3=(FIRST, 5.0), s5=(FIRST, 5.0)), order)
+    """The first of the ranking is looked at, and the source that holds the words."""
+    worth = each(s3=(SECOND, 5.0), s5=(SECOND, 5.0))
+    carriers, scripted = searched(worth, [5, *ORDER])
+    assert "salt" in scripted.context.sources[3].text
     assert carriers.members == ()
-    assert scripted.scored[0] == Ids()
-    assert {Ids(ORDER) - {3}, Ids(ORDER) - {5}} <= set(scripted.scored)
-    assert all(len(kept) == len(ORDER) - 1 for kept in scripted.scored[1:])
-    carriers, _ = searched(each(s5=(FIRST, 5.0)), order)
-    assert carriers.members == (5,)
+    assert scripted.scored == [Ids(), Ids(ORDER) - {3}, Ids(ORDER) - {5}]
+    for needed in (3, 5):
+        carriers, _ = searched(each(**{f"s{needed}": (SECOND, 5.0)}), [5, *ORDER])
+        assert carriers.members == (needed,)
+    search, scripted = searching(each(s5=(SECOND, 5.0)))
+    assert not search.may_be_needed([PART])
+    search, _ = searching(each(s3=(SECOND, 5.0)))
+    assert search.may_be_needed([PART])
 
 
 def test_the_source_of_the_lost_words_comes_next() -> None:

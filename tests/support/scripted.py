@@ -15,13 +15,15 @@ class Scripted:
     """A real scorer, but for the ablations of its context: `worth` gives their log-likelihoods.
 
     It maps the sources that are left to the nats by which some response tokens are more likely than
-    without any source. `scored` are the sources that were left, row by row.
+    without any source. `scored` are the sources that were left, row by row. With `real_bare`, the
+    row without the whole context is what the model says.
     """
 
-    def __init__(self, scorer: Scorer, worth: Worth) -> None:
+    def __init__(self, scorer: Scorer, worth: Worth, *, real_bare: bool = False) -> None:
         self._scorer = scorer
         self._worth = worth
         self._present = frozenset(scorer.context.present)
+        self._real_bare = real_bare
         self.scored: list[frozenset[int]] = []
         self.most_rows: int | None = None
 
@@ -31,6 +33,8 @@ class Scripted:
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
+        if self._real_bare and [*ablations] == [self._scorer.context.whole]:
+            return self._scorer.score(ablations)
         full, rows = self._row(self._present), []
         for ablation in ablations:
             kept = frozenset() if ablation.characters else self._present - ablation.source_ids

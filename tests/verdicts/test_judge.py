@@ -65,7 +65,7 @@ def judged_by(
     Unless `measured`, the method did not score the whole context; with a `real` scorer, rows are
     what the model says, within its budget.
     """
-    scripted = Scripted(target, worth)
+    scripted = Scripted(target, worth, real_bare=True)
     full = worth(Ids(target.context.present))
     width, count = len(target.generation.response_ids), len(target.context.sources)
     ranked = [*order, *(source for source in range(count) if source not in order)]
@@ -158,23 +158,35 @@ def test_only_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "shared", "kind"),
+    ("others", "made_up_for", "cited"),
     [
-        *((0.5, 9.0, "open"), (1.5, 20.0, "open"), (2.0, 15.0, "open"), (4.0, 30.0, "open")),
-        *((2.0, 9.0, "redundant"), (4.0, 18.0, "redundant")),
+        *(((6.0, 3.0), True, (3, 5, 6)), ((6.0, 3.0), False, (3, 5, 6))),  # they suffice
+        ((6.0, 1.5), False, (3, 5)),  # they are needed
+        ((6.0, 1.5), True, ()),  # neither
+        ((1.5, 1.5), False, (3,)),
+        ((1.5, 1.5), True, ()),
     ],
 )
-def test_a_group_that_others_make_up_for_is_not_cited(own: float, shared: float, kind: str) -> None:
-    """It suffices, and without it the sentence hardly loses more than `own` for each member."""
+def test_members_of_a_group_add_to_the_others(
+    others: tuple[float, float], made_up_for: bool, cited: tuple[int, ...]
+) -> None:
+    """Those that add too little are not cited, and the rest has to suffice or to be needed."""
+    adds = {3: 9.0, 5: others[0], 6: others[1]}
+    reliance = sum(adds.values()) / 0.72
 
     def worth(kept: Ids) -> dict[int, float]:
-        return {SHIPS: own * len(kept & {3, 5}), STOP: shared * holds_a_pair(kept)}
+        carried = sum(value for source, value in adds.items() if source in kept)
+        others_do = made_up_for and len(kept) > OPTIONS.max_set
+        carried = reliance if others_do or len(kept) == 11 else carried
+        return {STOP: carried, SALT: 2.5 * bool(kept)}
 
-    assert verdict_by(worth, [3, 5]).kind == kind
+    verdict = verdict_by(worth, [3, 5, 6])
+    kind = ("open", "grounded", "redundant", "redundant")[len(cited)]
+    assert (verdict.source_ids, verdict.kind) == (cited, kind)
 
 
 @pytest.mark.parametrize(
-    ("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (20.0, ()), (16.0, ()), (12.0, ())]
+    ("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (20.0, (3, 5)), (12.0, (3, 5))]
 )
 def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[int, ...]) -> None:
     """It is cited if it keeps enough by itself, though not every word."""
@@ -183,7 +195,8 @@ def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[
         return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * holds_a_pair(kept)}
 
     verdict = verdict_by(worth, [3, 5])
-    assert (verdict.source_ids, verdict.kind) == (cited, "grounded" if cited else "open")
+    assert verdict.source_ids == cited
+    assert verdict.kind == ("grounded" if len(cited) == 1 else "redundant")
 
 
 @pytest.mark.parametrize(("kept_share", "in_part"), [(0.7, False), (0.8, True)])

@@ -84,7 +84,15 @@ def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Me
     ]
 
 
-EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
+EAGER = Thresholds(
+    min_sought=0.01,
+    min_reliance=0.01,
+    min_effect=0.01,
+    min_word=99.0,
+    min_word_effect=0.001,
+    kept_share=0.3,
+    max_set=4,
+)
 """The tiny models' answers depend on their context for a nat or less."""
 
 
