@@ -156,6 +156,30 @@ CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
         [FERRY, MUSEUM],
         ["A ferry ticket costs 18 crowns."],
     ),
+    "a price that differs in a short word is not either": (
+        "What does a sauna ticket cost for an adult?",
+        "A sauna ticket for an adult costs two crowns.",
+        [
+            "A sauna ticket for an adult costs two crowns. Towels are free.",
+            "Flyer of 2015. A sauna ticket for an adult costs ten crowns.",
+        ],
+        ["A sauna ticket for an adult costs two crowns."],
+    ),
+    "an hour in a short word": (
+        "When does the sauna open?",
+        "The sauna opens at two.",
+        ["The sauna opens at two. Towels are free.", "Flyer of 2015. The sauna opens at ten."],
+        ["The sauna opens at two."],
+    ),
+    "a price that differs in its first digit is not either": (
+        "大人のサウナ券はいくらですか。",
+        "大人のサウナ券は600円です。",
+        [
+            "大人のサウナ券は600円です。タオルは無料です。",
+            "2015年のチラシ。大人のサウナ券は400円です。",
+        ],
+        ["大人のサウナ券は600円です。"],
+    ),
     "both facts of a sentence": (*BOTH, [LIGHTHOUSE, TICKET], [TICKET, LIGHTHOUSE]),
     "and of no other": (
         *BOTH,
