@@ -32,16 +32,15 @@ from attribot_rag.scoring import Scorer
 class Auto:
     """The whole context, estimates of all sources, exact rows of the few that suffice.
 
-    Without the whole context, the response loses its reliance. If that is little for a sentence, it
-    is masked ablation of the unit that holds most of the sentence's words that decides whether
-    anything more is done. Then patching with one gate estimates all units, and observes attention:
-    both rank them in turn. The first 1, 2, 4, ... units alone are scored exactly until they suffice
-    for the sentence; those that are needed for that are scored by masked ablation (see
-    `Sufficiency`). All other units keep their estimates. If there are no more than `few` units, all
-    are scored.
+    Without the whole context, the response loses its reliance. Where that matters to a sentence,
+    patching with one gate estimates all units, and observes attention: both rank them in turn. The
+    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence; those
+    that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
+    their estimates. If there are no more than `few` units, all are scored.
 
     Where the response is judged afterwards, judging searches instead: it knows which sentences need
-    no sources.
+    no sources. If the reliance of all sentences is little, units are only estimated if a sentence
+    needs that which holds most of its words, by masked ablation.
 
     Where attention is not observed, a `proxy` ranks the units, or else the words that they share
     with a sentence; where that finds none that suffice, what each document, and each unit of the
@@ -70,15 +69,18 @@ class Auto:
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        few, matters = len(scorer.units) <= self.few, any(map(search.matters, parts))
-        if not matters or not (few or search.may_be_needed(parts)):
+        is_judged = scorer.session.judged is scorer.language_model
+        is_sought = any(map(search.matters, parts))
+        if is_sought and is_judged and len(scorer.units) > self.few:
+            is_sought = search.may_be_needed(parts)
+        if not is_sought:
             missing = scorer.context.unseen or scorer.context.absent
             located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
         search.score_word_holders(parts)
         scores = self._ranked(scorer, scores, sentences)
-        if scorer.session.judged is scorer.language_model:
+        if is_judged:
             scorer.session.needs_search = True
         else:
             list(search.carriers(parts, rankings(scores, parts)))

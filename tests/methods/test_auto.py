@@ -23,6 +23,7 @@ from attribot_rag.methods.base import Part, answer_sentences
 from attribot_rag.methods.thresholds import Thresholds
 
 MANY = many_documents()
+RESPONSE = "The hall was built in 1621."
 EAGER = Thresholds(
     min_sought=0.01,
     min_reliance=0.01,
@@ -58,6 +59,20 @@ def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
     assert not any(scores.token_scores)
     assert any("hardly matters" in note for note in scores.notes)
     assert target.usage.backward_tokens == 0
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_little_reliance_is_not_explained_unless_the_scores_are_all_there_is(
+    is_judged: bool,
+) -> None:
+    """For verdicts, a masked row without the unit that holds the words decides."""
+    target = scorer(MANY, RESPONSE)
+    target.session.judged = target.language_model if is_judged else None
+    thresholds = Thresholds(min_sought=0.1, min_word_effect=99.0)
+    scores = checked(Auto(thresholds).run(target), target)
+    assert 0.1 < sum(scores.context_reliance or ()) < thresholds.min_reliance
+    assert any("hardly matters" in note for note in scores.notes) == is_judged
+    assert (target.usage.backward_tokens == 0) == is_judged
 
 
 @pytest.mark.parametrize("name", ["lfm2", "mamba2", "t5"])
