@@ -38,9 +38,18 @@ class CitedSources:
             cited = replace(plain, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
             cited = self._of_several(replace(plain, kind="grounded"), members, part)
-        elif (plain.reliance or 0.0) < self._options.min_reliance:
+        elif self._is_close(plain.reliance or 0.0, part, carried):
             self._search.score_without([members], exact=True)  # its necessity decides
         return None if cited is None else self._measured(cited, members, part)
+
+    def _is_close(self, reliance: float, part: Part, carried: Carriers) -> bool:
+        """Whether the source may only be cited for its effect, and that is near a threshold."""
+        options = self._options
+        if reliance < options.min_reliance:
+            return True
+        effect = total(self._search.loss_without(carried.members), part.tokens)
+        is_near = options.cited_share * reliance <= effect < options.min_effect
+        return is_near and not carried.sufficient
 
     def _measured(self, cited: Verdict, members: Sequence[int], part: Part) -> Verdict:
         """The verdict with the necessity and the sufficiency of what it cites."""
