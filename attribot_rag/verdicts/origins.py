@@ -126,8 +126,22 @@ class Origins:
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
-            if source is not None:
+            if source is not None and self._gives_numbers(index):
                 yield Origin(source, after_all - alone)
+
+    def _gives_numbers(self, index: int) -> bool:
+        """Whether what was said before tells a number of the sentence, if it has unlikely ones.
+
+        It takes half of what makes the number unlikely where nothing was said.
+        """
+        assert self._after_all is not None
+        told = []
+        for figure in self._sentences[index].figures:
+            alone = self._after([], index, figure)
+            if alone is not None and -alone >= self._options.min_figure:
+                after = self._sum(self._after_all, figure)
+                told.append(after - alone >= self._options.kept_word * -alone)
+        return any(told) or not told
 
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int], alone: float
