@@ -79,7 +79,7 @@ class CitedSources:
             if self._loss_with_only([best], part) <= self._may_lose(part):
                 return replace(grounded, source_ids=(best,))
         group = tuple(unit for unit in members if self._adds(unit, members, part))
-        if not group or not self._is_enough(group, part, without=[group]):
+        if not (group and self._carries(group, part)):
             return None
         if len(group) == 1:
             return replace(grounded, source_ids=group)
@@ -103,6 +103,14 @@ class CitedSources:
         rest = [other for other in members if other != unit]
         added = self._loss_with_only(rest, part) - self._loss_with_only(members, part)
         return not added < self._options.min_word
+
+    def _carries(self, group: Units, part: Part) -> bool:
+        """Whether the sentence needs a group, or is left with less than a source is cited for."""
+        self._search.score_without([group])
+        if self._is_fair(self._search.loss_without(group), part):
+            return True
+        most = self._options.cited_share * total(self._search.reliance, part.tokens)
+        return self._loss_with_only(group, part) <= most
 
     def _is_enough(self, cited: Units, part: Part, *, without: Sequence[Units]) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without the sets."""

@@ -158,21 +158,23 @@ def test_only_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "made_up_for", "cited"),
+    ("others", "share", "made_up_for", "cited"),
     [
-        *(((6.0, 3.0), True, (3, 5, 6)), ((6.0, 3.0), False, (3, 5, 6))),  # they suffice
-        ((6.0, 1.5), False, (3, 5)),  # they are needed
-        ((6.0, 1.5), True, ()),  # neither
-        ((1.5, 1.5), False, (3,)),
-        ((1.5, 1.5), True, ()),
+        ((6.0, 3.0), 0.72, False, (3, 5, 6)),  # they are needed
+        ((6.0, 3.0), 0.75, True, (3, 5, 6)),  # they keep more than three quarters
+        ((6.0, 3.0), 0.72, True, ()),  # neither
+        ((6.0, 1.5), 0.72, False, (3, 5)),
+        ((6.0, 1.5), 0.72, True, ()),
+        ((1.5, 1.5), 0.72, False, (3,)),
+        ((1.5, 1.5), 0.72, True, ()),
     ],
 )
 def test_members_of_a_group_add_to_the_others(
-    others: tuple[float, float], made_up_for: bool, cited: tuple[int, ...]
+    others: tuple[float, float], share: float, made_up_for: bool, cited: tuple[int, ...]
 ) -> None:
-    """Those that add too little are not cited, and the rest has to suffice or to be needed."""
+    """Those that add too little are not cited, and the rest has to be needed, or to suffice."""
     adds = {3: 9.0, 5: others[0], 6: others[1]}
-    reliance = sum(adds.values()) / 0.72
+    reliance = sum(adds.values()) / share
 
     def worth(kept: Ids) -> dict[int, float]:
         carried = sum(value for source, value in adds.items() if source in kept)
