@@ -242,3 +242,32 @@ def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attr
     assert texts[1] == ["The ferry Kittiwake carries up to 84 passengers."]
     assert texts[2] == ["A ferry ticket costs 18 crowns."]
     assert texts[3] == []  # made up
+
+
+@pytest.mark.parametrize(
+    ("document", "invented"),
+    [
+        ("The Ambel road was paved in 1938. Trucks use it.", "It is 12 kilometres long."),
+        ("The Dray mine belongs to Otto Finn. Tin is mined there.", "It is 400 metres deep."),
+        ("The Arlo dam was built by Hugo Stenz.", "The dam is 45 metres high."),
+    ],
+)
+def test_an_invented_number_does_not_follow(
+    attributor: Attributor, document: str, invented: str
+) -> None:
+    """The sentence before gives its topic, which makes its words likely, but not the number."""
+    first = document.split(". ")[0].rstrip(".") + "."
+    attribution = attribute(
+        attributor, "What is known of it?", [document, "The lake is cold."], f"{first} {invented}"
+    )
+    assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "unsupported"]
+
+
+def test_a_number_that_was_said_follows(attributor: Attributor) -> None:
+    attribution = attribute(
+        attributor,
+        "What does the tram to Lowick cost?",
+        ["The tram to Lowick costs 4 pounds.", "The lake is cold."],
+        "The tram to Lowick costs 4 pounds. So you need 4 pounds for the tram to Lowick.",
+    )
+    assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "follows"]
