@@ -6,6 +6,7 @@ from itertools import takewhile
 
 import numpy as np
 import pytest
+from methods.test_auto import EAGER
 from support.model_server import Kind, ModelServer, model_server
 from support.scorers import ANSWER, ATOL, TREATY, chat, many_documents, sibling
 from support.tiny_models import byte_level, metaspace
@@ -28,7 +29,6 @@ from attribot_rag.errors import (
     UnsupportedModel,
 )
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.methods.thresholds import Thresholds
 
 LOCAL = byte_level()
 MANY = many_documents()
@@ -82,18 +82,6 @@ def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Me
     assert [verdict.kind for verdict in attribution.verdicts] == [
         verdict.kind for verdict in expected.verdicts
     ]
-
-
-EAGER = Thresholds(
-    min_sought=0.01,
-    min_reliance=0.01,
-    min_effect=0.01,
-    min_word=99.0,
-    min_word_effect=0.001,
-    kept_share=0.3,
-    max_set=4,
-)
-"""The tiny models' answers depend on their context for a nat or less."""
 
 
 def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
