@@ -16,7 +16,7 @@ from attribot_rag.attributor.options import Options
 from attribot_rag.checks import with_checks
 from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
-from attribot_rag.methods import Method, Scores
+from attribot_rag.methods import Auto, Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
@@ -38,14 +38,18 @@ def attributed(
     on_sentence: OnSentence | None = None,
 ) -> Attribution:
     """The attribution by a method of the response as it was shown; judged if scores are in nats."""
-    scores = method.run(scorer)
+    estimate = None
+    if options.verdicts is not None and isinstance(method, Auto):
+        scores, estimate = method.measured(scorer), partial(method.estimated, scorer)
+    else:
+        scores = method.run(scorer)
     shown = ResponseText(*scorer.response.aligned(response))
     made = partial(_assembled, scorer, method, shown, options=options)
     if options.verdicts is None or scores.unit != "nats":
         markers = markers_of(markers_in(shown.text, scorer.context), scorer.context)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
-    return made(judge(scorer, scores, shown, options.verdicts, settled))
+    return made(judge(scorer, scores, shown, options.verdicts, settled, estimate))
 
 
 def _assembled(

@@ -216,7 +216,6 @@ class Attributor:
             is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
         )
         meter.exhausted = bool(context.not_in_time)
-        judged = None if self.options.verdicts is None else self.language_model
         read = generation.prompt_ids if prompt is None else prompt
         return Scorer(
             language_model=self.language_model,
@@ -224,7 +223,7 @@ class Attributor:
             context=context,
             models=self._scoring_models,
             options=self.scoring_options,
-            session=Session(meter, progress, self.between_batches, judged=judged),
+            session=Session(meter, progress, self.between_batches),
             prompt_input=PromptInput(read, context, self.context_options),
             decoded=transcript.response,
         )

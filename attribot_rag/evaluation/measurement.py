@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
@@ -16,8 +13,7 @@ from attribot_rag.evaluation.setting import CLOCKS
 from attribot_rag.methods import Method
 from attribot_rag.methods.baselines import ContextCite
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer, ScoringModels
-from attribot_rag.scoring.log_likelihoods import Matrix
+from attribot_rag.scoring import Scorer, ScoringModels
 
 _NUM_NAIVE_ROWS = 3
 _DECIMALS = 4
@@ -25,33 +21,10 @@ _DECIMALS = 4
 
 @dataclass(eq=False)
 class CachedScorer(Scorer):
-    """A scorer that computes no exact ablation twice.
-
-    `num_ablations` and `seconds` are those of the samplings that it was measured on so far.
-    """
+    """A scorer; `num_ablations` and `seconds` are those of the samplings measured on it so far."""
 
     num_ablations: int = field(init=False, default=0)
     seconds: float = field(init=False, default=0.0)
-    _known: dict[Ablation, tuple[Matrix, bool]] = field(
-        init=False, default_factory=dict, repr=False
-    )
-
-    def score(
-        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
-    ) -> LogLikelihoods:
-        if recompute is not None:
-            return super().score(ablations, recompute=recompute)
-        new = [ablation for ablation in dict.fromkeys(ablations) if ablation not in self._known]
-        added = super().score(new)
-        for ablation, row, in_step, scored in zip(
-            new, added.ablated, added.in_step, added.scored, strict=True
-        ):
-            if scored:
-                self._known[ablation] = (row, in_step)
-        unscored = (np.full_like(added.full, np.nan), False)
-        results = [self._known.get(ablation, unscored) for ablation in ablations]
-        rows = np.array([row for row, _ in results]).reshape(len(results), len(added.full))
-        return LogLikelihoods(added.full, rows, tuple(in_step for _, in_step in results))
 
 
 @dataclass(eq=False)

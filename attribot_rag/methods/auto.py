@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from attribot_rag.context import Context
 from attribot_rag.methods.base import (
     Method,
     Part,
@@ -34,17 +35,17 @@ class Auto:
 
     Without the whole context, the response loses its reliance. Where that matters to a sentence,
     patching with one gate estimates all units, and observes attention: both rank them in turn. The
-    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence; those
-    that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
-    their estimates. If there are no more than `few` units, all are scored.
+    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence, those
+    first that hold its words; those that are needed for that are scored by masked ablation (see
+    `Sufficiency`). All other units keep their estimates. If there are no more than `few` units, all
+    are scored.
 
-    Where the response is judged afterwards, judging searches instead: it knows which sentences need
-    no sources. If the reliance of all sentences is little, units are only estimated if a sentence
-    needs that which holds most of its words, by masked ablation.
+    Where verdicts follow, they search themselves, by their own thresholds, and units are estimated
+    only if the words that they hold do not settle every sentence: others have no score then.
 
-    Where attention is not observed, a `proxy` ranks the units, or else the words that they share
-    with a sentence; where that finds none that suffice, what each document, and each unit of the
-    best documents, keeps alone. Without a proxy, the other units get no score.
+    Where attention is not observed, a `proxy` ranks the units; else, where their words do not
+    settle it, what each document, and each unit of the best documents, keeps alone. Without a
+    proxy, the other units get no score.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -57,37 +58,33 @@ class Auto:
         check_count("few", self.few, 0)
 
     def run(self, scorer: Scorer) -> Scores:
-        whole = scorer.score([scorer.context.whole])
-        reliance = whole.changes[0]
-        full = scores_of(whole).token_log_likelihoods
-        scores = replace(whole_response(scorer, None, "nats", full), context_reliance=reliance)
+        scores = self.measured(scorer)
+        reliance = scores.context_reliance
         if reliance is None:
             return scores
-        search = Sufficiency(scorer, reliance, self.thresholds)
-        sentences = answer_sentences(scorer)
-        response, asked = scorer.response, scorer.context.asked
+        response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        is_judged = scorer.session.judged is scorer.language_model
-        is_sought = any(map(search.matters, parts))
-        if is_sought and is_judged and len(scorer.units) > self.few:
-            is_sought = search.may_be_needed(parts)
-        if not is_sought:
-            missing = scorer.context.unseen or scorer.context.absent
-            located = "What was located of the context" if missing else "The context"
-            note = f"{located} hardly matters to any sentence: its sources were not scored."
-            return replace(scores, notes=(note,))
-        search.score_word_holders(parts)
-        scores = self._ranked(scorer, scores, sentences)
-        if is_judged:
-            scorer.session.needs_search = True
-        else:
-            list(search.carriers(parts, rankings(scores, parts)))
+        search = Sufficiency(
+            scorer, reliance, self.thresholds, lambda part: ranking_of(scores, part)
+        )
+        if not any(map(search.matters, parts)):
+            return replace(scores, notes=(hardly_matters(scorer.context),))
+        scores = self.estimated(scorer, scores)
+        list(search.carriers(parts))
         return search.refine(scores)
 
-    def _ranked(self, scorer: Scorer, scores: Scores, sentences: Sequence[range]) -> Scores:
+    def measured(self, scorer: Scorer) -> Scores:
+        """The response's reliance on the whole context; no score of a unit."""
+        whole = scorer.score([scorer.context.whole])
+        full = scores_of(whole).token_log_likelihoods
+        scores = whole_response(scorer, None, "nats", full)
+        return replace(scores, context_reliance=whole.changes[0])
+
+    def estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""
+        sentences = answer_sentences(scorer)
         method: Method | None = None
         if len(scorer.units) <= self.few:
             method = LeaveOneOut() if scorer.masked_refusal else Masked()
@@ -116,7 +113,10 @@ class Auto:
         )
 
     def cost(self, workload: Workload) -> Cost:
-        """With one source that carries the response: patching, only it, and without it."""
+        """With one source that carries the response: patching, only it, and without it.
+
+        Verdicts often do without the patching.
+        """
         tail = workload.tail_tokens
         alone = workload.cost(2 * tail + workload.context_tokens / workload.num_sources)
         if workload.num_sources <= self.few:
@@ -125,10 +125,17 @@ class Auto:
         return Patching(1).cost(workload) + reliance + alone
 
 
-def rankings(scores: Scores, parts: Sequence[Part]) -> list[list[int]] | None:
-    """For each part the units by their scores and, in turn, by attention; None without scores."""
+def ranking_of(scores: Scores, part: Part) -> Sequence[int]:
+    """The units by their scores of a part and, in turn, by attention; none without scores."""
     rows = scores.screened or scores.token_scores
     if not any(row is not None for row in rows):
-        return None
+        return ()
     attended = [] if scores.attention is None else [best(scores.attention)]
-    return [in_turn([best(span_totals(rows, part.tokens)), *attended]) for part in parts]
+    return in_turn([best(span_totals(rows, part.tokens)), *attended])
+
+
+def hardly_matters(context: Context) -> str:
+    """A note for the reader that nothing was scored."""
+    is_whole = not (context.unseen or context.absent)
+    located = "The context" if is_whole else "What was located of the context"
+    return f"{located} hardly matters to any sentence: its sources were not scored."

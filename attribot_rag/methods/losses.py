@@ -7,10 +7,7 @@ from dataclasses import replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores, TokenScores
-from attribot_rag.scoring import Reencoded, Scorer
-
-Request = tuple[Ablation, Reencoded | None]
-"""A row, and the tokens that are encoded again if it is masked."""
+from attribot_rag.scoring import Reencoded, Request, Scorer
 
 
 class Losses:
@@ -70,10 +67,7 @@ class Losses:
         return frozenset(source for unit in units for source in self._scorer.units[unit])
 
     def _score(self, requests: Iterable[Request]) -> None:
-        requests = dict.fromkeys(requests)
-        for recompute in dict.fromkeys((None, self._recompute)):
-            new = [x for x in requests if x[1] == recompute and x not in self._changes]
-            if new:
-                scored = self._scorer.score([ablation for ablation, _ in new], recompute=recompute)
-                pairs = zip(new, scored.changes, strict=True)
-                self._changes.update((request, row) for request, row in pairs if row is not None)
+        new = [request for request in dict.fromkeys(requests) if request not in self._changes]
+        if new:
+            pairs = zip(new, self._scorer.score_each(new).changes, strict=True)
+            self._changes.update((request, row) for request, row in pairs if row is not None)

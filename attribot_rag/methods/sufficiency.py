@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import repeat, zip_longest
+from itertools import zip_longest
 from typing import TypeVar
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total, words_in
-from attribot_rag.methods.losses import Losses, Request
+from attribot_rag.methods.losses import Losses
 from attribot_rag.methods.thresholds import Thresholds
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import Request, Scorer
 
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
+Rank = Callable[[Part], Sequence[int]]
+"""Gives all units, the most promising for a part first, or none without a way to rank them."""
 
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
@@ -29,38 +31,33 @@ class _BudgetEnded(Exception):
 class Sufficiency(Losses):
     """Searches for the few units with which parts of a response keep what they rely on.
 
-    Where seconds are bounded, the unit that holds most of the part's words is tried first, which
-    needs no ranking.
+    Units that hold the words of a part are tried first. Where these are not enough, `rank` is
+    asked, which may have to estimate all units for that. If it does not rank them, that is done by
+    how much each document, then each unit of the best documents, keeps by itself.
     """
 
-    def __init__(self, scorer: Scorer, reliance: TokenScores, thresholds: Thresholds) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        reliance: TokenScores,
+        thresholds: Thresholds,
+        rank: Rank = lambda part: (),
+    ) -> None:
         super().__init__(scorer, reliance)
         self._thresholds = thresholds
-        self._in_haste = scorer.session.meter.deadline is not None
+        self._rank = rank
+        self._searched: dict[Part, list[int]] = {}
         self._words = cache(self._words_of)
 
-    def carriers(
-        self,
-        parts: Sequence[Part],
-        rankings: Sequence[Sequence[int]] | None,
-        *,
-        in_order: bool = False,
-    ) -> Iterator[Carriers]:
-        """The carriers of each part, whose ranking has the most promising units first.
+    def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
+        """The carriers of each part.
 
-        Without rankings, units are ranked by the part's words that they hold; where these are few,
-        or no such units suffice, by how much each document, then each unit of the best documents,
-        keeps by itself. Rows of all parts are scored together, which a GPU prefers; `in_order`, the
-        search for a part ends before that for the next part begins.
+        Rows of all parts are scored together, which a GPU prefers; `in_order`, the search for a
+        part ends before that for the next part begins.
         """
-        searches = [*map(self._carriers, parts, repeat(None) if rankings is None else rankings)]
+        searches = [self._carriers(part) for part in parts]
         for together in [[search] for search in searches] if in_order else [searches]:
             yield from self._in_rounds(together)
-
-    def score_word_holders(self, parts: Sequence[Part]) -> None:
-        """Score each part with only the unit that holds its words, if seconds are bounded."""
-        if self._in_haste:
-            self.score_only(filter(None, map(self._word_holder, filter(self.matters, parts))))
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
@@ -88,65 +85,50 @@ class Sufficiency(Losses):
                 lost[index] = loss
         return lost
 
-    def _carriers(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
+    def _carriers(self, part: Part) -> Steps[Carriers]:
         if not self.matters(part):
             return Carriers()
         try:
-            return (yield from self._sought(part, ranking))
+            return (yield from self._sought(part))
         except _BudgetEnded:
             return Carriers(complete=False)
 
-    def _sought(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
+    def _sought(self, part: Part) -> Steps[Carriers]:
         """Units that suffice, of these the smallest set, then what replaces a set of one."""
-        if self._recompute and not (yield from self._may_be_needed(part, (ranking or ())[:1])):
+        if self._recompute and not (yield from self._may_be_needed(part)):
             return Carriers()
-        members: list[int] = []
-        if self._in_haste and (holder := self._word_holder(part)):
-            yield [self._keeping(holder)]
-            members = holder if self._suffices(part, holder) else []
-        if ranking is None:
-            ranking = self._by_words(part) or members
-            members = members or (yield from self._enough(part, ranking))
-            if not members:
-                ranking = yield from self._by_search(part)
-                members = yield from self._enough(part, ranking)
-        elif not members:
-            members = yield from self._enough(part, ranking)
+        members = yield from self._enough(part)
+        if not members and not self._ranking(part):
+            self._searched[part] = yield from self._by_search(part)
+            members = yield from self._enough(part)
         if not members:
-            return (yield from self._most_needed(part, ranking[:_NUM_NEEDED]))
+            return (yield from self._most_needed(part))
         members = yield from self._smallest(part, members)
         yield [self._ablating([unit]) for unit in members]
         alternatives: tuple[int, ...] = ()
         if len(members) == 1 and self._is_replaceable(part, members[0]):
-            alternatives = yield from self._replacements(part, members[0], ranking)
+            alternatives = yield from self._replacements(part, members[0])
         return Carriers(tuple(members), alternatives)
 
-    def may_be_needed(self, parts: Sequence[Part]) -> bool:
-        """Whether a part relies on the context, or needs the unit that holds most of its words.
-
-        Without masked ablation, any part to which the context matters may need a unit.
-        """
-        sought = [part for part in parts if self.matters(part)]
-        if self._recompute is None:
-            return bool(sought)
-        return any(self._in_rounds([self._may_be_needed(part, ()) for part in sought]))
-
-    def _may_be_needed(self, part: Part, promising: Sequence[int]) -> Steps[bool]:
-        """Whether the part relies on the context, or needs its words' holder or such a unit."""
+    def _may_be_needed(self, part: Part) -> Steps[bool]:
+        """Whether the part relies on the context, or needs the unit that holds its words."""
         limits = self._thresholds
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
-        units = {*self._word_holder(part), *promising}
-        yield [self._ablating([unit]) for unit in units]
-        rows = [self.loss_without([unit]) for unit in units]
-        return any(
-            row is None or total(row, word) >= limits.min_word_effect / 2
-            for row in rows
-            for word in part.words or (part.tokens,)
+        of_words = (total(self.reliance, word) for word in part.words)
+        nats = {index: max(0.0, worth) for index, worth in enumerate(of_words)}
+        holder = self._holders(part, nats)[:1]
+        if not holder:
+            return False
+        yield [self._ablating(holder)]
+        row = self.loss_without(holder)
+        return row is None or any(
+            total(row, word) >= limits.min_word_effect / 2 for word in part.words
         )
 
-    def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
+    def _most_needed(self, part: Part) -> Steps[Carriers]:
         """The unit without which the part loses most, where no set suffices."""
+        units = self._ranking(part)[:_NUM_NEEDED]
         yield [self._ablating([unit]) for unit in units]
         rows = {unit: self.loss_without([unit]) for unit in units}
         losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
@@ -156,17 +138,15 @@ class Sufficiency(Losses):
         yield [self._keeping([member])]
         return Carriers((member,), sufficient=False)
 
-    def _enough(self, part: Part, ranking: Sequence[int]) -> Steps[list[int]]:
-        """The first units, or twice as many each time, which suffice; none if no set does.
-
-        Units are added in turn from the ranking and from those that hold the words which the units
-        before do not keep.
-        """
+    def _enough(self, part: Part) -> Steps[list[int]]:
+        """The first unit, then twice as many each time, until they suffice; none if no set does."""
         worth = total(self.reliance, part.tokens) / self._thresholds.min_effect
-        most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
-        units = list(ranking[:1])
-        needed = [self._ablating(units)] if units and self._recompute else []  # soon, at any rate
-        while units:
+        most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))))
+        units: list[int] = []
+        while added := self._promising(part, self.lost(part, units), units):
+            is_first = not units
+            units += added[: max(1, min(len(units), most - len(units)))]
+            needed = [self._ablating(units)] if is_first and self._recompute else []  # soon anyway
             yield [self._keeping(units), *needed]
             if self.loss_with_only(units) is None:
                 raise _BudgetEnded
@@ -174,36 +154,35 @@ class Sufficiency(Losses):
                 return units
             if len(units) >= most:
                 break
-            rest = [unit for unit in ranking if unit not in units]
-            added = self._promising(part, units, rest)
-            units += added[: min(len(units), most - len(units))]
         return []
 
-    def _promising(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
-        """The rest, in turn with those of it that hold words which the units lose."""
-        pairs = zip_longest(self._holding(part, units, rest), rest)
+    def _promising(self, part: Part, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
+        """The other units that hold words worth these nats; in turn with the ranked if need be.
+
+        That is where no units hold such words, and once two units were not enough.
+        """
+        holders = [unit for unit in self._holders(part, nats) if unit not in units]
+        if holders and len(units) < 2:
+            return holders
+        ranking = [unit for unit in self._ranking(part) if unit not in units]
+        pairs = zip_longest(holders, ranking)
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
-    def _word_holder(self, part: Part) -> list[int]:
-        """The unit that holds most of what the part's words rely on, if there is one."""
-        nats = [
-            sum(
-                max(0.0, total(self.reliance, word))
-                for word, text in zip(part.words, part.texts, strict=True)
-                if text in self._words(unit)
-            )
-            for unit in range(len(self._scorer.units))
-        ]
-        return [unit for unit in best(nats, 1) if nats[unit]]
+    def _ranking(self, part: Part) -> Sequence[int]:
+        return self._searched.get(part) or self._rank(part)
 
-    def _holding(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
-        """Those of the rest that hold words which only these units lose, of most nats first."""
-        lost = self.lost(part, units)
-        nats = {
-            unit: sum(loss for i, loss in lost.items() if part.texts[i] in self._words(unit))
-            for unit in rest
-        }
-        return sorted((unit for unit in rest if nats[unit]), key=lambda unit: -nats[unit])
+    def _holders(self, part: Part, nats: Mapping[int, float]) -> list[int]:
+        """The units that hold words of the part worth these nats, those of most nats first.
+
+        None where the words in all units are worth less than half of that: the model says it in
+        words of its own.
+        """
+        words = [self._words(unit) for unit in range(len(self._scorer.units))]
+        held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
+        worth = [sum(nats[i] for i in of_unit) for of_unit in held]
+        if sum(nats[i] for i in set().union(*held)) < sum(nats.values()) / 2:
+            return []
+        return [unit for unit in best(worth) if worth[unit] > 0]
 
     def _words_of(self, unit: int) -> frozenset[str]:
         sources = self._scorer.context.sources
@@ -219,30 +198,13 @@ class Sufficiency(Losses):
                 units = fewer
         return units
 
-    def _replacements(
-        self, part: Part, unit: int, ranking: Sequence[int]
-    ) -> Steps[tuple[int, ...]]:
+    def _replacements(self, part: Part, unit: int) -> Steps[tuple[int, ...]]:
         """The units that suffice alone, in the place of this one."""
-        rest = [other for other in ranking if other != unit]
-        candidates = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
+        candidates = self._promising(part, self.lost(part, ()), [unit])[:_NUM_REPLACEMENTS]
         yield [self._keeping([other]) for other in candidates]
         share = self._thresholds.needed_share
         enough = (other for other in candidates if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
-
-    def _by_words(self, part: Part) -> list[int]:
-        """All units, those first that hold words which the part relies on.
-
-        None where the words in them are worth less than half of the words that the part relies on:
-        the model says it in words of its own.
-        """
-        units = range(len(self._scorer.units))
-        lost = self.lost(part, ())
-        texts = {word for unit in units for word in self._words(unit)}
-        worth = sum(loss for index, loss in lost.items() if part.texts[index] in texts)
-        if not worth or worth < sum(lost.values()) / 2:
-            return []
-        return [*dict.fromkeys([*self._holding(part, (), units), *units])]
 
     def _by_search(self, part: Part) -> Steps[list[int]]:
         """The units of the best documents, by what the part loses with each of them alone."""

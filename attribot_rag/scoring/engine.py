@@ -220,13 +220,16 @@ class Engine:
             "try float32 or bfloat16"
         )
 
-    def check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
-        """Compare the row that changes the log-likelihoods most, on the user's own model.
+    def check_against_reference(
+        self, rows: Sequence[Row], scored: Matrix, indices: Sequence[int]
+    ) -> None:
+        """Compare that of these rows which changes the log-likelihoods most, on the user's model.
 
         The first row is the full prompt. Raises ScoringFailed if a token differs by more than
         rounding and the noise of a server.
         """
-        index = int(np.abs(scored - scored[0]).sum(axis=1).argmax())
+        changes = np.abs(scored - scored[0]).sum(axis=1)
+        index = max(indices, key=lambda index: changes[index])
         with torch.no_grad():
             reference = Reference(self.models.original, self.generation)
             truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]

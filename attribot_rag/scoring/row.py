@@ -18,6 +18,10 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 
+Reencoded = Literal["response", "question", "document", "rest"]
+Request = tuple[Ablation, Reencoded | None]
+"""An ablation, and the tokens that are encoded again if it is masked."""
+
 
 @dataclass(frozen=True)
 class TokenBlock:
@@ -142,15 +146,14 @@ class AblatedRows(Sequence[Row]):
     context: Context
     generation: Generation
     language_model: LanguageModel
-    ablations: Sequence[Ablation]
-    recompute: Reencoded | None
+    requests: Sequence[Request]
 
     def __post_init__(self) -> None:
-        self.in_step = [False] * len(self.ablations)
+        self.in_step = [False] * len(self.requests)
         self._last: tuple[int, Row] | None = None
 
     def __len__(self) -> int:
-        return 1 + len(self.ablations)
+        return 1 + len(self.requests)
 
     def __getitem__(self, index: int) -> Row:  # type: ignore[override]
         if self._last is None or self._last[0] != index:
@@ -159,9 +162,9 @@ class AblatedRows(Sequence[Row]):
 
     def _make(self, index: int) -> Row:
         generation = self.generation
-        ablation = self.ablations[index - 1] if index else Ablation()
-        if self.recompute is not None:
-            return masked_row(self.context, generation, ablation, self.recompute)
+        ablation, recompute = self.requests[index - 1] if index else (Ablation(), None)
+        if recompute is not None:
+            return masked_row(self.context, generation, ablation, recompute)
         if not index:
             prompt_ids = generation.prompt_ids
             return Row.exact(prompt_ids, len(prompt_ids), generation)
@@ -174,9 +177,6 @@ def runs(positions: NDArray[np.int64]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
     neighbours = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
     return [(int(group[0]), int(group[-1]) + 1) for group in neighbours if len(group)]
-
-
-Reencoded = Literal["response", "question", "document", "rest"]
 
 
 def check_recompute(recompute: str) -> None:

@@ -25,7 +25,7 @@ from attribot_rag.scoring.implementations.reference import embedding_gradients
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import AblatedRows, Reencoded, masked_row
+from attribot_rag.scoring.row import AblatedRows, Reencoded, Request, masked_row
 from attribot_rag.scoring.session import Session, Usage
 
 
@@ -61,7 +61,7 @@ class Scorer:
             len(self.units),
         )
         # With the same prompt and response, an ablation is scored once, whoever asks for it.
-        self._scored: dict[tuple[Ablation, Reencoded | None], tuple[Matrix, bool]] = {}
+        self._scored: dict[Request, tuple[Matrix, bool]] = {}
 
     @property
     def implementation(self) -> str:
@@ -153,25 +153,30 @@ class Scorer:
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
         single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
         """
-        if recompute is not None and self.masked_refusal is not None:
+        return self.score_each([(ablation, recompute) for ablation in ablations])
+
+    def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
+        """As `score`, with a `recompute` of each ablation's own."""
+        if any(recompute for _, recompute in requests) and self.masked_refusal is not None:
             raise UnsupportedModel(
                 f"masked ablation is not available for this model: {self.masked_refusal}; use "
                 "leave-one-out or hierarchical attribution"
             )
         started = self.session.clock()
-        different = dict.fromkeys(ablations)
-        new = [ablation for ablation in different if (ablation, recompute) not in self._scored]
-        rows = AblatedRows(self.context, self.generation, self.language_model, new, recompute)
+        new = [request for request in dict.fromkeys(requests) if request not in self._scored]
+        rows = AblatedRows(self.context, self.generation, self.language_model, new)
         self.session.progress.expect(len(new))
         scored = self._engine.log_likelihoods(rows).double().numpy()
-        self._engine.check_finite(scored, new)
-        if self.options.self_check and recompute is None and new:
-            self._engine.check_against_reference(rows, scored)
+        self._engine.check_finite(scored, [ablation for ablation, _ in new])
+        done = new[: max(0, len(scored) - 1)]
+        exact = [index for index, (_, recompute) in enumerate(done, 1) if recompute is None]
+        if self.options.self_check and exact:
+            self._engine.check_against_reference(rows, scored, exact)
         self.usage.seconds += self.session.clock() - started
-        for ablation, row, exact in zip(new, scored[1:], rows.in_step, strict=False):
-            self._scored[ablation, recompute] = row, exact
+        for request, row, in_step in zip(done, scored[1:], rows.in_step, strict=False):
+            self._scored[request] = row, in_step
         undone = np.full(len(self.generation.response_ids), np.nan), False
-        results = [self._scored.get((ablation, recompute), undone) for ablation in ablations]
+        results = [self._scored.get(request, undone) for request in requests]
         return LogLikelihoods(
             scored[0] if len(scored) else undone[0],
             np.stack([row for row, _ in results]) if results else np.empty((0, len(undone[0]))),

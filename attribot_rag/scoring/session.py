@@ -171,17 +171,13 @@ class Session:
 
     `between_batches` runs before each forward pass, so that others can go first, and returns the
     seconds of that which the budget does not count. `self_check` is the largest difference to the
-    reference in nats, None without a check. Where verdicts follow, `judged` is the model whose
-    scores they are about; `needs_search` if they have to search for the sources that suffice, which
-    the method left to them.
+    reference in nats, None without a check.
     """
 
     meter: Meter = field(default_factory=Meter)
     progress: Progress = field(default_factory=Progress)
     between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
-    judged: LanguageModel | None = None
-    needs_search: bool = False
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def clock(self) -> float:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain
 
 from attribot_rag.methods import Scores
-from attribot_rag.methods.auto import rankings
+from attribot_rag.methods.auto import hardly_matters, ranking_of
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
@@ -23,6 +23,7 @@ from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
+_AS_NEEDED = "Only sources that a verdict needed were scored; the method 'thorough' scores more."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +45,15 @@ def judge(
     response: ResponseText,
     options: VerdictOptions,
     settled: Callable[[Judgement], None] | None = None,
+    estimate: Callable[[Scores], Scores] | None = None,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
     Scores what is missing: the prompt without the whole context, or with only a few sources, and
     earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
     judged one after another, and it is called with each judgement but the last, in which later
-    sentences are open and `pending`.
+    sentences are open and `pending`. With `estimate`, which adds estimates of all units, the method
+    was left to judging: no limit holds for the search, and units are estimated if it needs them.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
@@ -67,7 +70,7 @@ def judge(
     language = scorer.context.answer_language(response.text)
     sentences = sentences_of(response, markers, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, scores, response, options)
+    judged = _Judge(sentences, scorer, scores, response, options, estimate)
     notes = (_CONDITIONED,) if has_reasoning else ()
     verdicts: tuple[Verdict, ...] = ()
     for verdict in judged.verdicts(in_order=settled is not None):
@@ -80,7 +83,7 @@ def judge(
             )
             settled(
                 Judgement(
-                    scores=judged.search.refine(scores),
+                    scores=judged.search.refine(judged.scores),
                     verdicts=(*verdicts, *pending),
                     markers=markers_of(markers, scorer.context),
                     notes=notes,
@@ -90,8 +93,8 @@ def judge(
     return Judgement(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
-        notes=notes,
-        scores=judged.search.refine(scores),
+        notes=(*notes, *judged.notes),
+        scores=judged.search.refine(judged.scores),
     )
 
 
@@ -123,14 +126,17 @@ class _Judge:
         scores: Scores,
         response: ResponseText,
         options: VerdictOptions,
+        estimate: Callable[[Scores], Scores] | None = None,
     ) -> None:
         self._sentences = sentences
         self._scorer = scorer
-        self._scores = scores
+        self.scores = scores
         self._response = response
         self._options = options
         self._reliance = scores.context_reliance
-        self.search = Sufficiency(scorer, self._reliance or (), options)
+        self._estimate = estimate
+        self._without_limit = nullcontext if estimate is None else scorer.session.meter.unlimited
+        self.search = Sufficiency(scorer, self._reliance or (), options, self._rank)
         self._cited = CitedSources(self.search, scores, options)
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
@@ -141,17 +147,31 @@ class _Judge:
         judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
         response, asked = self._response, self._scorer.context.asked
         parts = parts_of(judged, response.text, response.tokens_in, asked, self._reliance)
-        carriers: Iterator[Carriers] = repeat(Carriers())
+        carriers: Iterator[tuple[Part, Carriers]] = iter(())
         if self._reliance is not None:
-            carriers = self.search.carriers(parts, rankings(self._scores, parts), in_order=in_order)
-        of_judged = zip(parts, carriers, strict=False)
-        meter, needs_search = self._scorer.session.meter, self._scorer.session.needs_search
+            carriers = zip(parts, self.search.carriers(parts, in_order=in_order), strict=True)
         for index, sentence in enumerate(self._sentences):
             carried = (Part(), Carriers())
-            if sentence.is_judged:  # methods do the search that is left to judging without a limit
-                with meter.unlimited() if needs_search else nullcontext():
-                    carried = next(of_judged)
+            if sentence.is_judged:
+                with self._without_limit():
+                    carried = next(carriers, carried)
             yield self._verdict(index, *carried)
+
+    def _rank(self, part: Part) -> Sequence[int]:
+        if self._estimate is not None:
+            self.scores, self._estimate = self._estimate(self.scores), None
+        return ranking_of(self.scores, part)
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Notes for the reader on what was not scored, as no sentence needed it."""
+        if self._estimate is None or self._reliance is None:
+            return
+        scored = self.search.refine(self.scores).token_scores
+        if not any(scored):
+            yield hardly_matters(self._scorer.context)
+        elif not all(scored):
+            yield _AS_NEEDED
 
     @cached_property
     def _fragment(self) -> int | None:
@@ -165,7 +185,7 @@ class _Judge:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self._scorer, self._sentences, self._options)
+        return Origins(self._scorer, self._sentences, self._options, self._rank)
 
     def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
         """The verdict on a sentence: what it cites, else where it comes from, else why neither."""
@@ -214,7 +234,7 @@ class _Judge:
         verdict = replace(verdict, effect=origin.effect)
         if origin.sentence is not None:
             return replace(verdict, kind="follows", follows=origin.sentence)
-        carried = self._origins.carriers_without_turns(part, rankings(self._scores, [part]))
+        carried = self._origins.carriers_without_turns(part)
         relation: Relation = "either" if carried.members else "each"
         if len(carried.members) > 1:
             relation = "together"

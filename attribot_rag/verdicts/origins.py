@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.sufficiency import Rank, Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
@@ -47,7 +47,9 @@ class Origins:
         scorer: Scorer,
         sentences: Sequence[AnswerSentence],
         options: VerdictOptions = _DEFAULTS,
+        rank: Rank = lambda part: (),
     ) -> None:
+        self._rank = rank
         self._scorer = scorer
         self._sentences = sentences
         self._options = options
@@ -72,18 +74,16 @@ class Origins:
                 enough.append(origin)
         return max(enough, key=lambda origin: origin.effect, default=None)
 
-    def carriers_without_turns(
-        self, part: Part, ranking: Sequence[Sequence[int]] | None
-    ) -> Carriers:
+    def carriers_without_turns(self, part: Part) -> Carriers:
         """The sources that carry a sentence, and each of its words, as the conversation does.
 
-        They are looked for without the conversation; `ranking` is that of the sentence's units.
+        They are looked for without the conversation.
         """
         options, search = self._options, self._search_without_turns
         if search is None or self._after_all is None or self._without_turns is None:
             return Carriers()
         turns = tuple((self._after_all - self._without_turns).tolist())
-        (carried,) = search.carriers([part], ranking)
+        (carried,) = search.carriers([part])
         alone = search.loss_with_only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
@@ -104,7 +104,9 @@ class Origins:
         if scorer is None or scorer.units != self._scorer.units:
             return None
         reliance = scorer.score([scorer.context.whole]).changes[0]
-        return None if reliance is None else Sufficiency(scorer, reliance, self._options)
+        if reliance is None:
+            return None
+        return Sufficiency(scorer, reliance, self._options, self._rank)
 
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.

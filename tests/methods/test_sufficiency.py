@@ -1,5 +1,6 @@
 """Rows of only a few sources, and the search for the few that suffice."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +11,19 @@ from hypothesis import strategies as st
 from support.scorers import ATOL, TREATY, built, chat, many_documents, other_chat, scorer
 from support.scripted import Scripted, Worth
 
-from attribot_rag import Budget
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, parts_of
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
-from attribot_rag.scoring.session import Meter
 
 RESPONSE = "The ships came with salt."
 FIRST, SECOND = 4, 20
 """The first letters of 'ships' and 'salt': byte tokens."""
 PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("ships", "salt"))
+OWN_WORDS = replace(PART, texts=("boats", "brine"))
+"""The same in words that no source holds."""
+HOLDER = 3
+"""The source that holds both words."""
 Ids = frozenset[int]
 
 
@@ -82,26 +85,28 @@ def test_an_ablation_is_scored_once() -> None:
     assert not np.allclose(masked.ablated[0], first.ablated[0], atol=ATOL)
 
 
-def searching(
+def searched(
     worth: Worth,
+    order: Sequence[int] = (),
+    part: Part = PART,
     *,
     thresholds: Thresholds | None = None,
     rows: int = 99,
-    seconds: float | None = None,
-) -> tuple[Sufficiency, Scripted]:
+    asked: list[Part] | None = None,
+) -> tuple[Carriers, Scripted]:
+    """The carriers of a part, and the scorer that knows the rows; `asked` gets whom it ranks."""
     scripted = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
-    scripted.session.meter = Meter(Budget(seconds=seconds))
     scripted.most_rows = rows
     whole = scripted.score([scripted.context.whole]).changes[0]
     assert whole is not None
-    return Sufficiency(scripted, whole, thresholds or Thresholds()), scripted  # type: ignore[arg-type]
+    target: Any = scripted
 
+    def rank(part: Part) -> Sequence[int]:
+        if asked is not None:
+            asked.append(part)
+        return order
 
-def searched(
-    worth: Worth, order: list[int] | None = None, part: Part = PART, **options: Any
-) -> tuple[Carriers, Scripted]:
-    search, scripted = searching(worth, **options)
-    (carriers,) = search.carriers([part], None if order is None else [order])
+    (carriers,) = Sufficiency(target, whole, thresholds or Thresholds(), rank).carriers([part])
     return carriers, scripted
 
 
@@ -137,13 +142,15 @@ BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
     ],
     ids=["one", "hardly any", "two, others are dropped", "either"],
 )
+@pytest.mark.parametrize("part", [PART, OWN_WORDS], ids=["words of sources", "words of its own"])
 def test_sets_that_suffice(
     worths: dict[str, tuple[int, float]],
     order: list[int],
     members: set[int],
     alternatives: tuple[int, ...],
+    part: Part,
 ) -> None:
-    carriers, scripted = searched(each(**worths), [*order, *ORDER])
+    carriers, scripted = searched(each(**worths), [*order, *ORDER], part)
     assert (set(carriers.members), carriers.alternatives, carriers.complete) == (
         members,
         alternatives,
@@ -178,61 +185,69 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
 
-    carriers, scripted = searched(worth, [3, 5, 7, *ORDER])
+    carriers, scripted = searched(worth, [3, 5, 7, *ORDER], OWN_WORDS)
     assert not carriers.sufficient
     assert small(scripted.scored)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
 
 
-def test_with_little_reliance_only_needed_sources_are_searched() -> None:
-    """The first of the ranking is looked at, and the source that holds the words."""
-    worth = each(s3=(SECOND, 5.0), s5=(SECOND, 5.0))
-    carriers, scripted = searched(worth, [5, *ORDER])
-    assert "salt" in scripted.context.sources[3].text
+def test_with_little_reliance_only_the_source_that_holds_the_words_is_looked_at() -> None:
+    carriers, scripted = searched(each(s3=(SECOND, 5.0), s5=(SECOND, 5.0)), [5, *ORDER])
     assert carriers.members == ()
-    assert scripted.scored == [Ids(), Ids(ORDER) - {3}, Ids(ORDER) - {5}]
-    for needed in (3, 5):
-        carriers, _ = searched(each(**{f"s{needed}": (SECOND, 5.0)}), [5, *ORDER])
-        assert carriers.members == (needed,)
-    search, scripted = searching(each(s5=(SECOND, 5.0)))
-    assert not search.may_be_needed([PART])
-    search, _ = searching(each(s3=(SECOND, 5.0)))
-    assert search.may_be_needed([PART])
+    assert scripted.scored == [Ids(), Ids(ORDER) - {HOLDER}]
+    carriers, _ = searched(each(s3=(SECOND, 5.0)), [5, *ORDER])
+    assert carriers.members == (HOLDER,)
+    carriers, scripted = searched(each(s5=(SECOND, 5.0)), [5, *ORDER], OWN_WORDS)
+    assert carriers.members == ()
+    assert scripted.scored == [Ids()]
+
+
+@pytest.mark.parametrize(
+    ("worths", "part", "is_asked"),
+    [
+        ({"s3": (FIRST, 9.0)}, PART, False),
+        ({"s5": (FIRST, 9.0)}, PART, True),
+        ({"s3": (FIRST, 9.0)}, OWN_WORDS, True),
+    ],
+)
+def test_a_ranking_is_asked_for_where_words_do_not_settle_it(
+    worths: dict[str, tuple[int, float]], part: Part, is_asked: bool
+) -> None:
+    asked: list[Part] = []
+    carriers, _ = searched(each(**worths), [5, 3, *ORDER], part, asked=asked)
+    assert carriers.members == tuple(int(name[1:]) for name in worths)
+    assert bool(asked) == is_asked
 
 
 def test_the_source_of_the_lost_words_comes_next() -> None:
-    """The second document tells of the salt."""
+    """A ranking is not needed: the second document tells of the salt, the first of the treaty."""
     worth = each(s3=(SECOND, 9.0), s8=(FIRST, 9.0))
-    carriers, scripted = searched(worth, [8, 0, 1, 2, 10, 9, 7, 6, 5, 4, 3])
-    assert "salt" in scripted.context.sources[3].text
-    assert carriers.members == (8, 3)
-    assert small(scripted.scored)[1:3] == [Ids([8]), Ids([8, 3])]
+    part = replace(PART, texts=("treaty", "salt"))
+    carriers, scripted = searched(worth, part=part)
+    assert set(carriers.members) == {3, 8}
+    assert small(scripted.scored)[1:4] == [Ids([0]), Ids([0, 3]), Ids([0, 3, 8])]
 
 
 @pytest.mark.parametrize(
     ("words", "worths", "first"),
     [
-        (("ships", "salt"), {"s5": (FIRST, 9.0)}, {3}),
-        (("boats", "salt"), {"s3": (SECOND, 9.0)}, {3}),
-        (("boats", "salt"), {"s3": (SECOND, 9.0), "s8": (FIRST, 9.0)}, {3}),
+        (("ships", "salt"), {"s5": (FIRST, 9.0)}, {HOLDER}),
+        (("boats", "salt"), {"s3": (SECOND, 9.0)}, {HOLDER}),
+        (("boats", "salt"), {"s3": (SECOND, 9.0), "s8": (FIRST, 9.0)}, {HOLDER}),
         (("boats", "salt"), {"s3": (SECOND, 5.0), "s8": (FIRST, 9.0)}, {0, 1, 2}),
         (("boats", "brine"), {"s3": (FIRST, 9.0)}, {0, 1, 2}),
     ],
 )
-def test_without_a_ranking_the_words_that_sources_hold_order_them(
+def test_without_a_ranking_documents_come_first_where_words_are_the_models_own(
     words: tuple[str, str], worths: dict[str, tuple[int, float]], first: set[int]
 ) -> None:
-    """Or else the documents, where sources hold words of less than half of the nats."""
+    """Where sources hold words of less than half of the nats."""
     carriers, scripted = searched(each(**worths), part=replace(PART, texts=words))
-    text = scripted.context.sources[3].text.casefold()
-    assert "ships" in text and "salt" in text
     assert scripted.scored[1] == first
     assert set(carriers.members) == {int(name[1:]) for name in worths}
 
 
 def test_without_a_ranking_or_shared_words_documents_come_first() -> None:
-    carriers, scripted = searched(
-        each(s3=(FIRST, 9.0)), part=replace(PART, texts=("boats", "brine"))
-    )
+    carriers, scripted = searched(each(s3=(FIRST, 9.0)), part=OWN_WORDS)
     assert carriers.members == (3,)
     documents = [Ids([0, 1, 2]), Ids([3, 4, 5]), Ids([6, 7, 8]), Ids([9, 10])]
     assert scripted.scored[1:5] == documents
@@ -251,8 +266,11 @@ def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
 
 
 def test_searches_share_their_rows() -> None:
-    search, scripted = searching(each(s3=(FIRST, 9.0)))
-    first, second = search.carriers([PART, PART], [[3, *ORDER]] * 2)
+    scripted: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0))
+    )
+    whole = scripted.score([scripted.context.whole]).changes[0]
+    first, second = Sufficiency(scripted, whole, Thresholds()).carriers([PART, PART])
     assert first == second
     assert len(scripted.scored) == 3
 
@@ -274,17 +292,3 @@ def test_content_words(text: str, words: list[str]) -> None:
     assert ["".join(text[i] for i in word) for word in part.words] == words
     first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", characters)
     assert [[word[0] for word in part.words] for part in (first, second)] == [[0, 6], [12, 16]]
-
-
-@pytest.mark.parametrize("seconds", [None, 600.0])
-def test_where_seconds_are_bounded_the_source_that_holds_the_words_is_tried_first(
-    seconds: float | None,
-) -> None:
-    """Its row needs no ranking; without a bound, the first of the ranking is tried first."""
-    holder = 3
-    ranked = [index for index in ORDER if index != holder]
-    worth = each(**{f"s{holder}": (SECOND, 9.0)})
-    carriers, scripted = searched(worth, [*ranked, holder], seconds=seconds)
-    assert "salt" in scripted.context.sources[holder].text
-    assert scripted.scored[1] == ({holder} if seconds else {ranked[0]})
-    assert carriers.members == (holder,)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Request, Scorer
 
 Worth = Callable[[frozenset[int]], Mapping[int, float]]
 
@@ -33,16 +33,21 @@ class Scripted:
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
-        if self._real_bare and [*ablations] == [self._scorer.context.whole]:
-            return self._scorer.score(ablations)
+        return self.score_each([(ablation, recompute) for ablation in ablations])
+
+    def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
+        if self._real_bare and [*requests] == [(self._scorer.context.whole, None)]:
+            return self._scorer.score_each(requests)
         full, rows = self._row(self._present), []
-        for ablation in ablations:
+        for ablation, _ in requests:
             kept = frozenset() if ablation.characters else self._present - ablation.source_ids
             late = self.most_rows is not None and len(self.scored) >= self.most_rows
             rows.append(np.full(len(full), np.nan) if late else self._row(kept))
             if not late:
                 self.scored.append(kept)
-        return LogLikelihoods(full, np.array(rows), (recompute is None,) * len(rows))
+        return LogLikelihoods(
+            full, np.array(rows), tuple(recompute is None for _, recompute in requests)
+        )
 
     def _row(self, kept: frozenset[int]) -> Any:
         row = np.full(len(self._scorer.generation.response_ids), -1.0)

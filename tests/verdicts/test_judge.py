@@ -259,8 +259,8 @@ def test_each_of_two_sources_and_either() -> None:
     assert (verdict.kind, verdict.source_ids, verdict.relation) == ("grounded", (4, 10), "each")
     assert verdict.effect == pytest.approx(16.0)
     assert verdict.kept == pytest.approx(0.8)
-    verdict = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
-    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("redundant", (1, 2), "either")
+    verdict = verdict_by(one_of({}, {}, {}, {SHIPS: 9.0}, {SHIPS: 9.0}), [3, 4])
+    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("redundant", (3, 4), "either")
     assert verdict.effect == pytest.approx(9.0)
     assert verdict.kept == pytest.approx(1.0)
 
