@@ -127,16 +127,18 @@ class Sufficiency(Losses):
         )
 
     def _most_needed(self, part: Part) -> Steps[Carriers]:
-        """The unit without which the part loses most, where no set suffices."""
+        """The units without which the part loses most, where no set suffices; at least one."""
         units = self._ranking(part)[:_NUM_NEEDED]
         yield [self._ablating([unit]) for unit in units]
         rows = {unit: self.loss_without([unit]) for unit in units}
         losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
         if not losses:
             raise _BudgetEnded
-        member = max(losses, key=lambda unit: losses[unit])
-        yield [self._keeping([member])]
-        return Carriers((member,), sufficient=False)
+        order = sorted(losses, key=lambda unit: -losses[unit])
+        needed = [unit for unit in order if losses[unit] >= self._thresholds.min_word]
+        members = needed or order[:1]
+        yield [self._keeping(members)]
+        return Carriers(tuple(members), sufficient=False)
 
     def _enough(self, part: Part) -> Steps[list[int]]:
         """The first unit, then twice as many each time, until they suffice; none if no set does."""
