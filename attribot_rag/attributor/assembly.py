@@ -38,8 +38,9 @@ def attributed(
     on_sentence: OnSentence | None = None,
 ) -> Attribution:
     """The attribution by a method of the response as it was shown; judged if scores are in nats."""
+    is_judged = options.verdicts is not None
     estimate = None
-    if options.verdicts is not None and isinstance(method, Auto):
+    if is_judged and isinstance(method, Auto) and len(scorer.units) > method.few:
         scores, estimate = method.measured(scorer), partial(method.estimated, scorer)
     else:
         scores = method.run(scorer)

@@ -40,8 +40,9 @@ class Auto:
     `Sufficiency`). All other units keep their estimates. If there are no more than `few` units, all
     are scored.
 
-    Where verdicts follow, they search themselves, by their own thresholds, and units are estimated
-    only if the words that they hold do not settle every sentence: others have no score then.
+    Where verdicts follow on more units, judging searches itself, by the verdicts' thresholds, and
+    estimates are made only if the words that units hold do not settle every sentence; else other
+    units have no score.
 
     Where attention is not observed, a `proxy` ranks the units; else, where their words do not
     settle it, what each document, and each unit of the best documents, keeps alone. Without a
