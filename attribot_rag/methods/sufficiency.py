@@ -73,7 +73,20 @@ class Sufficiency(Losses):
         units `beside`, each word has to keep as much as a part does (`kept_share`), from what these
         make of it if that is more.
         """
-        row, limits = self.loss_with_only(units) or self.reliance, self._thresholds
+        return self._lost(part, self.loss_with_only(units), beside)
+
+    def lost_by_others(self, part: Part, unit: int, members: Collection[int]) -> dict[int, float]:
+        """The same with only the other members; with all other units, if that was not scored.
+
+        More units cannot lose what fewer keep.
+        """
+        others = self.loss_with_only([member for member in members if member != unit])
+        return self._lost(part, others or self.loss_without([unit]))
+
+    def _lost(
+        self, part: Part, row: TokenScores | None, beside: Collection[int] = ()
+    ) -> dict[int, float]:
+        row, limits = row or self.reliance, self._thresholds
         other = self.loss_with_only(beside) if beside else None
         share = limits.kept_share if beside else limits.kept_word
         lost = {}
@@ -192,12 +205,18 @@ class Sufficiency(Losses):
         return frozenset(word for text in texts for word in words_in(text))
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
-        """The units without those that are not needed, the least promising first."""
+        """The units without those that are not needed, the least promising first.
+
+        Without a unit that all others do not make up for, the few do not suffice either.
+        """
+        if self._recompute and len(units) > 1:
+            yield [self._ablating([unit]) for unit in units]
         for unit in units[::-1] if len(units) > 1 else ():
-            fewer = [other for other in units if other != unit]
-            yield [self._keeping(fewer)]
-            if fewer and self._suffices(part, fewer):
-                units = fewer
+            if self._keeps(part, self.loss_without([unit])):
+                fewer = [other for other in units if other != unit]
+                yield [self._keeping(fewer)]
+                if fewer and self._suffices(part, fewer):
+                    units = fewer
         return units
 
     def _replacements(self, part: Part, unit: int) -> Steps[tuple[int, ...]]:
@@ -224,12 +243,14 @@ class Sufficiency(Losses):
 
     def _suffices(self, part: Part, units: Collection[int], share: float | None = None) -> bool:
         row = self.loss_with_only(units)
-        if row is None:
-            return False
+        return row is not None and self._keeps(part, row, share)
+
+    def _keeps(self, part: Part, row: TokenScores | None, share: float | None = None) -> bool:
+        """Whether the part keeps this share of its reliance, and each word its own, in a row."""
         most = 1 - (share or self._thresholds.kept_share)
         if total(row, part.tokens) > most * total(self.reliance, part.tokens):
             return False
-        return not self.lost(part, units)
+        return row is None or not self._lost(part, row)
 
     def _is_replaceable(self, part: Part, unit: int) -> bool:
         """Whether neither the part nor a word of it needs the unit for what it relies on."""

@@ -127,9 +127,7 @@ class CitedSources:
         sources in the prompt: what only makes the subject clear does not. Or the member is worth
         `min_own` nats there to words to which no other is worth more.
         """
-        sets = [[other for other in members if other != member] for member in members]
-        self._search.score_only(sets)
-        lost = [self._search.lost(part, rest).keys() for rest in sets]
+        lost = [self._search.lost_by_others(part, member, members).keys() for member in members]
         nothing = (0.0,) * len(self._search.reliance)
         without = [self._search.loss_without([member]) or nothing for member in members]
         for index, member in enumerate(members):
