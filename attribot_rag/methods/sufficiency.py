@@ -154,15 +154,20 @@ class Sufficiency(Losses):
         return Carriers(tuple(members), sufficient=False)
 
     def _enough(self, part: Part) -> Steps[list[int]]:
-        """The first unit, then twice as many each time, until they suffice; none if no set does."""
-        worth = total(self.reliance, part.tokens) / self._thresholds.min_effect
-        most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))))
+        """The first unit, two, four, six, until they suffice; none if no set does.
+
+        Four follow the first where that leaves half of the reliance unexplained.
+        """
+        reliance = total(self.reliance, part.tokens)
+        worth = max(1.0, min(reliance / self._thresholds.min_effect, 9.0))
+        most = min(self._thresholds.max_set, 2 ** int(worth))
         units: list[int] = []
         while added := self._promising(part, self.lost(part, units), units):
-            is_first = not units
-            units += added[: max(1, min(len(units), most - len(units)))]
-            needed = [self._ablating(units)] if is_first and self._recompute else []  # soon anyway
-            yield [self._keeping(units), *needed]
+            needed = [] if units or self._recompute is None else [self._ablating(added[:1])]
+            is_far = len(units) == 1 and self._loss(part, units) >= reliance / 2
+            count = 3 if is_far else max(1, len(units))
+            units += added[: min(count, most - len(units))]
+            yield [self._keeping(units), *needed]  # it is asked for soon, at any rate
             if self.loss_with_only(units) is None:
                 raise _BudgetEnded
             if self._suffices(part, units):
