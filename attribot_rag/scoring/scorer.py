@@ -87,7 +87,7 @@ class Scorer:
             self.generation.response_ids, self.language_model, skip_special_tokens=True
         )
 
-    @property
+    @cached_property
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
         return self.models.masked_refusal(self._engine.kind, self.generation)

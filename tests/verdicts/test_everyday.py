@@ -271,3 +271,33 @@ def test_a_number_that_was_said_follows(attributor: Attributor) -> None:
         "The tram to Lowick costs 4 pounds. So you need 4 pounds for the tram to Lowick.",
     )
     assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "follows"]
+
+
+SHOPS = [
+    MUSEUM,
+    "The library lends books for three weeks. It has a cafe.",
+    "The tram to Lowick runs every ten minutes. It stops at the harbour.",
+    FERRY,
+]
+
+
+SUMMARY = "Public transport and culture are available: trams, boats, museums, libraries."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_settled"),
+    [
+        ("What does a ferry ticket cost?", "A ferry ticket costs 18 crowns.", True),
+        ("Summarize.", SUMMARY, False),
+    ],
+)
+def test_sources_are_estimated_where_the_words_that_they_hold_do_not_settle_a_sentence(
+    attributor: Attributor, question: str, answer: str, is_settled: bool
+) -> None:
+    attribution = attribute(attributor, question, SHOPS, answer)
+    (verdict,) = attribution.verdicts
+    assert verdict.kind == "grounded"
+    scored = [index for index, row in enumerate(attribution.token_scores) if row is not None]
+    assert scored == ([*verdict.source_ids] if is_settled else [*range(8)])
+    assert any(attribution.estimated) != is_settled
+    assert any("Only sources that a verdict" in note for note in attribution.notes) == is_settled
