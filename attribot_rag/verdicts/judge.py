@@ -144,12 +144,10 @@ class _Judge:
 
         `in_order`, a sentence is judged before rows of the next sentence are scored.
         """
-        judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
-        response, asked = self._response, self._scorer.context.asked
-        parts = parts_of(judged, response.text, response.tokens_in, asked, self._reliance)
         carriers: Iterator[tuple[Part, Carriers]] = iter(())
         if self._reliance is not None:
-            carriers = zip(parts, self.search.carriers(parts, in_order=in_order), strict=True)
+            searched = self.search.carriers(self._parts, in_order=in_order)
+            carriers = zip(self._parts, searched, strict=True)
         for index, sentence in enumerate(self._sentences):
             carried = (Part(), Carriers())
             if sentence.is_judged:
@@ -162,15 +160,21 @@ class _Judge:
             self.scores, self._estimate = self._estimate(self.scores), None
         return ranking_of(self.scores, part)
 
+    @cached_property
+    def _parts(self) -> list[Part]:
+        judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
+        response, asked = self._response, self._scorer.context.asked
+        return parts_of(judged, response.text, response.tokens_in, asked, self._reliance)
+
     @property
     def notes(self) -> Iterator[str]:
         """Notes for the reader on what was not scored, as no sentence needed it."""
         if self._estimate is None or self._reliance is None:
             return
-        scored = self.search.refine(self.scores).token_scores
-        if not any(scored):
+        is_complete = all(self.search.refine(self.scores).token_scores)
+        if not any(map(self.search.matters, self._parts)):
             yield hardly_matters(self._scorer.context)
-        elif not all(scored):
+        elif not (is_complete or self._scorer.session.meter.exhausted):
             yield _AS_NEEDED
 
     @cached_property

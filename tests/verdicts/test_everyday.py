@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag import Attribution, Attributor, Budget, Document, LanguageModel
 from attribot_rag.attributor.answered import rag_prompt
 
 FERRY = "The ferry Kittiwake carries up to 84 passengers. A ferry ticket costs 18 crowns."
@@ -301,3 +301,15 @@ def test_sources_are_estimated_where_the_words_that_they_hold_do_not_settle_a_se
     assert scored == ([*verdict.source_ids] if is_settled else [*range(8)])
     assert any(attribution.estimated) != is_settled
     assert any("Only sources that a verdict" in note for note in attribution.notes) == is_settled
+
+
+def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters(
+    smollm2: LanguageModel,
+) -> None:
+    question, answer = "What does a ferry ticket cost?", "A ferry ticket costs 18 crowns."
+    full = attribute(Attributor(smollm2, progress=False), question, SHOPS, answer)
+    budget = Budget(tokens=full.provenance.prefilled_tokens + 60)
+    limited = attribute(Attributor(smollm2, budget=budget, progress=False), question, SHOPS, answer)
+    assert limited.partial and not any(limited.token_scores)
+    assert limited.verdicts[0].reliance == pytest.approx(full.verdicts[0].reliance, abs=1e-2)
+    assert not any("hardly matters" in note or "Only sources" in note for note in limited.notes)
