@@ -124,22 +124,19 @@ class Sufficiency(Losses):
         return Carriers(tuple(members), alternatives)
 
     def _may_be_needed(self, part: Part) -> Steps[bool]:
-        """Whether the part relies on the context, or needs the unit that holds its words.
-
-        Or, if none holds any, as in languages without spaces, the first of the ranking.
-        """
+        """Whether the part relies on the context, or needs the unit that holds its words."""
         limits = self._thresholds
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
         of_words = (total(self.reliance, word) for word in part.words)
         nats = {index: max(0.0, worth) for index, worth in enumerate(of_words)}
-        units = (self._holders(part, nats) or self._ranking(part))[:1]
-        if not units:
+        holder = self._holders(part, nats)[:1]
+        if not holder:
             return False
-        yield [self._ablating(units)]
-        row = self.loss_without(units)
+        yield [self._ablating(holder)]
+        row = self.loss_without(holder)
         return row is None or any(
-            total(row, word) >= limits.min_word_effect / 2 for word in part.words or (part.tokens,)
+            total(row, word) >= limits.min_word_effect / 2 for word in part.words
         )
 
     def _most_needed(self, part: Part) -> Steps[Carriers]:
