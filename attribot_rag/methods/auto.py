@@ -31,18 +31,17 @@ from attribot_rag.scoring import Scorer
 
 @dataclass(frozen=True)
 class Auto:
-    """The whole context, estimates of all sources, exact rows of the few that suffice.
+    """The whole context, exact rows of the few sources that suffice, estimates of others.
 
     Without the whole context, the response loses its reliance. Where that matters to a sentence,
-    patching with one gate estimates all units, and observes attention: both rank them in turn. The
-    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence, those
-    first that hold its words; those that are needed for that are scored by masked ablation (see
-    `Sufficiency`). All other units keep their estimates. If there are no more than `few` units, all
-    are scored.
+    the first 1, 2, 4, ... units alone are scored exactly until they suffice for it, those first
+    that hold its words; those that are needed for that are scored by masked ablation (see
+    `Sufficiency`). Patching with one gate estimates all units, and observes attention: both rank
+    them in turn where words do not settle it. If there are no more than `few` units, all are masked
+    instead.
 
     Where verdicts follow on more units, judging searches itself, by the verdicts' thresholds, and
-    estimates are made only if the words that units hold do not settle every sentence; else other
-    units have no score.
+    asks for the estimates only where it needs them; else other units have no score.
 
     Where attention is not observed, a `proxy` ranks the units; else, where their words do not
     settle it, what each document, and each unit of the best documents, keeps alone. Without a

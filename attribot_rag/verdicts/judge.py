@@ -23,7 +23,7 @@ from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
-_AS_NEEDED = "Only sources that a verdict needed were scored; the method 'thorough' scores more."
+_AS_NEEDED = "Sources were scored as far as verdicts needed it; the method 'thorough' scores more."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,8 @@ def judge(
                     notes=notes,
                 )
             )
+    cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
+    judged.search.score_without([source] for source in cited)  # each has a score of its own
     audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
         verdicts=verdicts,

@@ -714,7 +714,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
     bars = [(meter.get_attribute("value"), meter.get_attribute("max")) for meter in meters.all()]
     assert bars == [("7.1", "20"), ("1.5", "20")]
     scores = experts.locator("td:first-child").all_text_contents()
-    assert scores == ["7.1", "−1.5 (estimated)"]
+    assert scores == ["7.1", "−1.5 (approximate)"]
     close(page)
     sentence(page, "dolphins").locator(".chip").click()
     card(page).locator("summary", has_text="For experts").click()

@@ -1,6 +1,6 @@
 const FULL = 20; // nats: the length of a whole bar
 const signed = (score) => score.toFixed(1).replace("-", "−");
-const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (estimated)"}`;
+const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (approximate)"}`;
 const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
 
 // What made the model write a sentence, or some words of it.
@@ -116,17 +116,19 @@ class Card extends Part {
     const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
     const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
     const lines = [
-      sentence.effect != null && receipts.inNats && `Cited sources: ${nats(sentence.effect, exact)}${above.length && exact ? ", exact" : ""}. Without them the sentence is ${times(sentence.effect)}.`,
+      sentence.effect != null && receipts.inNats && (sentence.follows == null
+        ? `Cited sources: ${nats(sentence.effect, exact)}${above.length && exact ? ", exact" : ""}. Without them the sentence is ${times(sentence.effect)}.`
+        : `Earlier sentences: ${nats(sentence.effect)}. Without them the sentence is ${times(sentence.effect)}.`),
       sentence.kept != null && `With only the cited text, ${Math.round(100 * sentence.kept)} % of the effect of all documents remains.`,
       sentence.reliance != null && receipts.inNats && `All documents: ${nats(sentence.reliance)}.`,
-      best != null && !above.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
-      evidence.length === 0 && receipts.evidence.length > 0 && `No source is above the noise (${NOISE} nat).`];
+      best != null && !above.length && !sentence.sources?.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
+      evidence.length === 0 && receipts.evidence.length > 0 && "No source was scored."];
     return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
       above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${visible(receipts.summary.unit || "")}`), above.map((row) => this.bar(row, text(row)))));
   }
 
   bar({ score, exact }, text) {
     const meter = this.receipts.inNats && h("meter", { max: FULL, value: Math.abs(score), "aria-hidden": "true" });
-    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, signed(score), !exact && h("small", {}, " (estimated)")), h("td", {}, meter), h("td", { dir: "auto" }, brief(text, 120)));
+    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, signed(score), !exact && h("small", {}, " (approximate)")), h("td", {}, meter), h("td", { dir: "auto" }, brief(text, 120)));
   }
 }
