@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.folder import BatchFolder, lines

@@ -220,13 +220,15 @@ def progress_bar(
     *, shown: bool, doing: str = "attributing", unit: str = "source", every: float = 0.1
 ) -> Iterator[Progress]:
     """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
+    if not shown:  # a bar takes a lock that forked processes share
+        yield Progress()
+        return
     with tqdm(
         total=0,
         desc=doing,
         unit=f"{unit}s",
         bar_format=_FORMAT,
         leave=False,
-        disable=not shown,
         mininterval=every,
     ) as bar:
         yield ProgressBar(bar)

@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 from threading import RLock
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 
 def forked(target: Callable[..., object], *args: Any, **kwargs: Any) -> BaseProcess:
