@@ -89,8 +89,9 @@ def judge(
                     notes=notes,
                 )
             )
-    cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
-    judged.search.score_without([source] for source in cited)  # each has a score of its own
+    if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
+        cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
+        judged.search.score_without([source] for source in cited)
     audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
         verdicts=verdicts,

@@ -313,3 +313,13 @@ def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters
     assert limited.partial and not any(limited.token_scores)
     assert limited.verdicts[0].reliance == pytest.approx(full.verdicts[0].reliance, abs=1e-2)
     assert not any("hardly matters" in note or "as far as" in note for note in limited.notes)
+
+
+def test_each_of_either_sources_has_a_score_where_others_have_none(attributor: Attributor) -> None:
+    twin = "Mail to the island of Osk is carried by the ferry Kittiwake."
+    answer = "The ferry Kittiwake carries the mail to Osk."
+    attribution = attribute(attributor, "Who carries the mail?", [*SHOPS, answer, twin], answer)
+    (verdict,) = attribution.verdicts
+    assert verdict.relation == "either" and len(verdict.source_ids) > 1
+    scored = {index for index, row in enumerate(attribution.token_scores) if row is not None}
+    assert {*verdict.source_ids} <= scored < {*range(len(attribution.sources))}
