@@ -39,10 +39,19 @@ def main() -> None:
     add_halves(parser)
     parser.add_argument("--count", type=int, default=100, help="questions of each set, both halves")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "natural")
+    parser.add_argument(
+        "--unanswerable", action="store_true", help="SQuAD's questions without an answer"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     published = ResultStore(ROOT / "docs" / "evaluation" / "results.jsonl").answers
-    examples = examples_of(files(parser, options), options.split, options.count, published)
+    examples = examples_of(
+        files(parser, options),
+        options.split,
+        options.count,
+        published,
+        unanswerable=options.unanswerable,
+    )
     language_model, store = load_model(), RowStore(options.folder)
     attributor = CachingAttributor(language_model, store)
     judged = []

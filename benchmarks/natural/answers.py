@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Container, Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 
 from attribot_rag.evaluation.data_sets import load, sample
+from attribot_rag.evaluation.data_sets.formats import squad
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import Question, answer_question
 from attribot_rag.model.generation import Generation
@@ -22,20 +24,40 @@ SQUAD_PARAGRAPHS = 5
 
 
 def examples_of(
-    paths: Mapping[str, Path], split: Split, count: int, published: Container[str]
+    paths: Mapping[str, Path],
+    split: Split,
+    count: int,
+    published: Container[str],
+    *,
+    unanswerable: bool = False,
 ) -> list[Example]:
     """Half of the first `count` examples of each data set whose keys are not `published`.
 
-    The order is random, the same at every call; every second example is held out.
+    The order is random, the same at every call; every second example is held out. With
+    `unanswerable`, the questions of SQuAD are those that its paragraphs do not answer.
     """
     chosen: list[Example] = []
     for name, path in paths.items():
-        examples = load(path, name).examples
+        is_other = unanswerable and name == "squad"
+        examples = _unanswerable(path) if is_other else load(path, name).examples
         drawn = sample(examples, len(examples))
         unpublished = [example for example in drawn if example.key not in published][:count]
         half = unpublished[SPLITS.index(split) :: 2]
         chosen += map(_neighbouring, half) if name == "squad" else half
     return chosen
+
+
+def _unanswerable(path: Path) -> list[Example]:
+    """SQuAD's questions without an answer; evidence is what might be mistaken for one."""
+    data = json.loads(path.read_text())
+    for article in data["data"]:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = [
+                {**question, "is_impossible": False, "answers": question["plausible_answers"]}
+                for question in paragraph["qas"]
+                if question["is_impossible"]
+            ]
+    return squad(data, str(path))
 
 
 def _neighbouring(example: Example) -> Example:
