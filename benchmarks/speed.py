@@ -27,7 +27,7 @@ from attribot_rag.evaluation.setting import hardware
 from attribot_rag.evaluation.tables import markdown_table
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
 from attribot_rag.methods.thresholds import Thresholds
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import ScoringModels
 from benchmarks.stopwatch import Stopwatch
 
 # An implementation and a method; the number of sources that are scored, None for all.
@@ -56,7 +56,7 @@ class Measured:
 def measure(way: str, answer: GeneratedAnswer, models: ScoringModels, peak: float) -> Measured:
     """Raises UnsupportedModel where this way does not take the model."""
     implementation, method, limit = WAYS[way]
-    scorer = answer.scorer(models, Scorer, implementation)
+    scorer = answer.scorer(models, implementation)
     count = len(scorer.units)
     if limit is not None and limit < count:
         places = sorted({int((number + 0.5) * count / limit) for number in range(limit)})

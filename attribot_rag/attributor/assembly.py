@@ -18,6 +18,7 @@ from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
 from attribot_rag.methods import Auto, Method, Scores
 from attribot_rag.methods.cost import Workload
+from attribot_rag.methods.sufficiency import Ranking
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
@@ -39,18 +40,18 @@ def attributed(
 ) -> Attribution:
     """The attribution by a method of the response as it was shown; judged if scores are in nats."""
     is_judged = options.verdicts is not None
-    estimate = None
     if is_judged and isinstance(method, Auto) and len(scorer.units) > method.few:
-        scores, estimate = method.measured(scorer), partial(method.estimated, scorer)
+        ranking = method.ranking(scorer)
     else:
-        scores = method.run(scorer)
+        ranking = Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
     made = partial(_assembled, scorer, method, shown, options=options)
+    scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
         markers = markers_of(markers_in(shown.text, scorer.context), scorer.context)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
-    return made(judge(scorer, scores, shown, options.verdicts, settled, estimate))
+    return made(judge(scorer, ranking, shown, options.verdicts, settled))
 
 
 def _assembled(
@@ -81,7 +82,6 @@ def _assembled(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
         ),
         context_reliance=scores.context_reliance,
-        agreement=scores.agreement,
         unit=scores.unit,
         partial=scorer.session.meter.exhausted,
         verdicts=with_checks(judgement.verdicts, response.text, context),

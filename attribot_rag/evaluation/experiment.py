@@ -26,7 +26,7 @@ from attribot_rag.evaluation.setting import check_clock, setting
 from attribot_rag.methods import Auto, Method
 from attribot_rag.methods.baselines import Similarity
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import Progress, Scorer, ScoringModels
+from attribot_rag.scoring import Progress, ScoringModels
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 
 _DECIMALS = 4
@@ -194,14 +194,14 @@ class Experiment:
             methods: tuple[Method, ...] = (Auto(), *similar)
             for method in methods:
                 with suppress(AttributionError), _naming_out_of_memory(measurement.record):
-                    method.run(measurement.answered.scorer(self._models, Scorer))
+                    method.run(measurement.answered.scorer(self._models))
 
     def _ablate(self, measurement: Measurement) -> None:
         record = measurement.record
         missing = [sorted(removed) for removed in self._missing(record)]
         if not missing:
             return
-        scorer = measurement.answered.scorer(self._models, Scorer)
+        scorer = measurement.answered.scorer(self._models)
         try:
             with _naming_out_of_memory(record):
                 scored = scorer.score([Ablation.of(*removed) for removed in missing])

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from attribot_rag.attributor.answered import TEMPLATE
 from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
@@ -17,8 +16,6 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.recording import generate_answer
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
-
-AnyScorer = TypeVar("AnyScorer", bound=Scorer)
 
 TEMPLATES: dict[str, str] = {
     "attribot": (
@@ -98,11 +95,9 @@ class GeneratedAnswer:
             num_random=num_random,
         )
 
-    def scorer(
-        self, models: ScoringModels, of: type[AnyScorer], implementation: str = "auto"
-    ) -> AnyScorer:
-        """A new scorer of class `of`, with nothing read or counted yet."""
-        return of(
+    def scorer(self, models: ScoringModels, implementation: str = "auto") -> Scorer:
+        """A new scorer, with nothing read or counted yet."""
+        return Scorer(
             self.question.language_model,
             self.generation,
             self.question.prompt_input.context,

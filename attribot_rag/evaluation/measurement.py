@@ -20,11 +20,12 @@ _DECIMALS = 4
 
 
 @dataclass(eq=False)
-class CachedScorer(Scorer):
-    """A scorer; `num_ablations` and `seconds` are those of the samplings measured on it so far."""
+class _Sampling:
+    """What ContextCite has sampled so far on a scorer, which scores an ablation once."""
 
-    num_ablations: int = field(init=False, default=0)
-    seconds: float = field(init=False, default=0.0)
+    scorer: Scorer
+    num_ablations: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(eq=False)
@@ -35,7 +36,7 @@ class Measurement:
     record: AnswerRecord
     models: ScoringModels
     setting: Setting
-    _samples: dict[ContextCite, CachedScorer] = field(init=False, default_factory=dict)
+    _samplings: dict[ContextCite, _Sampling] = field(init=False, default_factory=dict)
 
     def run(self, name: str, method: Method) -> ScoreRecord:
         """Score the answer by the method; raises ScoringOutOfMemory if it does not fit."""
@@ -43,7 +44,7 @@ class Measurement:
             return self._naive(method)
         if isinstance(method, ContextCite):
             return self._sampled(name, method)
-        return self._measured(name, method, self.answered.scorer(self.models, Scorer))
+        return self._measured(name, method, self.answered.scorer(self.models))
 
     def _measured(
         self, name: str, method: Method, scorer: Scorer, already: float = 0.0
@@ -56,16 +57,16 @@ class Measurement:
             raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
         totals = [None if total is None else round(total, _DECIMALS) for total in scores.totals]
         record = self._record(name, method, scorer, method.cost(Workload.of(scorer)), seconds)
-        return replace(record, scores=totals, agreement=scores.agreement)
+        return replace(record, scores=totals)
 
     def _sampled(self, name: str, method: ContextCite) -> ScoreRecord:
         """ContextCite: a larger sample begins with a smaller sample, and includes its cost."""
-        sampling = replace(method, num_ablations=ContextCite.num_ablations)
-        sample = self._samples.get(sampling)
-        if sample is None or sample.num_ablations > method.num_ablations:
-            sample = self._samples[sampling] = self.answered.scorer(self.models, CachedScorer)
-        record = self._measured(name, method, sample, sample.seconds)
-        sample.num_ablations, sample.seconds = method.num_ablations, record.seconds
+        kind = replace(method, num_ablations=ContextCite.num_ablations)
+        sampling = self._samplings.get(kind)
+        if sampling is None or sampling.num_ablations > method.num_ablations:
+            sampling = self._samplings[kind] = _Sampling(self.answered.scorer(self.models))
+        record = self._measured(name, method, sampling.scorer, sampling.seconds)
+        sampling.num_ablations, sampling.seconds = method.num_ablations, record.seconds
         return record
 
     def _naive(self, method: Method) -> ScoreRecord:
@@ -73,7 +74,7 @@ class Measurement:
 
         Logits are computed for the response only. There are no scores: they are the exact ones.
         """
-        scorer = self.answered.scorer(self.models, Scorer, "reference")
+        scorer = self.answered.scorer(self.models, "reference")
         count = len(scorer.units)
         places = sorted({int((i + 0.5) * count / _NUM_NAIVE_ROWS) for i in range(_NUM_NAIVE_ROWS)})
         now = CLOCKS[self.setting.clock]

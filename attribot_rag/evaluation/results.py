@@ -87,7 +87,6 @@ class ScoreRecord:
     expected_flops: float
     seconds: float
     clock: str = "wall"
-    agreement: float | None = None
     extrapolated: bool = False
     hardware: str = ""
 

@@ -27,7 +27,6 @@ def rows(results: ResultStore) -> list[dict[str, Any]]:
             "num_sources": len(case.answered.documents),
             "num_outliers": len(case.outliers),
             "context_tokens": case.answered.context_tokens,
-            "agreement": case.scored.agreement,
             "noise": case.noise,
             **{measure.name: measure.of(case) for measure in ALL},
         }

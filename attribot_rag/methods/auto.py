@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from attribot_rag.context import Context
 from attribot_rag.methods.base import (
     Method,
-    Part,
     Scores,
     answer_sentences,
-    best,
     check_count,
-    in_turn,
     parts_of,
     scores_of,
-    span_totals,
     whole_response,
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.sufficiency import Ranking, Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
@@ -58,31 +54,29 @@ class Auto:
         check_count("few", self.few, 0)
 
     def run(self, scorer: Scorer) -> Scores:
-        scores = self.measured(scorer)
-        reliance = scores.context_reliance
+        ranking = self.ranking(scorer)
+        reliance = ranking.scores.context_reliance
         if reliance is None:
-            return scores
+            return ranking.scores
         response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        search = Sufficiency(
-            scorer, reliance, self.thresholds, lambda part: ranking_of(scores, part)
-        )
+        search = Sufficiency(scorer, reliance, self.thresholds, ranking)
         if not any(map(search.matters, parts)):
-            return replace(scores, notes=(hardly_matters(scorer.context),))
-        scores = self.estimated(scorer, scores)
+            return replace(ranking.scores, notes=(hardly_matters(scorer.context),))
+        ranking.estimate()
         list(search.carriers(parts))
-        return search.refine(scores)
+        return search.refine(ranking.scores)
 
-    def measured(self, scorer: Scorer) -> Scores:
-        """The response's reliance on the whole context; no score of a unit."""
+    def ranking(self, scorer: Scorer) -> Ranking:
+        """The response's reliance on the whole context, and a ranking of all units if asked."""
         whole = scorer.score([scorer.context.whole])
-        full = scores_of(whole).token_log_likelihoods
-        scores = whole_response(scorer, None, "nats", full)
-        return replace(scores, context_reliance=whole.changes[0])
+        scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
+        scores = replace(scores, context_reliance=whole.changes[0])
+        return Ranking(scores, partial(self._estimated, scorer))
 
-    def estimated(self, scorer: Scorer, scores: Scores) -> Scores:
+    def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""
         sentences = answer_sentences(scorer)
         method: Method | None = None
@@ -107,7 +101,6 @@ class Auto:
         return replace(
             scores,
             token_scores=rows,
-            screened=rows,
             estimated=(True,) * len(rows),
             attention=tuple(estimates.attention),
         )
@@ -123,15 +116,6 @@ class Auto:
             return Masked().cost(workload) + workload.cost(tail) + alone
         reliance = workload.cost(workload.baseline_tokens + tail)
         return Patching(1).cost(workload) + reliance + alone
-
-
-def ranking_of(scores: Scores, part: Part) -> Sequence[int]:
-    """The units by their scores of a part and, in turn, by attention; none without scores."""
-    rows = scores.screened or scores.token_scores
-    if not any(row is not None for row in rows):
-        return ()
-    attended = [] if scores.attention is None else [best(scores.attention)]
-    return in_turn([best(span_totals(rows, part.tokens)), *attended])
 
 
 def hardly_matters(context: Context) -> str:

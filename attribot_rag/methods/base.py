@@ -42,9 +42,7 @@ class Scores:
     [units]: the unit was removed from the full prompt and everything after it encoded again.
     `token_log_likelihoods` are those of the response with nothing removed, None if the budget did
     not allow even this row. `context_reliance` is the score of the whole context, if measured. Both
-    are a proxy's with `of_proxy`. `agreement`, from 0 to 1, is that of approximate with exact
-    scores of the same units.
-    `screened` are the approximate scores of all units, where some in `token_scores` are exact.
+    are a proxy's with `of_proxy`.
     `estimated` [units]: the score is no ablation's but an estimate; empty if none is.
     `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
     counts units that were removed as whole tokens, not to the character. `attention` [units] is how
@@ -57,8 +55,6 @@ class Scores:
     exact: tuple[bool, ...]
     context_reliance: TokenScores | None = None
     of_proxy: bool = False
-    agreement: float | None = None
-    screened: tuple[TokenScores | None, ...] | None = None
     estimated: tuple[bool, ...] = ()
     groups: tuple[GroupScore, ...] = ()
     num_dropped: int = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -92,15 +91,13 @@ class Hierarchical:
 def best_of_each_sentence(
     scorer: Scorer,
     rows: Sequence[TokenScores | None],
-    least: float = WORTHWHILE,
-    most: float = math.inf,
 ) -> list[int]:
-    """The index of the best row for each answer sentence, if worth so many nats to it."""
+    """The index of the best row for each answer sentence, if worth half a nat to it."""
     chosen = []
     for tokens in answer_sentences(scorer):
         totals = span_totals(rows, tokens)
         index = best(totals, 1)[0]
-        if least <= (totals[index] or 0.0) < most:
+        if (totals[index] or 0.0) >= WORTHWHILE:
             chosen.append(index)
     return chosen
 
@@ -143,7 +140,6 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
             )
             for members in scores.groups
         ),
-        screened=None if scores.screened is None else spread(scores.screened),
         estimated=tuple(map(bool, spread(scores.estimated))) if scores.estimated else (),
         attention=None
         if scores.attention is None

@@ -72,7 +72,6 @@ class Proxy:
             exact=(False,) * len(scorer.units),
             context_reliance=reliance,
             of_proxy=True,
-            screened=None if scores.screened is None else columns(scores.screened),
             groups=tuple(
                 replace(group, token_scores=row, exact=False)
                 for group, row in zip(scores.groups, of_groups, strict=True)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from typing import TypeVar
 
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total, words_in
+from attribot_rag.methods.base import (
+    Carriers,
+    Part,
+    Scores,
+    TokenScores,
+    best,
+    in_turn,
+    span_totals,
+    total,
+    words_in,
+)
 from attribot_rag.methods.losses import Losses
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Request, Scorer
@@ -16,12 +27,37 @@ from attribot_rag.scoring import Request, Scorer
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
-Rank = Callable[[Part], Sequence[int]]
-"""Gives all units, the most promising for a part first, or none without a way to rank them."""
 
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
+
+
+@dataclass
+class Ranking:
+    """Scores that rank all units for a part; `_estimated` adds them once, when they are needed."""
+
+    scores: Scores
+    _estimated: Callable[[Scores], Scores] | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether units were not estimated yet."""
+        return self._estimated is not None
+
+    def estimate(self) -> None:
+        """Add what ranks the units, if that was not done."""
+        if self._estimated is not None:
+            self.scores, self._estimated = self._estimated(self.scores), None
+
+    def of(self, part: Part) -> Sequence[int]:
+        """All units by their scores of the part and, in turn, by attention; none without scores."""
+        self.estimate()
+        rows, attention = self.scores.token_scores, self.scores.attention
+        if not any(row is not None for row in rows):
+            return ()
+        attended = [] if attention is None else [best(attention)]
+        return in_turn([best(span_totals(rows, part.tokens)), *attended])
 
 
 class _BudgetEnded(Exception):
@@ -31,9 +67,9 @@ class _BudgetEnded(Exception):
 class Sufficiency(Losses):
     """Searches for the few units with which parts of a response keep what they rely on.
 
-    Units that hold the words of a part are tried first. Where these are not enough, `rank` is
-    asked, which may have to estimate all units for that. If it does not rank them, that is done by
-    how much each document, then each unit of the best documents, keeps by itself.
+    Units that hold the words of a part are tried first. Where these are not enough, the `ranking`
+    is asked. If it has none, units are ranked by how much each document, then each unit of the best
+    documents, keeps by itself.
     """
 
     def __init__(
@@ -41,11 +77,11 @@ class Sufficiency(Losses):
         scorer: Scorer,
         reliance: TokenScores,
         thresholds: Thresholds,
-        rank: Rank = lambda part: (),
+        ranking: Ranking | None = None,
     ) -> None:
         super().__init__(scorer, reliance)
         self._thresholds = thresholds
-        self._rank = rank
+        self._ranked = ranking
         self._searched: dict[Part, list[int]] = {}
         self._words = cache(self._words_of)
 
@@ -189,7 +225,8 @@ class Sufficiency(Losses):
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
     def _ranking(self, part: Part) -> Sequence[int]:
-        return self._searched.get(part) or self._rank(part)
+        ranked = self._searched.get(part)
+        return self._ranked.of(part) if ranked is None and self._ranked else ranked or ()
 
     def _holders(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that hold words of the part worth these nats, those of most nats first.

@@ -121,9 +121,6 @@ class Result:
     context_reliance: tuple[float, ...] | None = None
     """The score of the whole retrieved context for each response token, or null if it was not
     measured."""
-    agreement: float | None = None
-    """How well approximate scores met the exact scores of the same sources, from 0 to 1, or null if
-    that was not measured."""
     unit: str = "nats"
     """What scores are measured in: nats, unless the method is a baseline with another unit."""
     partial: bool = False

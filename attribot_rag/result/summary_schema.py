@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
 
-SCHEMA_VERSION = "1.6"
+SCHEMA_VERSION = "1.7"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -178,9 +178,6 @@ class Summary(TypedDict):
     sources: list[SourceSummary]
     """The sources with the highest scores for the whole response, best first. Of a composite, those
     that are cited, in the order of the sentences."""
-    agreement: Share | None
-    """How well approximate scores met the exact scores of the same sources, or null if that was not
-    measured."""
     notes: Annotated[list[str], Field(max_length=10)]
     """What a reader should know before trusting the scores: the first ten notes."""
     method: str | None

@@ -10,9 +10,9 @@ from functools import cached_property
 from itertools import chain
 
 from attribot_rag.methods import Scores
-from attribot_rag.methods.auto import hardly_matters, ranking_of
+from attribot_rag.methods.auto import hardly_matters
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, total
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.sufficiency import Ranking, Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
@@ -41,27 +41,27 @@ class Judgement:
 
 def judge(
     scorer: Scorer,
-    scores: Scores,
+    ranking: Ranking,
     response: ResponseText,
     options: VerdictOptions,
     settled: Callable[[Judgement], None] | None = None,
-    estimate: Callable[[Scores], Scores] | None = None,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
     Scores what is missing: the prompt without the whole context, or with only a few sources, and
     earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
     judged one after another, and it is called with each judgement but the last, in which later
-    sentences are open and `pending`. With `estimate`, which adds estimates of all units, the method
-    was left to judging: no limit holds for the search, and units are estimated if it needs them.
+    sentences are open and `pending`. With a `ranking` that is pending, the method was left to
+    judging: no limit holds for the search.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
+    scores = ranking.scores
     if scores.context_reliance is None or scores.of_proxy:
         whole = scores_of(scorer.score([scorer.context.whole]))
         full = whole.token_log_likelihoods or scores.token_log_likelihoods
         reliance = whole.token_scores[0]
-        scores = replace(
+        ranking.scores = replace(
             scores, token_log_likelihoods=full, context_reliance=reliance, of_proxy=False
         )
     markers = markers_in(response.text, scorer.context)
@@ -70,7 +70,7 @@ def judge(
     language = scorer.context.answer_language(response.text)
     sentences = sentences_of(response, markers, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, scores, response, options, estimate)
+    judged = _Judge(sentences, scorer, ranking, response, options)
     notes = (_CONDITIONED,) if has_reasoning else ()
     verdicts: tuple[Verdict, ...] = ()
     for verdict in judged.verdicts(in_order=settled is not None):
@@ -83,7 +83,7 @@ def judge(
             )
             settled(
                 Judgement(
-                    scores=judged.search.refine(judged.scores),
+                    scores=judged.search.refine(ranking.scores),
                     verdicts=(*verdicts, *pending),
                     markers=markers_of(markers, scorer.context),
                     notes=notes,
@@ -97,7 +97,7 @@ def judge(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
         notes=(*notes, *judged.notes),
-        scores=judged.search.refine(judged.scores),
+        scores=judged.search.refine(ranking.scores),
     )
 
 
@@ -126,21 +126,19 @@ class _Judge:
         self,
         sentences: Sequence[AnswerSentence],
         scorer: Scorer,
-        scores: Scores,
+        ranking: Ranking,
         response: ResponseText,
         options: VerdictOptions,
-        estimate: Callable[[Scores], Scores] | None = None,
     ) -> None:
         self._sentences = sentences
         self._scorer = scorer
-        self.scores = scores
+        self._ranking = ranking
         self._response = response
         self._options = options
-        self._reliance = scores.context_reliance
-        self._estimate = estimate
-        self._without_limit = nullcontext if estimate is None else scorer.session.meter.unlimited
-        self.search = Sufficiency(scorer, self._reliance or (), options, self._rank)
-        self._cited = CitedSources(self.search, scores, options)
+        self._reliance = ranking.scores.context_reliance
+        self._without_limit = scorer.session.meter.unlimited if ranking.is_pending else nullcontext
+        self.search = Sufficiency(scorer, self._reliance or (), options, ranking)
+        self._cited = CitedSources(self.search, ranking.scores, options)
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
         """The verdict on each sentence, which may follow from an earlier sentence.
@@ -158,11 +156,6 @@ class _Judge:
                     carried = next(carriers, carried)
             yield self._verdict(index, *carried)
 
-    def _rank(self, part: Part) -> Sequence[int]:
-        if self._estimate is not None:
-            self.scores, self._estimate = self._estimate(self.scores), None
-        return ranking_of(self.scores, part)
-
     @cached_property
     def _parts(self) -> list[Part]:
         judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
@@ -172,9 +165,9 @@ class _Judge:
     @property
     def notes(self) -> Iterator[str]:
         """Notes for the reader on what was not scored, as no sentence needed it."""
-        if self._estimate is None or self._reliance is None:
+        if not self._ranking.is_pending or self._reliance is None:
             return
-        is_complete = all(self.search.refine(self.scores).token_scores)
+        is_complete = all(self.search.refine(self._ranking.scores).token_scores)
         if not any(map(self.search.matters, self._parts)):
             yield hardly_matters(self._scorer.context)
         elif not (is_complete or self._scorer.session.meter.exhausted):
@@ -192,7 +185,7 @@ class _Judge:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self._scorer, self._sentences, self._options, self._rank)
+        return Origins(self._scorer, self._sentences, self._options, self._ranking)
 
     def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
         """The verdict on a sentence: what it cites, else where it comes from, else why neither."""

@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
-from attribot_rag.methods.sufficiency import Rank, Sufficiency
+from attribot_rag.methods.sufficiency import Ranking, Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
@@ -47,9 +47,9 @@ class Origins:
         scorer: Scorer,
         sentences: Sequence[AnswerSentence],
         options: VerdictOptions = _DEFAULTS,
-        rank: Rank = lambda part: (),
+        ranking: Ranking | None = None,
     ) -> None:
-        self._rank = rank
+        self._ranking = ranking
         self._scorer = scorer
         self._sentences = sentences
         self._options = options
@@ -106,7 +106,7 @@ class Origins:
         reliance = scorer.score([scorer.context.whole]).changes[0]
         if reliance is None:
             return None
-        return Sufficiency(scorer, reliance, self._options, self._rank)
+        return Sufficiency(scorer, reliance, self._options, self._ranking)
 
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.

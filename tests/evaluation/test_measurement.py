@@ -10,11 +10,11 @@ from support.tiny_models import byte_level
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
-from attribot_rag.evaluation.measurement import CachedScorer, Measurement
+from attribot_rag.evaluation.measurement import Measurement
 from attribot_rag.evaluation.setting import check_clock, setting
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import ScoringModels
 
 MODEL = byte_level()
 
@@ -61,7 +61,7 @@ def test_another_sampling_shares_nothing(answered: GeneratedAnswer) -> None:
 def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: GeneratedAnswer) -> None:
     """It is remembered for one prompt only, and a masked one is never taken for an exact one."""
     models = ScoringModels(MODEL.model)
-    scorer, plain = answered.scorer(models, CachedScorer), answered.scorer(models, Scorer)
+    scorer, plain = answered.scorer(models), answered.scorer(models)
     ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
     first = scorer.score(ablations)
     tokens = scorer.usage.scored_tokens

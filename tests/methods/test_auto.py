@@ -18,8 +18,8 @@ from support.scorers import (
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Scores
-from attribot_rag.methods.auto import ranking_of
 from attribot_rag.methods.base import Part, answer_sentences
+from attribot_rag.methods.sufficiency import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 
 MANY = many_documents()
@@ -104,9 +104,9 @@ def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
 def test_rankings_take_scores_and_attention_in_turn() -> None:
     rows = ((0.0, 3.0), (2.0, 0.0), None, (1.0, 1.0))
     scores = Scores((0.0, 0.0), rows, (False,) * 4, attention=(0.1, 0.2, 0.9, 0.3))
-    assert ranking_of(scores, Part((0,))) == [1, 2, 3, 0]
-    assert ranking_of(scores, Part((1,))) == [0, 2, 3, 1]
-    assert not ranking_of(Scores(None, (None,) * 4, (False,) * 4), Part((0,)))
+    assert Ranking(scores).of(Part((0,))) == [1, 2, 3, 0]
+    assert Ranking(scores).of(Part((1,))) == [0, 2, 3, 1]
+    assert not Ranking(Scores(None, (None,) * 4, (False,) * 4)).of(Part((0,)))
     few: Any
     for few in (-1, 1.5, True):
         with pytest.raises(InvalidInput, match="few="):

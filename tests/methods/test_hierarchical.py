@@ -25,7 +25,6 @@ from attribot_rag.methods import (
     Masked,
     Method,
     Pruned,
-    Thorough,
     make_method,
 )
 from attribot_rag.methods.base import num_kept
@@ -183,7 +182,7 @@ def test_keep_is_a_count_or_a_fraction(keep: float, count: int, kept: int) -> No
 
 
 @pytest.mark.parametrize("keep", [0, -1, 1.5, True, False, 0.0, -0.5, float("nan")])
-@pytest.mark.parametrize("make", [Hierarchical, Thorough, lambda keep: Pruned(Masked(), keep)])
+@pytest.mark.parametrize("make", [Hierarchical, lambda keep: Pruned(Masked(), keep)])
 def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
     with pytest.raises(InvalidInput, match=f"keep={keep!r}"):
         make(keep=keep).run(scorer())
@@ -191,9 +190,8 @@ def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
 
 def test_an_unknown_name_lists_those_that_exist() -> None:
     levels = "document, paragraph, passage, metadata"
-    for method in (Hierarchical(levels=("chapter",)), Thorough(level="chapter")):
-        with pytest.raises(InvalidInput, match=f"'chapter'.*{levels}"):
-            method.run(scorer(implementation="cropped"))
+    with pytest.raises(InvalidInput, match=f"'chapter'.*{levels}"):
+        run(Hierarchical(levels=("chapter",)))
     with pytest.raises(InvalidInput, match="levels"):
         run(Hierarchical(levels=()))
     names = "auto, thorough, leave_one_out, hierarchical, masked, patching, masked_hierarchical"

@@ -12,8 +12,8 @@ from support.scorers import ATOL, TREATY, built, chat, many_documents, other_cha
 from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, parts_of
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.base import Carriers, Part, parts_of, whole_response
+from attribot_rag.methods.sufficiency import Ranking, Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
 
 RESPONSE = "The ships came with salt."
@@ -101,12 +101,14 @@ def searched(
     assert whole is not None
     target: Any = scripted
 
-    def rank(part: Part) -> Sequence[int]:
-        if asked is not None:
-            asked.append(part)
-        return order
+    class Ordered(Ranking):
+        def of(self, part: Part) -> Sequence[int]:
+            if asked is not None:
+                asked.append(part)
+            return order
 
-    (carriers,) = Sufficiency(target, whole, thresholds or Thresholds(), rank).carriers([part])
+    ranking = Ordered(whole_response(target, None, "nats"))
+    (carriers,) = Sufficiency(target, whole, thresholds or Thresholds(), ranking).carriers([part])
     return carriers, scripted
 
 

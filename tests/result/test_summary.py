@@ -121,7 +121,7 @@ class TestContents:
                 }
                 for source_id, text, indices, score in sources
             ],
-            **{"agreement": None, "notes": [], "method": "leave_one_out", "model": "smollm2"},
+            **{"notes": [], "method": "leave_one_out", "model": "smollm2"},
             **{"retokenized": False, "seconds": 3.209, "calls": [], "places": []},
             "omitted": {"sources": 0, "documents": 0, "sentences": 0, "calls": 0},
         }
@@ -202,13 +202,12 @@ class TestContents:
             PROVENANCE, method="hierarchical", model="org/model", retokenized=True, seconds=1.23456
         )
         exact = (True, False, True)
-        summary = checked(judged(*VERDICTS, provenance=provenance, exact=exact, agreement=0.5))
+        summary = checked(judged(*VERDICTS, provenance=provenance, exact=exact))
         fields = {name: summary[name] for name in ("method", "model", "retokenized", "seconds")}
         assert fields == {
             **{"method": "hierarchical", "model": "org/model"},
             **{"retokenized": True, "seconds": 1.235},
         }
-        assert summary["agreement"] == 0.5
         assert {source["id"]: source["exact"] for source in summary["sources"]} == dict(
             enumerate(exact)
         )

@@ -164,7 +164,6 @@ def attributions(draw: st.DrawFn) -> Attribution:
         provenance=draw(PROVENANCES),
         groups=tuple(draw(st.lists(groups, max_size=2))),
         context_reliance=draw(st.none() | row),
-        agreement=draw(st.none() | st.floats(0, 1)),
         partial=draw(st.booleans()),
         verdicts=draw(_verdicts(len(response), len(sources))),
         markers=draw(_markers(len(response), len(documents))),

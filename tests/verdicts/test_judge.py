@@ -14,6 +14,7 @@ from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.locating.retrieval import find_turns
 from attribot_rag.methods import Scores
+from attribot_rag.methods.sufficiency import Ranking
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge
@@ -79,10 +80,9 @@ def judged_by(
         if measured
         else None,
         estimated=(True,) * count,
-        screened=estimates,
     )
     judge_by: Any = scripted if measured and not real else target
-    return judge(judge_by, scores, shown(target), options)
+    return judge(judge_by, Ranking(scores), shown(target), options)
 
 
 def shown(target: Scorer) -> ResponseText:
@@ -401,7 +401,7 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
         options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
-        judgement = judge(target, scores, shown(target), options)
+        judgement = judge(target, Ranking(scores), shown(target), options)
         assert len(judgement.verdicts) == count
         return target.usage.forward_passes
 
@@ -455,7 +455,7 @@ def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
         row = (*(0.0,) * (width - 1), reliance)
         scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
         options = VerdictOptions(min_follows=1.0)
-        return judge(target, scores, shown(target), options).verdicts[1].kind
+        return judge(target, Ranking(scores), shown(target), options).verdicts[1].kind
 
     assert second(0.1) == "follows"
     assert second(5.9) == "unsupported"

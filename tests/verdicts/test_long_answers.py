@@ -12,6 +12,7 @@ from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.methods import Scores
+from attribot_rag.methods.sufficiency import Ranking
 from attribot_rag.scoring import Budget, Meter, Scorer
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.sentences import sentences_of
@@ -41,7 +42,7 @@ def judged(
     )
     options = options or VerdictOptions(min_tokens=10**9)
     with target.models.for_attribution():
-        return judge(target, scores, ResponseText(*target.response.aligned(None)), options)
+        return judge(target, Ranking(scores), ResponseText(*target.response.aligned(None)), options)
 
 
 def test_the_tokens_of_judging_grow_with_the_answer() -> None:

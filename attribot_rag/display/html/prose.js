@@ -98,8 +98,7 @@ class Prose extends Part {
     const { summary, judged } = this.receipts;
     const states = Object.keys(STATES).filter((state) => judged.some((sentence) => sentence.state === state));
     const about = [summary.method && `Method: ${visible(summary.method).replaceAll("_", "-")}.`, summary.model && `Model: ${visible(summary.model)}.`,
-      summary.seconds != null && `${summary.seconds.toFixed(1)} s.`, summary.retokenized && "Made from text, so the tokens need not be the model’s own.",
-      summary.agreement != null && `Approximate and exact scores agree to ${summary.agreement.toFixed(2)}.`].filter(Boolean).join(" ");
+      summary.seconds != null && `${summary.seconds.toFixed(1)} s.`, summary.retokenized && "Made from text, so the tokens need not be the model’s own."].filter(Boolean).join(" ");
     return [
       h("details", { class: "legend" }, h("summary", {}, "How to read this"),
         h("p", {}, "Each sentence shows what made the model write it. For every kind of sentence: that is no proof that it is right."),
