@@ -78,11 +78,10 @@ class CitedSources:
             best = min(members, key=lambda unit: self._loss_with_only([unit], part))
             if self._loss_with_only([best], part) <= self._may_lose(part):
                 return replace(grounded, source_ids=(best,))
-        group = tuple(unit for unit in members if self._adds(unit, members, part))
-        if not (group and self._carries(group, part)):
-            return None
-        if len(group) == 1:
-            return replace(grounded, source_ids=group)
+        strong = tuple(unit for unit in members if self._adds(unit, members, part))
+        group = next((g for g in (strong, members) if g and self._carries(g, part)), ())
+        if len(group) < 2:
+            return replace(grounded, source_ids=group) if group else None
         return replace(grounded, kind="redundant", source_ids=group, relation="together")
 
     def _may_lose(self, part: Part) -> float:
@@ -153,14 +152,11 @@ class CitedSources:
             return effect >= options.min_reliance
         if effect < options.cited_share * (cited.reliance or 0.0):
             return False
-        rows = [self._search.loss_without([unit]) for unit in cited.source_ids]
-        of_words = [max(total(row, word) for row in rows) for word in part.words]
         if effect >= options.min_effect:
-            return max(of_words, default=effect) >= options.min_word_effect / 2
-        return any(
-            of_word >= max(options.min_word_effect, options.cited_share * surprise)
-            for of_word, surprise in zip(of_words, self._surprises(part), strict=True)
-        )
+            return True
+        rows = [self._search.loss_without([unit]) for unit in cited.source_ids]
+        of_words = (total(row, word) for row in rows for word in part.words)
+        return any(of_word >= options.min_word_effect for of_word in of_words)
 
     def is_warranted(
         self, cited: Verdict, part: Part, carried: Carriers, *, least: float, is_invented: bool
@@ -168,39 +164,34 @@ class CitedSources:
         """Whether the sentence needs the cited sources, or they suffice and it relies on them.
 
         It relies on them if its reliance is at least `least`; on several that only together or
-        each alone suffice, if that of a word is large, too. With invented numbers, only a source
-        that it needs may be cited.
+        each alone suffice, if that of a word is large, too, or if no word is invented. With
+        invented numbers, only a source that it needs may be cited.
         """
-        min_word, reliance = self._options.min_word, cited.reliance or 0.0
         is_needed, is_single = self.is_needed(cited, part), cited.kind == "grounded"
         if is_needed and is_single:
             return True
-        of_words = part.words or (part.tokens,)
-        of_word = max(total(self._search.reliance, tokens) for tokens in of_words)
-        if is_invented or (of_word < min_word and not is_single):
+        of_words = (total(self._search.reliance, word) for word in part.words)
+        is_thin = not is_single and max(of_words, default=0.0) < self._options.min_word
+        if is_invented or (is_thin and any(map(self._is_unexpected, part.words))):
             return False
         if is_needed and cited.relation == "either":
             return True
-        return carried.sufficient and reliance >= least
+        return carried.sufficient and (cited.reliance or 0.0) >= least
 
     def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
         """Whether the model expects these numbers neither with the context nor without.
 
         An invented price, for example, whose currency stands everywhere.
         """
-        least = self._options.min_figure
-        unexpected = []
-        for figure in figures:
-            worth = total(self._search.reliance, figure)
-            likely = total(self._likely, figure)
-            if worth - likely >= least:
-                unexpected.append(worth < least and -likely >= least)
-        return bool(unexpected) and all(unexpected)
-
-    def _surprises(self, part: Part) -> list[float]:
-        """The surprise of each content word without the context, in nats."""
         reliance, likely = self._search.reliance, self._likely
-        return [total(reliance, word) - total(likely, word) for word in part.words]
+        least = self._options.min_figure
+        unlikely = [x for x in figures if total(reliance, x) - total(likely, x) >= least]
+        return bool(unlikely) and all(map(self._is_unexpected, unlikely))
+
+    def _is_unexpected(self, tokens: Sequence[int]) -> bool:
+        """Whether tokens are unlikely, and the context is worth little to them."""
+        least = self._options.min_figure
+        return total(self._search.reliance, tokens) < least <= -total(self._likely, tokens)
 
 
 _LEAST_STATED = 0.4
