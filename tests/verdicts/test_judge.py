@@ -166,13 +166,14 @@ def test_only_together() -> None:
         ((6.0, 1.5), 0.72, False, (3, 5)),
         ((6.0, 1.5), 0.72, True, ()),
         ((1.5, 1.5), 0.72, False, (3,)),
-        ((1.5, 1.5), 0.72, True, ()),
+        ((1.5, 1.5), 0.72, True, (3, 5, 6)),  # only with what adds little they suffice
+        ((1.5, 1.5), 0.65, True, ()),
     ],
 )
 def test_members_of_a_group_add_to_the_others(
     others: tuple[float, float], share: float, made_up_for: bool, cited: tuple[int, ...]
 ) -> None:
-    """Those that add too little are not cited, and the rest has to be needed, or to suffice."""
+    """Those that add too little are not cited if the rest is needed, or suffices."""
     adds = {3: 9.0, 5: others[0], 6: others[1]}
     reliance = sum(adds.values()) / share
 
@@ -242,6 +243,17 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
 
     assert kinds(0.0) == "unsupported"
     assert kinds(5.5) == "redundant"
+
+
+@pytest.mark.parametrize(("surprise", "kind"), [(1.9, "redundant"), (2.1, "open")])
+def test_either_of_a_sentence_of_which_no_word_relies_on_them(surprise: float, kind: str) -> None:
+    """A word that the model expects neither with them nor without may be invented."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        certain = dict.fromkeys(range(len(RESPONSE)), 1.0)
+        return {**certain, SHIPS: 1.0 - surprise, STOP: 1.0 + 9.0 * bool(kept & {3, 4})}
+
+    assert verdict_by(worth, [3, 4]).kind == kind
 
 
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
