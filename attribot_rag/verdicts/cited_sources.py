@@ -62,12 +62,14 @@ class CitedSources:
         in_part = kept is not None and kept < self._options.kept_share
         return replace(cited, effect=effect, kept=kept, in_part=in_part)
 
-    def _of_several(self, grounded: Verdict, members: Units, part: Part) -> Verdict | None:
+    def _of_several(
+        self, grounded: Verdict, members: tuple[int, ...], part: Part
+    ) -> Verdict | None:
         """The sources that each decide words, if these are enough; else a group of them, or one.
 
-        A group has the members that add to what the others make of the sentence. Where other
-        sources make up for it, the best member is cited instead, if it keeps enough alone. None if
-        the group is not enough.
+        A group has the members that add to what the others make of the sentence, or all if these
+        are not enough. Where other sources make up for it, the best member is cited instead, if it
+        keeps enough alone.
         """
         deciding = tuple(self._deciding(members, part))
         each = [(unit,) for unit in deciding]
@@ -79,7 +81,8 @@ class CitedSources:
             if self._loss_with_only([best], part) <= self._may_lose(part):
                 return replace(grounded, source_ids=(best,))
         strong = tuple(unit for unit in members if self._adds(unit, members, part))
-        group = next((g for g in (strong, members) if g and self._carries(g, part)), ())
+        enough = (units for units in (strong, members) if units and self._carries(units, part))
+        group = next(enough, ())
         if len(group) < 2:
             return replace(grounded, source_ids=group) if group else None
         return replace(grounded, kind="redundant", source_ids=group, relation="together")
