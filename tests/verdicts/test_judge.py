@@ -245,6 +245,18 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     assert kinds(5.5) == "redundant"
 
 
+def test_a_group_that_the_budget_left_undecided_is_not_scattered() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        carried = 3.0 * len(kept & {3, 5, 6})
+        return {STOP: carried if len(kept) <= OPTIONS.max_set else 12.8}
+
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    for reason in ("scattered", "budget"):
+        verdict = judged_by(worth, target, [3, 5, 6]).verdicts[0]
+        assert (verdict.kind, verdict.reason) == ("open", reason)
+        target.session.meter.exhausted = True
+
+
 @pytest.mark.parametrize(("surprise", "kind"), [(1.9, "redundant"), (2.1, "open")])
 def test_either_of_a_sentence_of_which_no_word_relies_on_them(surprise: float, kind: str) -> None:
     """A word that the model expects neither with them nor without may be invented."""
