@@ -78,11 +78,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class Part:
-    """Response tokens, and those of each content word among them, with its text."""
+    """Response tokens, and those of each new content word among them, with its text.
+
+    `said` are the texts of all content words, those of the question too.
+    """
 
     tokens: tuple[int, ...] = ()
     words: tuple[tuple[int, ...], ...] = ()
     texts: tuple[str, ...] = ()
+    said: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -225,6 +229,11 @@ def parts_of(
             words[index].append((own, word.casefold()))
     new = [[word for word in of if word[1] not in repeated] or of for of in words]
     return [
-        Part(tuple(tokens), tuple(own for own, _ in of), tuple(text for _, text in of))
-        for tokens, of in zip(parts, new, strict=True)
+        Part(
+            tuple(tokens),
+            tuple(own for own, _ in of),
+            tuple(text for _, text in of),
+            frozenset(text for _, text in every),
+        )
+        for tokens, of, every in zip(parts, new, words, strict=True)
     ]

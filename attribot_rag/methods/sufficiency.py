@@ -231,7 +231,8 @@ class Sufficiency(Losses):
     def _holders(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that hold words of the part worth these nats, those of most nats first.
 
-        None where the words in all units are worth less than half of that: the model says it in
+        Of units with the same words, those come first that hold more of all that the part says.
+        None where the words in all units are worth less than half of the nats: the model says it in
         words of its own.
         """
         words = [self._words(unit) for unit in range(len(self._scorer.units))]
@@ -239,7 +240,8 @@ class Sufficiency(Losses):
         worth = [sum(nats[i] for i in of_unit) for of_unit in held]
         if sum(nats[i] for i in set().union(*held)) < sum(nats.values()) / 2:
             return []
-        return [unit for unit in best(worth) if worth[unit] > 0]
+        holders = [unit for unit in best(worth) if worth[unit] > 0]
+        return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
 
     def _words_of(self, unit: int) -> frozenset[str]:
         sources = self._scorer.context.sources
