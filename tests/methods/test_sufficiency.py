@@ -162,6 +162,20 @@ def test_sets_that_suffice(
         assert scripted.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
 
 
+@pytest.mark.parametrize(
+    ("said", "first"), [({"river"}, 1), ({"river", "winters"}, 1), ({"river", "queen"}, 9)]
+)
+def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_first(
+    said: set[str], first: int
+) -> None:
+    """Three hold the word 'river'; what else the sentence says stands in the question, too."""
+    part = Part(PART.tokens, PART.words[:1], ("river",), frozenset(said))
+    worth = each(s1=(FIRST, 9.0), s3=(FIRST, 9.0), s9=(FIRST, 9.0))
+    carriers, _ = searched(worth, ORDER, part)
+    assert carriers.members == (first,)
+    assert {first, *carriers.alternatives} == {1, 3, 9}
+
+
 def test_a_set_that_suffices_keeps_every_content_word() -> None:
     """Most of the nats are not enough: 'the library closes at eight' lacks the word 'five'."""
     carriers, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
