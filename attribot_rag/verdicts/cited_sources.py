@@ -17,8 +17,6 @@ from attribot_rag.result import Verdict
 
 Units = Sequence[int]
 
-_MOST_LEFT = 0.28  # of the reliance, by a group for which other sources make up
-
 
 class CitedSources:
     """Decides which of the sources that carry a sentence its verdict cites, and by how much."""
@@ -109,11 +107,11 @@ class CitedSources:
         return not added < self._options.min_word
 
     def _carries(self, group: Units, part: Part) -> bool:
-        """Whether the sentence needs a group, or is left with little beyond it."""
+        """Whether the sentence needs a group, or is left with less than a source is cited for."""
         self._search.score_without([group])
         if self._is_fair(self._search.loss_without(group), part):
             return True
-        most = _MOST_LEFT * total(self._search.reliance, part.tokens)
+        most = self._options.cited_share * total(self._search.reliance, part.tokens)
         return self._loss_with_only(group, part) <= most
 
     def _is_enough(self, cited: Units, part: Part, *, without: Sequence[Units]) -> bool:

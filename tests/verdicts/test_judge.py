@@ -161,10 +161,10 @@ def test_only_together() -> None:
     ("others", "share", "made_up_for", "cited"),
     [
         ((6.0, 3.0), 0.72, False, (3, 5, 6)),  # they are needed
-        ((6.0, 3.0), 0.72, True, (3, 5, 6)),  # they leave less than 28 %
-        ((6.0, 3.0), 0.68, True, ()),  # neither
+        ((6.0, 3.0), 0.75, True, (3, 5, 6)),  # they keep more than three quarters
+        ((6.0, 3.0), 0.72, True, ()),  # neither
         ((6.0, 1.5), 0.72, False, (3, 5)),
-        ((6.0, 1.5), 0.68, True, ()),
+        ((6.0, 1.5), 0.72, True, ()),
         ((1.5, 1.5), 0.72, False, (3,)),
         ((1.5, 1.5), 0.72, True, (3, 5, 6)),  # only with what adds little they suffice
         ((1.5, 1.5), 0.6, True, ()),
