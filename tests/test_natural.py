@@ -141,7 +141,14 @@ def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path:
                     "id": f"q{number}",
                     "question": f"Which tower is number {number}?",
                     "answers": [{"text": f"Tower {number}", "answer_start": 0}],
-                }
+                },
+                {
+                    "id": f"u{number}",
+                    "question": f"How old is tower {number}?",
+                    "is_impossible": True,
+                    "answers": [],
+                    "plausible_answers": [{"text": "high", "answer_start": 12}],
+                },
             ],
         }
         for number in range(8)
@@ -157,3 +164,8 @@ def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path:
         assert f"Tower {example.key[-1]} is high." in texts
         numbers = [int(text.split()[1]) for text in texts]
         assert numbers == [*range(numbers[0], numbers[0] + 5)]
+    without = [
+        examples_of({"squad": path}, split, 6, (), unanswerable=True)[0].question
+        for split in SPLITS
+    ]
+    assert all(text.startswith("How old") for text in without)
