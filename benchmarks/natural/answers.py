@@ -55,7 +55,7 @@ def _unanswerable(path: Path) -> list[Example]:
             paragraph["qas"] = [
                 {**question, "is_impossible": False, "answers": question["plausible_answers"]}
                 for question in paragraph["qas"]
-                if question["is_impossible"]
+                if question.get("is_impossible")
             ]
     return squad(data, str(path))
 
