@@ -18,7 +18,7 @@ from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
 from attribot_rag.methods import Auto, Method, Scores
 from attribot_rag.methods.cost import Workload
-from attribot_rag.methods.sufficiency import Ranking
+from attribot_rag.methods.ranking import Ranking
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of

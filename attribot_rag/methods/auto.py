@@ -19,7 +19,8 @@ from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.sufficiency import Ranking, Sufficiency
+from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer

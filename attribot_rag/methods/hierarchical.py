@@ -84,11 +84,11 @@ class Hierarchical:
         rows = groups.token_scores
         chosen = best(groups.totals, num_kept(self.keep, len(rows)))
         if self.each_sentence:
-            chosen += best_of_each_sentence(scorer, rows)
+            chosen += _best_of_each_sentence(scorer, rows)
         return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
 
 
-def best_of_each_sentence(
+def _best_of_each_sentence(
     scorer: Scorer,
     rows: Sequence[TokenScores | None],
 ) -> list[int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import TypeVar
@@ -12,15 +11,13 @@ from attribot_rag.context.groups import group
 from attribot_rag.methods.base import (
     Carriers,
     Part,
-    Scores,
     TokenScores,
     best,
-    in_turn,
-    span_totals,
     total,
     words_in,
 )
 from attribot_rag.methods.losses import Losses
+from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Request, Scorer
 
@@ -31,33 +28,6 @@ Steps = Generator[Sequence[Request], None, Result]
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
-
-
-@dataclass
-class Ranking:
-    """Scores that rank all units for a part; `_estimated` adds them once, when they are needed."""
-
-    scores: Scores
-    _estimated: Callable[[Scores], Scores] | None = None
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether units were not estimated yet."""
-        return self._estimated is not None
-
-    def estimate(self) -> None:
-        """Add what ranks the units, if that was not done."""
-        if self._estimated is not None:
-            self.scores, self._estimated = self._estimated(self.scores), None
-
-    def of(self, part: Part) -> Sequence[int]:
-        """All units by their scores of the part and, in turn, by attention; none without scores."""
-        self.estimate()
-        rows, attention = self.scores.token_scores, self.scores.attention
-        if not any(row is not None for row in rows):
-            return ()
-        attended = [] if attention is None else [best(attention)]
-        return in_turn([best(span_totals(rows, part.tokens)), *attended])
 
 
 class _BudgetEnded(Exception):
@@ -225,8 +195,9 @@ class Sufficiency(Losses):
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
     def _ranking(self, part: Part) -> Sequence[int]:
-        ranked = self._searched.get(part)
-        return self._ranked.of(part) if ranked is None and self._ranked else ranked or ()
+        if part in self._searched or self._ranked is None:
+            return self._searched.get(part, ())
+        return self._ranked.of(part)
 
     def _holders(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that hold words of the part worth these nats, those of most nats first.

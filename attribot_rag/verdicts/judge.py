@@ -12,7 +12,8 @@ from itertools import chain
 from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import hardly_matters
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, total
-from attribot_rag.methods.sufficiency import Ranking, Sufficiency
+from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation

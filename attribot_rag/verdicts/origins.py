@@ -11,7 +11,8 @@ from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
-from attribot_rag.methods.sufficiency import Ranking, Sufficiency
+from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix

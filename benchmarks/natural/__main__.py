@@ -1,7 +1,7 @@
 """The shares of true citations in the model's own answers, and of missed causes.
 
     python -m benchmarks.natural --hotpotqa hotpotqa_distractor_40.json \
-        --squad squad_v2_dev_6_articles.json [--split held_out]
+        --squad squad_v2_dev_6_articles.json [--split held_out] [--unanswerable]
 
 The embedded model answers questions that the published evaluation does not have, on the ten
 paragraphs of HotpotQA and five neighbouring paragraphs of SQuAD. Every second question is held out.

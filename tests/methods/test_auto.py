@@ -19,7 +19,7 @@ from support.scorers import (
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Scores
 from attribot_rag.methods.base import Part, answer_sentences
-from attribot_rag.methods.sufficiency import Ranking
+from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 
 MANY = many_documents()

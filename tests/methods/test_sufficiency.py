@@ -13,7 +13,8 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, parts_of, whole_response
-from attribot_rag.methods.sufficiency import Ranking, Sufficiency
+from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
 
 RESPONSE = "The ships came with salt."

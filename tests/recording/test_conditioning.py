@@ -59,10 +59,7 @@ def attributed(
 
 
 def answered(
-    model: PreTrainedModel,
-    segments: Sequence[Segment],
-    method: str = "leave_one_out",
-    **options: Any,
+    model: PreTrainedModel, segments: Sequence[Segment], method: str = "thorough", **options: Any
 ) -> tuple[Attribution, list[int]]:
     ids = ids_of(segments)
     return attributed(model, ids, inputs_for(model, ids), method=method, **options)
@@ -86,12 +83,15 @@ PLACES = {
 }
 
 
+@pytest.mark.parametrize("method", ["leave_one_out", "thorough"])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3])
-def test_scores_are_those_of_the_model_that_sees_the_image(build: Any, place: str) -> None:
+def test_scores_are_those_of_the_model_that_sees_the_image(
+    build: Any, place: str, method: str
+) -> None:
     model = build()
     segments = PLACES[place]
-    attribution, response = answered(model, segments)
+    attribution, response = answered(model, segments, method=method)
     full = log_likelihood(model, ids_of(segments), response)
     scores = [attribution.score(source.id) for source in attribution.sources]
     for source, score in zip(attribution.sources, scores, strict=True):
@@ -103,7 +103,7 @@ def test_scores_are_those_of_the_model_that_sees_the_image(build: Any, place: st
     assert provenance.implementation == ("reference" if place == "last" else "packed")
     assert ("pixel_values" in str(provenance.fallback)) == (place == "last")
     reference = ScoringOptions(implementation="reference")
-    again, _ = answered(model, segments, scoring=reference)
+    again, _ = answered(model, segments, method=method, scoring=reference)
     share = {"first": 0.5, "between": 0.75, "last": 1.0}[place]
     assert provenance.scored_tokens <= share * again.provenance.scored_tokens
 
