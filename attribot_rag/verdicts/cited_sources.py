@@ -68,8 +68,8 @@ class CitedSources:
         """The sources that each decide words, if these are enough; else a group of them, or one.
 
         A group has the members that add to what the others make of the sentence, or all if these
-        are not enough. Where other sources make up for it, the best member is cited instead, if it
-        keeps enough alone.
+        are not enough; None if all are not. Where other sources make up for it, the best member is
+        cited instead, if it keeps enough alone.
         """
         deciding = tuple(self._deciding(members, part))
         each = [(unit,) for unit in deciding]
