@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.labels import document_numbers, with_labels
+from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
+from attribot_rag.context.labels import document_numbers, separator, with_labels
 from attribot_rag.context.splitting.splitter import Splitter, language_of, make_splitter
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.errors import InvalidInput
@@ -124,6 +124,25 @@ class Context:
         return tuple(
             max(0, self.prompt.tokens_in((start, start + 1)).start - 1) for start in sorted(starts)
         )
+
+    def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
+        """All sources but these, and the text around documents of which no source is left.
+
+        A document keeps the text before it, such as its title: the first that is left without what
+        separates documents.
+        """
+        places = merge(self._places(Ablation(frozenset(source_ids))))
+        around: list[Interval] = []
+        for stretch in self.whole.characters:
+            regions = overlapping(self.regions, stretch)
+            starts = [stretch[0], *(end for _, end in regions)]
+            labelled = [(start, end) for start, (_, end) in zip(starts, regions, strict=False)]
+            kept = [region for region in labelled if overlapping(places, region)]
+            if kept and kept[0] != labelled[0]:
+                start, end = kept[0]
+                kept[0] = start + len(separator(self.prompt.text, regions)), end
+            around += subtract(stretch, kept)
+        return Ablation(frozenset(self.present) - frozenset(source_ids), tuple(around))
 
     def ablate(self, ablation: Ablation, language_model: LanguageModel) -> AblatedPrompt:
         """The ablated prompt; a source is removed from every place where it occurs.

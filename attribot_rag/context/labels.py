@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
+from rapidfuzz.distance import Prefix
+
 from attribot_rag.context.document import Source
 from attribot_rag.context.intervals import Interval
 
@@ -142,3 +144,17 @@ def with_labels(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...
 def _label(prompt: str, first: int, start: int) -> str:
     """The text on the same line before a document, from `first` on."""
     return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
+
+
+def separator(prompt: str, regions: Sequence[Interval]) -> str:
+    """What separates documents: the beginning that the texts between them have in common.
+
+    If these are not the same, it ends with a line, so that it is no part of a label; with white
+    space where there is only one.
+    """
+    gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
+    common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
+    if len(gaps) > 1 and all(gap == common for gap in gaps):
+        return common
+    lines = common.rfind("\n") + 1 if len(gaps) > 1 else 0
+    return common[: lines or len(common) - len(common.lstrip())]

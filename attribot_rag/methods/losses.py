@@ -23,7 +23,6 @@ class Losses:
         self.reliance = reliance
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
-        self._present = frozenset(scorer.context.present)
 
     def loss_without(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token without these units, None if it was not scored."""
@@ -61,7 +60,7 @@ class Losses:
 
     def _keeping(self, units: Collection[int]) -> Request:
         """The row with only these units."""
-        return Ablation(self._present - self._ids(units)), None
+        return self._scorer.context.ablation_of_others(self._ids(units)), None
 
     def _ids(self, units: Collection[int]) -> frozenset[int]:
         return frozenset(source for unit in units for source in self._scorer.units[unit])

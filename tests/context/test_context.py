@@ -1,3 +1,4 @@
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -171,6 +172,37 @@ def test_removing_takes_one_space_and_leaves_the_separators() -> None:
     assert ablated_text(context, 0, 1, 2) == rag_prompt("", D)
     assert ablated_text(context, 3) == rag_prompt(documents[0], "")
     assert ablated_text(context) == rag_prompt(*documents)
+
+
+LABELS: dict[str, Callable[[int, str], str]] = {
+    "none": lambda number, text: text,
+    "numbers": lambda number, text: f"[{number}] {text}",
+    "titles": lambda number, text: f"Title {number}: {text}",
+}
+
+
+@pytest.mark.parametrize("separator", ["\n\n", "\n", " ", "\n---\n"])
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("kept", [[0], [2], [1, 4], [0, 3, 4], [5], [0, 1, 2, 3, 4, 5], []])
+def test_only_some_sources_stand_like_documents_without_others(
+    separator: str, label: str, kept: list[int]
+) -> None:
+    """With the labels of their own documents, and one separator between two of them."""
+
+    def prompt(documents: Mapping[int, str]) -> str:
+        shown = separator.join(LABELS[label](*document) for document in documents.items())
+        return f"Answer from the context.\n\n{shown}\n\nQuestion: who signed?"
+
+    documents = [[A, B], [C], [D, "It has three doors."], ["Ships pay a toll."]]
+    context = context_of(
+        prompt(dict(enumerate(map(" ".join, documents)))), [*map(" ".join, documents)]
+    )
+    texts = [text for document in documents for text in document]
+    assert source_texts(context) == texts
+    left = [[text for text in document if texts.index(text) in kept] for document in documents]
+    ablated = context.ablate(context.ablation_of_others(kept), byte_level())
+    expected = prompt({index: " ".join(own) for index, own in enumerate(left) if own})
+    assert byte_level().decode(ablated.ids) == expected
 
 
 def test_where_nothing_would_be_left_the_last_token_stays() -> None:

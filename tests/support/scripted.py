@@ -40,7 +40,8 @@ class Scripted:
             return self._scorer.score_each(requests)
         full, rows = self._row(self._present), []
         for ablation, _ in requests:
-            kept = frozenset() if ablation.characters else self._present - ablation.source_ids
+            is_bare = ablation == self._scorer.context.whole
+            kept = frozenset() if is_bare else self._present - ablation.source_ids
             late = self.most_rows is not None and len(self.scored) >= self.most_rows
             rows.append(np.full(len(full), np.nan) if late else self._row(kept))
             if not late:
