@@ -44,11 +44,11 @@ class VerdictOptions(Thresholds):
     words, and accounts for `cited_share` of the reliance. Of several that suffice only
     together, those with an effect of `min_own` nats on the tokens for which no other matters more
     are cited each. Without such sources, those that add `min_word` nats to the others are cited
-    together, or else all of them, if the sentence loses 1 - `kept_share` without them, or keeps 1 -
-    `cited_share` with them; but if it loses less than that without all of them, the best is cited
-    instead if it keeps `kept_share` alone. A sentence is unsupported if its context reliance
-    is below `min_reliance`, or below `noise_factor` times the noise between calls of a server,
-    unless an earlier turn has an effect of `min_turn` on it, or an earlier sentence of the answer
+    together, or else all of them, if the sentence keeps `kept_share` with them or loses the rest
+    without them; but if it loses less than that without all of them, the best is cited instead if
+    it keeps `kept_share` alone. A sentence is unsupported if its context reliance is below
+    `min_reliance`, or below `noise_factor` times the noise between calls of a server, unless an
+    earlier turn has an effect of `min_turn` on it, or an earlier sentence of the answer
     an effect of `min_follows`, and at least that of the context. It is also unsupported if the
     model expects its numbers neither with the context nor without (by `min_figure` nats), and the
     context is worth less than that to them.

@@ -34,7 +34,6 @@ class CitedSources:
         cited: Verdict | None = replace(plain, kind="grounded", source_ids=members)
         if carried.alternatives:
             group = (*members, *carried.alternatives)
-            self._search.score_without([group])
             cited = replace(plain, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
             cited = self._of_several(replace(plain, kind="grounded"), members, part)
@@ -55,6 +54,7 @@ class CitedSources:
         """The verdict with the necessity and the sufficiency of what it cites."""
         source_ids, reliance = cited.source_ids, cited.reliance or 0.0
         sets = [source_ids] if cited.kind == "redundant" else [(unit,) for unit in source_ids]
+        self._search.score_without(sets)
         effect = sum(total(self._search.loss_without(units), part.tokens) for units in sets)
         alone = members if cited.relation == "either" else source_ids
         lost = total(self._search.loss_with_only(alone), part.tokens)
@@ -72,27 +72,22 @@ class CitedSources:
         cited instead, if it keeps enough alone.
         """
         deciding = tuple(self._deciding(members, part))
-        each = [(unit,) for unit in deciding]
-        if deciding and self._is_enough(deciding, part, without=each):
+        if deciding and self._is_enough(deciding, part, without=[(unit,) for unit in deciding]):
             return replace(grounded, source_ids=deciding)
         self._search.score_without([members])
-        if not self._is_fair(self._search.loss_without(members), part):
+        if total(self._search.loss_without(members), part.tokens) < self._may_lose(part):
             best = min(members, key=lambda unit: self._loss_with_only([unit], part))
             if self._loss_with_only([best], part) <= self._may_lose(part):
                 return replace(grounded, source_ids=(best,))
         strong = tuple(unit for unit in members if self._adds(unit, members, part))
-        enough = (units for units in (strong, members) if units and self._carries(units, part))
-        group = next(enough, ())
+        groups = (units for units in (strong, members) if units)
+        group = next((x for x in groups if self._is_enough(x, part, without=[x])), ())
         if len(group) < 2:
             return replace(grounded, source_ids=group) if group else None
         return replace(grounded, kind="redundant", source_ids=group, relation="together")
 
     def _may_lose(self, part: Part) -> float:
         return (1 - self._options.kept_share) * total(self._search.reliance, part.tokens)
-
-    def _is_fair(self, row: TokenScores | None, part: Part) -> bool:
-        """Whether sources are worth what a sentence may lose with sources that suffice."""
-        return total(row, part.tokens) >= self._may_lose(part)
 
     def _loss_with_only(self, units: Units, part: Part) -> float:
         """The sentence's loss with only these sources; infinite beyond the budget."""
@@ -105,14 +100,6 @@ class CitedSources:
         rest = [other for other in members if other != unit]
         added = self._loss_with_only(rest, part) - self._loss_with_only(members, part)
         return not added < self._options.min_word
-
-    def _carries(self, group: Units, part: Part) -> bool:
-        """Whether the sentence needs a group, or is left with less than a source is cited for."""
-        self._search.score_without([group])
-        if self._is_fair(self._search.loss_without(group), part):
-            return True
-        most = self._options.cited_share * total(self._search.reliance, part.tokens)
-        return self._loss_with_only(group, part) <= most
 
     def _is_enough(self, cited: Units, part: Part, *, without: Sequence[Units]) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without the sets."""
