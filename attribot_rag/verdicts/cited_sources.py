@@ -153,20 +153,17 @@ class CitedSources:
     ) -> bool:
         """Whether the sentence needs the cited sources, or they suffice and it relies on them.
 
-        It relies on them if its reliance is at least `least`; on several that only together or
-        each alone suffice, if that of a word is large, too, or if no word is invented. With
-        invented numbers, only a source that it needs may be cited.
+        It relies on them if its reliance is at least `least`; below twice that, only if the model
+        expects each content word. With invented numbers, only a source that it needs may be cited.
         """
-        is_needed, is_single = self.is_needed(cited, part), cited.kind == "grounded"
-        if is_needed and is_single:
+        is_needed, reliance = self.is_needed(cited, part), cited.reliance or 0.0
+        if is_needed and cited.kind == "grounded":
             return True
-        of_words = (total(self._search.reliance, word) for word in part.words)
-        is_thin = not is_single and max(of_words, default=0.0) < self._options.min_word
-        if is_invented or (is_thin and any(map(self._is_unexpected, part.words))):
+        if is_invented or (reliance < 2 * least and any(map(self._is_unexpected, part.words))):
             return False
         if is_needed and cited.relation == "either":
             return True
-        return carried.sufficient and (cited.reliance or 0.0) >= least
+        return carried.sufficient and reliance >= least
 
     def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
         """Whether the model expects these numbers neither with the context nor without.
