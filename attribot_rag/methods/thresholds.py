@@ -41,17 +41,17 @@ class VerdictOptions(Thresholds):
 
     Those of `Thresholds` say when sources suffice for a sentence. A source is needed if it has an
     effect of `min_effect` nats on the sentence, or of `min_word_effect` on one of its content
-    words, and accounts for `cited_share` of the reliance. Of several that suffice only
-    together, those with an effect of `min_own` nats on the tokens for which no other matters more
-    are cited each. Without such sources, those that add `min_word` nats to the others are cited
-    together, or else all of them, if the sentence keeps `kept_share` with them or loses the rest
-    without them; but if it loses less than that without all of them, the best is cited instead if
-    it keeps `kept_share` alone. A sentence is unsupported if its context reliance is below
-    `min_reliance`, or below `noise_factor` times the noise between calls of a server, unless an
-    earlier turn has an effect of `min_turn` on it, or an earlier sentence of the answer
-    an effect of `min_follows`, and at least that of the context. It is also unsupported if the
-    model expects its numbers neither with the context nor without (by `min_figure` nats), and the
-    context is worth less than that to them.
+    words, and accounts for `cited_share` of the reliance. Of several that suffice only together,
+    those are cited each that decide words of their own, and have an effect of `min_word` nats, if
+    the sentence keeps `kept_share` with these, or loses the rest without them; else all are cited
+    together. Sources that are not needed are cited if they suffice and the reliance is at least
+    `min_reliance`; below twice that, a single source only if the model expects each content word.
+    A sentence is unsupported if its context reliance is below `min_reliance`, or below
+    `noise_factor` times the noise between calls of a server, unless an earlier turn has an effect
+    of `min_turn` on it, or an earlier sentence of the answer an effect of `min_follows`, and at
+    least that of the context. It is also unsupported if the model expects its numbers neither with
+    the context nor without (by `min_figure` nats, as with words), and the context is worth less
+    than that to them.
 
     Judging, but for the search that the default method leaves to it, takes at most `token_share`
     times the tokens that the scores took, or `min_tokens` if that is more. Sentences that are
@@ -61,7 +61,6 @@ class VerdictOptions(Thresholds):
     default, it is found by the tokenizer's response template, or by the tags that models use.
     """
 
-    min_own: float = 5.5
     cited_share: float = 0.25
     min_figure: float = 2.0
     noise_factor: float = 2.0

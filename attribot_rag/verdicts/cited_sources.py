@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
 
 from attribot_rag.context import Context
 from attribot_rag.context.words import has_words, num_unspaced, words
 from attribot_rag.methods import Scores
-from attribot_rag.methods.base import Carriers, Part, TokenScores, total
+from attribot_rag.methods.base import Carriers, Part, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Verdict
@@ -36,7 +35,7 @@ class CitedSources:
             group = (*members, *carried.alternatives)
             cited = replace(plain, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
-            cited = self._of_several(replace(plain, kind="grounded"), members, part)
+            cited = self._of_several(replace(plain, kind="grounded"), carried, part)
         elif self._is_close(plain.reliance or 0.0, part, carried):
             self._search.score_without([members], exact=True)  # its necessity decides
         return None if cited is None else self._measured(cited, members, part)
@@ -62,78 +61,41 @@ class CitedSources:
         in_part = kept is not None and kept < self._options.kept_share
         return replace(cited, effect=effect, kept=kept, in_part=in_part)
 
-    def _of_several(
-        self, grounded: Verdict, members: tuple[int, ...], part: Part
-    ) -> Verdict | None:
-        """The sources that each decide words, if these are enough; else a group of them, or one.
+    def _of_several(self, grounded: Verdict, carried: Carriers, part: Part) -> Verdict | None:
+        """The sources that each decide words, if these are enough; else all together.
 
-        A group has the members that add to what the others make of the sentence, or all if these
-        are not enough; None if all are not. Where other sources make up for it, the best member is
-        cited instead, if it keeps enough alone.
+        They are enough if the sentence keeps enough with these alone, or loses the rest without
+        them. None if not even all suffice.
         """
-        deciding = tuple(self._deciding(members, part))
-        if deciding and self._is_enough(deciding, part, without=[(unit,) for unit in deciding]):
+        deciding = tuple(self._deciding(carried.members, part))
+        if deciding and self._are_enough(deciding, part):
             return replace(grounded, source_ids=deciding)
-        self._search.score_without([members])
-        if total(self._search.loss_without(members), part.tokens) < self._may_lose(part):
-            best = min(members, key=lambda unit: self._loss_with_only([unit], part))
-            if self._loss_with_only([best], part) <= self._may_lose(part):
-                return replace(grounded, source_ids=(best,))
-        strong = tuple(unit for unit in members if self._adds(unit, members, part))
-        groups = (units for units in (strong, members) if units)
-        group = next((x for x in groups if self._is_enough(x, part, without=[x])), ())
-        if len(group) < 2:
-            return replace(grounded, source_ids=group) if group else None
-        return replace(grounded, kind="redundant", source_ids=group, relation="together")
+        if not carried.sufficient:
+            return None
+        return replace(grounded, kind="redundant", source_ids=carried.members, relation="together")
 
-    def _may_lose(self, part: Part) -> float:
-        return (1 - self._options.kept_share) * total(self._search.reliance, part.tokens)
-
-    def _loss_with_only(self, units: Units, part: Part) -> float:
-        """The sentence's loss with only these sources; infinite beyond the budget."""
-        self._search.score_only([units])
-        row = self._search.loss_with_only(units)
-        return inf if row is None else total(row, part.tokens)
-
-    def _adds(self, unit: int, members: Units, part: Part) -> bool:
-        """Whether a member is worth `min_word` nats beside the others alone."""
-        rest = [other for other in members if other != unit]
-        added = self._loss_with_only(rest, part) - self._loss_with_only(members, part)
-        return not added < self._options.min_word
-
-    def _is_enough(self, cited: Units, part: Part, *, without: Sequence[Units]) -> bool:
-        """Whether the sentence keeps enough with these alone, or loses enough without the sets."""
-        if self._loss_with_only(cited, part) <= self._may_lose(part):
+    def _are_enough(self, deciding: Units, part: Part) -> bool:
+        search = self._search
+        most = (1 - self._options.kept_share) * total(search.reliance, part.tokens)
+        search.score_only([deciding])
+        row = search.loss_with_only(deciding)
+        if row is not None and total(row, part.tokens) <= most:
             return True
-        self._search.score_without(without)
-        rows = [self._search.loss_without(units) for units in without]
-        return sum(total(row, part.tokens) for row in rows) >= self._may_lose(part)
+        without = (search.loss_without([unit]) for unit in deciding)
+        return sum(total(row, part.tokens) for row in without) >= most
 
     def _deciding(self, members: Units, part: Part) -> Iterator[int]:
-        """The members that decide words of their own.
+        """The members that decide words of their own, which only the other members lose.
 
-        These are words that only the other members lose, if the member matters at all with all
-        sources in the prompt: what only makes the subject clear does not. Or the member is worth
-        `min_own` nats there to words to which no other is worth more.
+        And that matter at all with all sources in the prompt: what only makes the subject clear
+        does not.
         """
         lost = [self._search.lost_by_others(part, member, members).keys() for member in members]
-        nothing = (0.0,) * len(self._search.reliance)
-        without = [self._search.loss_without([member]) or nothing for member in members]
         for index, member in enumerate(members):
             rest = {word for i, words in enumerate(lost) if i != index for word in words}
-            is_worth = total(without[index], part.tokens) >= self._options.min_word
-            own = self._own(index, without, part)
-            if (lost[index] - rest and is_worth) or own >= self._options.min_own:
+            effect = total(self._search.loss_without([member]), part.tokens)
+            if lost[index] - rest and effect >= self._options.min_word:
                 yield member
-
-    def _own(self, index: int, rows: Sequence[TokenScores], part: Part) -> float:
-        """The worth of row `index` to words that rely on the context, and to no other row more."""
-        own = 0.0
-        for word in part.words:
-            worth = [total(row, word) for row in rows]
-            if total(self._search.reliance, word) >= self._options.min_word:
-                own += max(0.0, worth[index]) * (worth[index] == max(worth))
-        return own
 
     def is_needed(self, cited: Verdict, part: Part) -> bool:
         """Whether the sentence, or one of its words, loses enough without the cited sources."""
@@ -153,13 +115,16 @@ class CitedSources:
     ) -> bool:
         """Whether the sentence needs the cited sources, or they suffice and it relies on them.
 
-        It relies on them if its reliance is at least `least`; below twice that, only if the model
-        expects each content word. With invented numbers, only a source that it needs may be cited.
+        It relies on them if its reliance is at least `least`; below twice that, on a single source
+        only if the model expects each content word. With invented numbers, only a source that it
+        needs may be cited.
         """
         is_needed, reliance = self.is_needed(cited, part), cited.reliance or 0.0
-        if is_needed and cited.kind == "grounded":
+        is_single = cited.kind == "grounded"
+        if is_needed and is_single:
             return True
-        if is_invented or (reliance < 2 * least and any(map(self._is_unexpected, part.words))):
+        is_weak = is_single and reliance < 2 * least
+        if is_invented or (is_weak and any(map(self._is_unexpected, part.words))):
             return False
         if is_needed and cited.relation == "either":
             return True

@@ -157,49 +157,19 @@ def test_only_together() -> None:
     assert verdict.kept == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("others", "share", "made_up_for", "cited"),
-    [
-        ((6.0, 3.0), 0.72, False, (3, 5, 6)),  # they are needed
-        ((6.0, 3.0), 0.75, True, (3, 5, 6)),  # they keep more than three quarters
-        ((6.0, 3.0), 0.72, True, ()),  # neither
-        ((6.0, 1.5), 0.72, False, (3, 5)),
-        ((6.0, 1.5), 0.72, True, ()),
-        ((1.5, 1.5), 0.72, False, (3,)),
-        ((1.5, 1.5), 0.72, True, (3, 5, 6)),  # only with what adds little they suffice
-        ((1.5, 1.5), 0.6, True, ()),
-    ],
-)
-def test_members_of_a_group_add_to_the_others(
-    others: tuple[float, float], share: float, made_up_for: bool, cited: tuple[int, ...]
-) -> None:
-    """Those that add too little are not cited if the rest is needed, or suffices."""
-    adds = {3: 9.0, 5: others[0], 6: others[1]}
-    reliance = sum(adds.values()) / share
+@pytest.mark.parametrize(("share", "kind"), [(0.71, "redundant"), (0.69, "open")])
+@pytest.mark.parametrize("made_up_for", [True, False])
+def test_a_group_is_cited_if_it_suffices(share: float, made_up_for: bool, kind: str) -> None:
+    """Whether or not others make up for it."""
+    group = {3, 5, 6}
 
     def worth(kept: Ids) -> dict[int, float]:
-        carried = sum(value for source, value in adds.items() if source in kept)
-        others_do = made_up_for and len(kept) > OPTIONS.max_set
-        carried = reliance if others_do or len(kept) == 11 else carried
-        return {STOP: carried, SALT: 2.5 * bool(kept)}
+        is_whole = len(kept) == 11 or (made_up_for and len(kept) > OPTIONS.max_set)
+        return {STOP: 18.0 / share if is_whole else 6.0 * len(kept & group)}
 
-    verdict = verdict_by(worth, [3, 5, 6])
-    kind = ("open", "grounded", "redundant", "redundant")[len(cited)]
-    assert (verdict.source_ids, verdict.kind) == (cited, kind)
-
-
-@pytest.mark.parametrize(
-    ("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (20.0, (3, 5)), (12.0, (3, 5))]
-)
-def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[int, ...]) -> None:
-    """It is cited if it keeps enough by itself, though not every word."""
-
-    def worth(kept: Ids) -> dict[int, float]:
-        return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * holds_a_pair(kept)}
-
-    verdict = verdict_by(worth, [3, 5])
-    assert verdict.source_ids == cited
-    assert verdict.kind == ("grounded" if len(cited) == 1 else "redundant")
+    verdict = verdict_by(worth, [*group])
+    assert verdict.kind == kind
+    assert {*verdict.source_ids} == (group if kind == "redundant" else set())
 
 
 @pytest.mark.parametrize(("kept_share", "in_part"), [(0.7, False), (0.8, True)])
@@ -245,27 +215,21 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     assert kinds(5.5) == "redundant"
 
 
-def test_a_group_that_the_budget_left_undecided_is_not_scattered() -> None:
-    def worth(kept: Ids) -> dict[int, float]:
-        carried = 3.0 * len(kept & {3, 5, 6})
-        return {STOP: carried if len(kept) <= OPTIONS.max_set else 12.8}
-
-    target = scorer(response=RESPONSE, language_model=other_chat())
-    for reason in ("scattered", "budget"):
-        verdict = judged_by(worth, target, [3, 5, 6]).verdicts[0]
-        assert (verdict.kind, verdict.reason) == ("open", reason)
-        target.session.meter.exhausted = True
-
-
-@pytest.mark.parametrize(("surprise", "kind"), [(1.9, "redundant"), (2.1, "open")])
-def test_either_of_a_sentence_of_which_no_word_relies_on_them(surprise: float, kind: str) -> None:
-    """A word that the model expects neither with them nor without may be invented."""
+@pytest.mark.parametrize(
+    ("surprise", "reliance", "kind"),
+    [(1.9, 9.0, "grounded"), (2.1, 9.0, "open"), (2.1, 12.1, "grounded")],
+)
+def test_a_source_that_is_not_needed_for_a_word_that_is_not_expected(
+    surprise: float, reliance: float, kind: str
+) -> None:
+    """With it or without, so that the word may be invented."""
 
     def worth(kept: Ids) -> dict[int, float]:
         certain = dict.fromkeys(range(len(RESPONSE)), 1.0)
-        return {**certain, SHIPS: 1.0 - surprise, STOP: 1.0 + 9.0 * bool(kept & {3, 4})}
+        given = reliance * (3 in kept or len(kept) > OPTIONS.max_set)
+        return {**certain, SHIPS: 1.0 - surprise, STOP: 1.0 + given}
 
-    assert verdict_by(worth, [3, 4]).kind == kind
+    assert verdict_by(worth, [3]).kind == kind
 
 
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])

@@ -17,9 +17,7 @@ def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
         VerdictOptions(**options)
 
 
-NATS = (
-    *("min_effect", "min_own", "min_word", "min_sought", "min_reliance", "min_turn", "min_follows"),
-)
+NATS = (*("min_effect", "min_word", "min_sought", "min_reliance", "min_turn", "min_follows"),)
 FACTORS = ("max_set", "noise_factor", "token_share", "min_tokens")
 
 
