@@ -11,7 +11,8 @@ clock on a GPU, where `--padded` gives the model the size of an 8B one.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,16 @@ def quartiles(values: Iterable[float]) -> str:
     return f"{middle:.2f} ({low:.2f} to {high:.2f}), mean {np.mean(every):.2f}"
 
 
+def print_table(name: str, answers: Sequence[Timed]) -> None:
+    num_cited = sum(answer.is_cited for answer in answers)
+    print(f"{name}, {len(answers)} answers, {num_cited} with citations")
+    print(f"  generation, s          {quartiles(answer.generation for answer in answers)}")
+    print(f"  attribution, s         {quartiles(answer.attribution for answer in answers)}")
+    shares = quartiles(answer.attribution / answer.generation for answer in answers)
+    print(f"  share of generation    {shares}")
+    print(f"  tokens                 {quartiles(answer.tokens for answer in answers)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_files(parser)
@@ -78,18 +89,15 @@ def main() -> None:
         f"{hardware(local.device)}, {model}, {options.dtype}, {options.method}, {budget}, "
         f"padded: {options.padded}; medians, quartiles, means"
     )
+    measured: dict[str, list[Timed]] = {}
     for name, path in files(parser, options).items():
         examples = sample(load(path, name).examples, options.examples)
         timed(attributor, examples[0], options.max_new_tokens)  # warms up
-        measured = (timed(attributor, example, options.max_new_tokens) for example in examples)
-        every = [answer for answer in measured if answer is not None]
-        num_cited = sum(answer.is_cited for answer in every)
-        print(f"{name}, {len(every)} answers, {num_cited} with citations")
-        print(f"  generation, s          {quartiles(answer.generation for answer in every)}")
-        print(f"  attribution, s         {quartiles(answer.attribution for answer in every)}")
-        shares = quartiles(answer.attribution / answer.generation for answer in every)
-        print(f"  share of generation    {shares}")
-        print(f"  tokens                 {quartiles(answer.tokens for answer in every)}")
+        answers = (timed(attributor, example, options.max_new_tokens) for example in examples)
+        measured[name] = [answer for answer in answers if answer is not None]
+        print_table(name, measured[name])
+    if len(measured) > 1:
+        print_table("all", [*chain.from_iterable(measured.values())])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class CitedSources:
             group = (*members, *carried.alternatives)
             cited = replace(plain, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
-            cited = self._of_several(replace(plain, kind="grounded"), carried, part)
+            cited = self._of_several(plain, carried, part)
         elif self._is_close(plain.reliance or 0.0, part, carried):
             self._search.score_without([members], exact=True)  # its necessity decides
         return None if cited is None else self._measured(cited, members, part)
@@ -61,20 +61,18 @@ class CitedSources:
         in_part = kept is not None and kept < self._options.kept_share
         return replace(cited, effect=effect, kept=kept, in_part=in_part)
 
-    def _of_several(self, grounded: Verdict, carried: Carriers, part: Part) -> Verdict | None:
-        """The sources that each decide words, if these are enough; else all together.
-
-        They are enough if the sentence keeps enough with these alone, or loses the rest without
-        them. None if not even all suffice.
-        """
-        deciding = tuple(self._deciding(carried.members, part))
+    def _of_several(self, plain: Verdict, carried: Carriers, part: Part) -> Verdict | None:
+        """The sources that each decide words, if these are enough; else all, if they suffice."""
+        members = carried.members
+        deciding = tuple(self._deciding(members, part))
         if deciding and self._are_enough(deciding, part):
-            return replace(grounded, source_ids=deciding)
+            return replace(plain, kind="grounded", source_ids=deciding)
         if not carried.sufficient:
             return None
-        return replace(grounded, kind="redundant", source_ids=carried.members, relation="together")
+        return replace(plain, kind="redundant", source_ids=members, relation="together")
 
     def _are_enough(self, deciding: Units, part: Part) -> bool:
+        """Whether the sentence keeps enough with these alone, or loses the rest without them."""
         search = self._search
         most = (1 - self._options.kept_share) * total(search.reliance, part.tokens)
         search.score_only([deciding])

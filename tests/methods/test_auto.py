@@ -88,9 +88,10 @@ def test_without_attention_documents_come_first() -> None:
 
 def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
-    scores = Auto(EAGER, proxy=other_chat()).run(target)
+    ranking = Auto(EAGER, proxy=other_chat()).ranking(target)
+    ranking.estimate()
     assert len(target.session.usages) == 2
-    assert any(scores.estimated)
+    assert any(ranking.scores.estimated)
     packed = scorer(MANY)
     Auto(EAGER, proxy=other_chat()).run(packed)
     assert len(packed.session.usages) == 1
