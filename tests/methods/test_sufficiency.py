@@ -1,6 +1,6 @@
 """Rows of only a few sources, and the search for the few that suffice."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from attribot_rag.methods.base import Carriers, Part, parts_of, whole_response
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.scoring import Scorer
 
 RESPONSE = "The ships came with salt."
 FIRST, SECOND = 4, 20
@@ -28,7 +29,7 @@ HOLDER = 3
 Ids = frozenset[int]
 
 
-def only(target, kept) -> Ablation:  # type: ignore[no-untyped-def]
+def only(target: Scorer, kept: Collection[int]) -> Ablation:
     return target.context.ablation_of_others(kept)
 
 
@@ -53,14 +54,9 @@ def test_the_prompt_with_only_these_documents_is_made_like_one_with_no_others(
     kept: list[int],
 ) -> None:
     target = scorer(TREATY)
-    sources = {i for i in target.context.present for d in kept if d in documents_of(target, i)}
+    sources = [source.id for source in target.context.sources if {*source.documents} & {*kept}]
     ids = target.context.ablate(only(target, sources), target.language_model).ids
-    anew = scorer([TREATY[index] for index in kept])
-    assert ids == anew.generation.prompt_ids
-
-
-def documents_of(target, source_id: int) -> tuple[int, ...]:  # type: ignore[no-untyped-def]
-    return target.context.sources[source_id].documents
+    assert ids == scorer([TREATY[index] for index in kept]).generation.prompt_ids
 
 
 def test_a_row_is_short_however_long_the_context_is() -> None:
