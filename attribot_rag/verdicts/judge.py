@@ -215,7 +215,9 @@ class _Judge:
             return cited
         if reliance < least or is_invented:
             return self._unsupported(index, verdict)
-        return replace(verdict, reason="scattered" if carried.complete else self._ended_by)
+        was_cut_short = cited is None and carried.members and self._scorer.session.meter.exhausted
+        is_decided = carried.complete and not was_cut_short
+        return replace(verdict, reason="scattered" if is_decided else self._ended_by)
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""

@@ -215,6 +215,17 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     assert kinds(5.5) == "redundant"
 
 
+def test_a_group_that_the_budget_left_undecided_is_not_scattered() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        return {STOP: 14.0 if len(kept) == 11 else 3.0 * len(kept & {3, 5, 6})}
+
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    for reason in ("scattered", "budget"):
+        verdict = judged_by(worth, target, [3, 5, 6]).verdicts[0]
+        assert (verdict.kind, verdict.reason) == ("open", reason)
+        target.session.meter.exhausted = True
+
+
 @pytest.mark.parametrize(
     ("surprise", "reliance", "kind"),
     [(1.9, 9.0, "grounded"), (2.1, 9.0, "open"), (2.1, 12.1, "grounded")],

@@ -28,3 +28,4 @@ def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: P
         if not sentence.is_right
     ]
     assert len(wrong) <= 1, wrong
+    assert not [sentence.case.kind for sentence in judged if sentence.has_false]
