@@ -220,13 +220,17 @@ class Sufficiency(Losses):
         return frozenset(word for text in texts for word in words_in(text))
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
-        """The units without those that are not needed, the least promising first.
+        """The units without those that are not needed.
 
-        Without a unit that all others do not make up for, the few do not suffice either.
+        Those that hold no word of the part are left out first, then the least promising. Without a
+        unit that all others do not make up for, the few do not suffice either.
         """
-        if self._recompute and len(units) > 1:
+        if len(units) == 1:
+            return units
+        if self._recompute:
             yield [self._ablating([unit]) for unit in units]
-        for unit in units[::-1] if len(units) > 1 else ():
+        holders_first = sorted(units, key=lambda unit: self._words(unit).isdisjoint(part.texts))
+        for unit in holders_first[::-1]:
             if self._keeps(part, self.loss_without([unit])):
                 fewer = [other for other in units if other != unit]
                 yield [self._keeping(fewer)]

@@ -217,6 +217,19 @@ def test_a_row_of_fewer_is_not_scored_where_all_others_do_not_make_up_for_what_i
     assert small(scripted.scored) == [Ids(), Ids([3]), Ids([3, 5]), Ids([5])]
 
 
+def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
+    """Source 1 tells of the river in other words than 9; 4 has the same turn of phrase only."""
+    wording = 12
+
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 9.0 * bool({1, 9} & kept), wording: 9.0 * bool({4, 9} & kept)}
+
+    part = Part(PART.tokens, PART.words[:1], ("river",))
+    carriers, scripted = searched(worth, [4, 9, *ORDER], part)
+    assert small(scripted.scored)[1:3] == [Ids([1]), Ids([1, 4, 9, 0])]
+    assert carriers.members == (9,)
+
+
 def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
