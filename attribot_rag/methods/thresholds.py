@@ -51,7 +51,7 @@ class VerdictOptions(Thresholds):
     of `min_turn` on it, or an earlier sentence of the answer an effect of `min_follows`, and at
     least that of the context. It is also unsupported if the model expects its numbers neither with
     the context nor without (by `min_figure` nats, as with words), and the context is worth less
-    than that to them.
+    than that to them; or if that holds of a content word, and nothing else decides.
 
     Judging, but for the search that the default method leaves to it, takes at most `token_share`
     times the tokens that the scores took, or `min_tokens` if that is more. Sentences that are

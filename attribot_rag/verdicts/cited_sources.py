@@ -96,7 +96,7 @@ class CitedSources:
                 yield member
 
     def is_needed(self, cited: Verdict, part: Part) -> bool:
-        """Whether the sentence, or one of its words, loses enough without the cited sources."""
+        """Whether the sentence, or a word that is not unexpected, loses enough without them."""
         options, effect = self._options, cited.effect or 0.0
         if cited.kind == "redundant":
             return effect >= options.min_reliance
@@ -105,7 +105,8 @@ class CitedSources:
         if effect >= options.min_effect:
             return True
         rows = [self._search.loss_without([unit]) for unit in cited.source_ids]
-        of_words = (total(row, word) for row in rows for word in part.words)
+        expected = (word for word in part.words if not self._is_unexpected(word))
+        of_words = (total(row, word) for word in expected for row in rows)
         return any(of_word >= options.min_word_effect for of_word in of_words)
 
     def is_warranted(
@@ -121,8 +122,7 @@ class CitedSources:
         is_single = cited.kind == "grounded"
         if is_needed and is_single:
             return True
-        is_weak = is_single and reliance < 2 * least
-        if is_invented or (is_weak and any(map(self._is_unexpected, part.words))):
+        if is_invented or (is_single and reliance < 2 * least and self.has_unexpected(part)):
             return False
         if is_needed and cited.relation == "either":
             return True
@@ -137,6 +137,10 @@ class CitedSources:
         least = self._options.min_figure
         unlikely = [x for x in figures if total(reliance, x) - total(likely, x) >= least]
         return bool(unlikely) and all(map(self._is_unexpected, unlikely))
+
+    def has_unexpected(self, part: Part) -> bool:
+        """Whether the model expects a content word neither with the context nor without."""
+        return any(map(self._is_unexpected, part.words))
 
     def _is_unexpected(self, tokens: Sequence[int]) -> bool:
         """Whether tokens are unlikely, and the context is worth little to them."""

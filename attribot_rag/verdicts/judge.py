@@ -216,8 +216,11 @@ class _Judge:
         if reliance < least or is_invented:
             return self._unsupported(index, verdict)
         was_cut_short = cited is None and carried.members and self._scorer.session.meter.exhausted
-        is_decided = carried.complete and not was_cut_short
-        return replace(verdict, reason="scattered" if is_decided else self._ended_by)
+        if was_cut_short or not carried.complete:
+            return replace(verdict, reason=self._ended_by)
+        if self._cited.has_unexpected(part):
+            return self._unsupported(index, verdict)
+        return replace(verdict, reason="scattered")
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""

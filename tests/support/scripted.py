@@ -51,7 +51,7 @@ class Scripted:
         )
 
     def _row(self, kept: frozenset[int]) -> Any:
-        row = np.full(len(self._scorer.generation.response_ids), -1.0)
+        row = np.zeros(len(self._scorer.generation.response_ids))
         for token, nats in self._worth(kept).items():
             row[token] += nats
         return row

@@ -73,7 +73,7 @@ def judged_by(
     estimates = tuple((float(-ranked.index(source)),) * width for source in range(count))
     bare = worth(Ids())
     scores = Scores(
-        tuple(full.get(token, 0.0) - 1.0 for token in range(width)),
+        tuple(full.get(token, 0.0) for token in range(width)),
         estimates,
         (False,) * count,
         context_reliance=tuple(full.get(t, 0.0) - bare.get(t, 0.0) for t in range(width))
@@ -215,30 +215,38 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     assert kinds(5.5) == "redundant"
 
 
-def test_a_group_that_the_budget_left_undecided_is_not_scattered() -> None:
+@pytest.mark.parametrize(
+    ("surprise", "decided"), [(1.9, ("open", "scattered")), (2.1, ("unsupported", None))]
+)
+def test_a_group_that_the_budget_left_undecided(
+    surprise: float, decided: tuple[str, str | None]
+) -> None:
+    """What no source explains is unsupported if it has a word that is not expected."""
+
     def worth(kept: Ids) -> dict[int, float]:
-        return {STOP: 14.0 if len(kept) == 11 else 3.0 * len(kept & {3, 5, 6})}
+        explained = 14.0 if len(kept) == 11 else 3.0 * len(kept & {3, 5, 6})
+        return {SHIPS: -surprise, STOP: explained}
 
     target = scorer(response=RESPONSE, language_model=other_chat())
-    for reason in ("scattered", "budget"):
+    for outcome in (decided, ("open", "budget")):
         verdict = judged_by(worth, target, [3, 5, 6]).verdicts[0]
-        assert (verdict.kind, verdict.reason) == ("open", reason)
+        assert (verdict.kind, verdict.reason) == outcome
         target.session.meter.exhausted = True
 
 
 @pytest.mark.parametrize(
     ("surprise", "reliance", "kind"),
-    [(1.9, 9.0, "grounded"), (2.1, 9.0, "open"), (2.1, 12.1, "grounded")],
+    [(1.9, 9.0, "grounded"), (2.1, 9.0, "unsupported"), (2.1, 12.1, "grounded")],
 )
 def test_a_source_that_is_not_needed_for_a_word_that_is_not_expected(
     surprise: float, reliance: float, kind: str
 ) -> None:
-    """With it or without, so that the word may be invented."""
+    """With it or without, so that the word may be invented, though others speak against it."""
 
     def worth(kept: Ids) -> dict[int, float]:
-        certain = dict.fromkeys(range(len(RESPONSE)), 1.0)
         given = reliance * (3 in kept or len(kept) > OPTIONS.max_set)
-        return {**certain, SHIPS: 1.0 - surprise, STOP: 1.0 + given}
+        against = 3.0 * bool(kept and 3 not in kept)
+        return {SHIPS: -surprise - against, STOP: given}
 
     assert verdict_by(worth, [3]).kind == kind
 
