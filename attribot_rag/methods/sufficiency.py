@@ -53,7 +53,7 @@ class Sufficiency(Losses):
         self._thresholds = thresholds
         self._ranked = ranking
         self._searched: dict[Part, list[int]] = {}
-        self._words = cache(self._words_of)
+        self.words_of = cache(self._words_of)
 
     def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
         """The carriers of each part.
@@ -206,7 +206,7 @@ class Sufficiency(Losses):
         None where the words in all units are worth less than half of the nats: the model says it in
         words of its own.
         """
-        words = [self._words(unit) for unit in range(len(self._scorer.units))]
+        words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
         held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
         worth = [sum(nats[i] for i in of_unit) for of_unit in held]
         if sum(nats[i] for i in set().union(*held)) < sum(nats.values()) / 2:
@@ -229,7 +229,7 @@ class Sufficiency(Losses):
             return units
         if self._recompute:
             yield [self._ablating([unit]) for unit in units]
-        holders_first = sorted(units, key=lambda unit: self._words(unit).isdisjoint(part.texts))
+        holders_first = sorted(units, key=lambda unit: self.words_of(unit).isdisjoint(part.texts))
         for unit in holders_first[::-1]:
             if self._keeps(part, self.loss_without([unit])):
                 fewer = [other for other in units if other != unit]

@@ -96,7 +96,10 @@ class CitedSources:
                 yield member
 
     def is_needed(self, cited: Verdict, part: Part) -> bool:
-        """Whether the sentence, or a word that is not unexpected, loses enough without them."""
+        """Whether the sentence, or a word of it, loses enough without the cited sources.
+
+        A word that the model does not expect only counts for a source that holds it.
+        """
         options, effect = self._options, cited.effect or 0.0
         if cited.kind == "redundant":
             return effect >= options.min_reliance
@@ -104,10 +107,13 @@ class CitedSources:
             return False
         if effect >= options.min_effect:
             return True
-        rows = [self._search.loss_without([unit]) for unit in cited.source_ids]
-        expected = (word for word in part.words if not self._is_unexpected(word))
-        of_words = (total(row, word) for word in expected for row in rows)
-        return any(of_word >= options.min_word_effect for of_word in of_words)
+        for unit in cited.source_ids:
+            row, held = self._search.loss_without([unit]), self._search.words_of(unit)
+            for word, text in zip(part.words, part.texts, strict=True):
+                may_be = text in held or not self._is_unexpected(word)
+                if may_be and total(row, word) >= options.min_word_effect:
+                    return True
+        return False
 
     def is_warranted(
         self, cited: Verdict, part: Part, carried: Carriers, *, least: float, is_invented: bool

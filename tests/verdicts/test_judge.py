@@ -235,20 +235,28 @@ def test_a_group_that_the_budget_left_undecided(
 
 
 @pytest.mark.parametrize(
-    ("surprise", "reliance", "kind"),
-    [(1.9, 9.0, "grounded"), (2.1, 9.0, "unsupported"), (2.1, 12.1, "grounded")],
+    ("source", "surprise", "reliance", "kind"),
+    [
+        (5, 1.9, 9.0, "grounded"),
+        (5, 2.1, 9.0, "unsupported"),
+        (5, 2.1, 12.1, "grounded"),
+        (3, 2.1, 9.0, "grounded"),
+    ],
 )
-def test_a_source_that_is_not_needed_for_a_word_that_is_not_expected(
-    surprise: float, reliance: float, kind: str
+def test_a_word_that_is_not_expected_needs_no_source_but_one_that_holds_it(
+    source: int, surprise: float, reliance: float, kind: str
 ) -> None:
-    """With it or without, so that the word may be invented, though others speak against it."""
+    """Expected neither with the context nor without, 'ships' may be invented; 3 holds it.
+
+    Of 5, the model takes the rest of the sentence, and it speaks against what others say.
+    """
 
     def worth(kept: Ids) -> dict[int, float]:
-        given = reliance * (3 in kept or len(kept) > OPTIONS.max_set)
-        against = 3.0 * bool(kept and 3 not in kept)
+        given = reliance * (source in kept or len(kept) > OPTIONS.max_set)
+        against = 3.0 * bool(kept and source not in kept)
         return {SHIPS: -surprise - against, STOP: given}
 
-    assert verdict_by(worth, [3]).kind == kind
+    assert verdict_by(worth, [source]).kind == kind
 
 
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
