@@ -102,7 +102,7 @@ class Context:
     @cached_property
     def whole(self) -> Ablation:
         """The whole retrieved text: the documents and the text between them, such as titles."""
-        return Ablation(characters=with_labels(self.prompt.text, self.regions))
+        return Ablation(characters=with_labels(self.prompt.text, self.regions, self.conversation))
 
     @cached_property
     def asked(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, pairwise
+from itertools import chain, count, pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import Prefix
@@ -123,17 +123,23 @@ def _numbers(text: str) -> Iterator[tuple[_Kind, int]]:
         yield kind, int(match["number"])
 
 
-def with_labels(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...]:
+def with_labels(
+    prompt: str, regions: Sequence[Interval], turns: Sequence[Interval]
+) -> tuple[Interval, ...]:
     """The documents' regions with the text between them, such as titles and metadata lines.
 
-    A label on the line before each document ("Title: ...") also belongs to the first document.
+    Unless one of the earlier `turns` begins or ends there. A label on the line before each document
+    ("Title: ...") also belongs to the first document.
     """
     joined: list[Interval] = []
     labels: set[str] = set()
+    bounds = [*chain.from_iterable(turns)]
     for start, end in regions:
-        if joined and start - joined[-1][1] <= _MAX_GAP:
-            labels.add(_label(prompt, joined[-1][1], start))
-            joined[-1] = joined[-1][0], end
+        first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
+        is_near = start - last <= _MAX_GAP
+        if is_near and not any(last <= bound <= start for bound in bounds):
+            labels.add(_label(prompt, last, start))
+            joined[-1] = first, end
         else:
             joined.append((start, end))
     if "" in labels or not labels:

@@ -11,7 +11,7 @@ A, B, C = "The treaty was signed.", "It rained all day.", "Ships came."
 def removed(prompt: str, *documents: str) -> list[str]:
     """The texts that belong to the retrieved context, by the documents' places."""
     regions = [(start := prompt.index(text), start + len(text)) for text in documents]
-    return [prompt[start:end] for start, end in with_labels(prompt, regions)]
+    return [prompt[start:end] for start, end in with_labels(prompt, regions, ())]
 
 
 TURN = "And what did you say about that? " * 12
@@ -37,12 +37,22 @@ def test_text_between_documents_goes_with_them(
     assert removed(prompt, *documents) == regions
 
 
+def test_what_stands_between_copies_in_two_turns_stays() -> None:
+    prompt = f"user: {A}\n{B}\nI am Ed.\nassistant: {B}\nuser: {A}\n{B}\nWho am I?"
+    turns = find_turns(prompt, [f"{A}\n{B}\nI am Ed.", B])
+    regions = sorted(
+        (i, i + len(x)) for x in (A, B) for i in range(len(prompt)) if prompt[i:].startswith(x)
+    )
+    texts = [prompt[start:end] for start, end in with_labels(prompt, regions, turns)]
+    assert texts == [f"{A}\n{B}", B, f"{A}\n{B}"]
+
+
 @given(st.data())
 def test_regions_are_covered_in_order_and_without_overlap(data: st.DataObject) -> None:
     prompt = data.draw(st.text(st.sampled_from("ab \n[]"), min_size=1, max_size=900))
     edges = sorted(data.draw(st.sets(st.integers(0, len(prompt)), max_size=10)))
     regions = list(zip(edges[::2], edges[1::2], strict=False))
-    labelled = with_labels(prompt, regions)
+    labelled = with_labels(prompt, regions, [])
     for start, end in regions:
         assert any(first <= start and end <= last for first, last in labelled)
     ends = [0, *(end for _, end in labelled)]
