@@ -37,8 +37,8 @@ def answered(
 
     Raises InvalidInput for an empty question, no documents, or an empty answer.
     """
-    if not question.strip():
-        raise InvalidInput(f"the question is empty: {question!r}")
+    if not isinstance(question, str) or not question.strip():
+        raise InvalidInput(f"the question is empty, or no text: {question!r:.80}")
     chunks = documents_of(documents)
     prompt = rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template))
     prompt_ids = language_model.encode_prompt(prompt)

@@ -16,6 +16,12 @@ from attribot_rag.scoring import Budget, ScoringOptions
 from attribot_rag.verdicts import VerdictOptions
 
 _VERDICTS = VerdictOptions()
+_KINDS = {
+    "budget": Budget,
+    "verdicts": VerdictOptions,
+    "context": ContextOptions,
+    "scoring": ScoringOptions,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +53,10 @@ class Options:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not isinstance(self.budget, Budget):
-            raise InvalidInput(
-                f"budget={self.budget!r}; pass Budget(seconds=...), Budget(tokens=...), or None"
-            )
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InvalidInput(f"{name}={value!r}; pass {kind.__name__}(...), or None")
         if self.numbering not in get_args(Numbering):
             raise InvalidInput(f"numbering={self.numbering!r}; use one of {get_args(Numbering)}")
 

@@ -75,7 +75,7 @@ class VerdictOptions(Thresholds):
         if tags is not None and (len(tags) != 2 or not all(tags) or isinstance(tags, str)):
             raise InvalidInput(f"thinking_tags={tags!r}; pass two texts, or None")
         for name, value in vars(self).items():
-            if name in _SHARES and not 0 < value < 1:
+            if name in _SHARES and not (isinstance(value, int | float) and 0 < value < 1):
                 raise InvalidInput(f"{name}={value!r}; use a value between 0 and 1")
-            if name != "thinking_tags" and not value > 0:
+            if name != "thinking_tags" and not (isinstance(value, int | float) and value > 0):
                 raise InvalidInput(f"{name}={value!r}; use more than 0")

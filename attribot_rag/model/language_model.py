@@ -195,6 +195,6 @@ def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(map(operator.index, ids.tolist() if hasattr(ids, "tolist") else ids))
     except TypeError as error:
         raise InvalidInput(
-            f"{ids!r:.80} are not token ids; pass the integers of one prompt, such as a row of a "
-            "tensor"
+            f"{ids!r:.80} is neither text nor token ids; pass a text, a prompt also as "
+            "dicts of role and content, or the integers of a list or of a tensor's row"
         ) from error

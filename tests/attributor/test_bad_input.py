@@ -101,7 +101,8 @@ def test_questions_without_words_or_documents_are_refused(attributor: Attributor
     for documents in ([], (), "one text", ""):
         with pytest.raises(InvalidInput, match=NO_DOCUMENTS):
             attributor.ask("Where?", documents)
-    for question in ("", " \n"):
+    question: Any
+    for question in ("", " \n", DOCUMENTS):
         with pytest.raises(InvalidInput, match="the question is empty"):
             attributor.ask(question, DOCUMENTS)
 

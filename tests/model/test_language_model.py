@@ -151,7 +151,7 @@ def test_ids_in_any_shape_of_one_row(ids: Any) -> None:
     ],
 )
 def test_an_object_that_is_no_prompt_is_refused(prompt: Any) -> None:
-    with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
+    with pytest.raises(InvalidInput, match="neither text nor token ids; pass a text"):
         BYTE_LEVEL.encode_prompt(prompt)
 
 

@@ -49,13 +49,16 @@ def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
 
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
     """Documents that a run's configuration names, as Documents, mappings or texts."""
-    documents = (metadata or {}).get(METADATA_KEY) or ()
-    return list(told_documents([documents] if isinstance(documents, str | Document) else documents))
+    return list(told_documents((metadata or {}).get(METADATA_KEY) or ()))
 
 
 def told_documents(values: Iterable[Any]) -> Iterator[Document]:
-    """Documents as an application has them: LangChain's, with scores or not, texts or mappings."""
-    for value in values:
+    """Documents as an application has them: LangChain's, with scores or not, texts or mappings.
+
+    A single document needs no list.
+    """
+    is_single = isinstance(values, str | Document | Mapping)
+    for value in [values] if is_single else values:
         parts = value if isinstance(value, tuple) else (value,)
         own = [part for part in parts if isinstance(part, Document)]
         yield from own or [_told_document(value)]

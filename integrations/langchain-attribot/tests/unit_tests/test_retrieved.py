@@ -106,6 +106,9 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -
             tiny_chat.invoke(prompt_of(documents, question))
             assert run.last is not None
             assert [document.id for document in run.last.documents] == [documents[0].id]
+        text = retrieved("The tower was built in 1900. It is tall.")
+        tiny_chat.invoke(f"{text} When?")
+        assert [document.page_content for document in run.last.documents] == [text]
         ByName().invoke("tower")
         message = tiny_chat.invoke("The harbour tower was built in 1900. It has a tower. When?")
     assert located_ids(summary_of(message)) == ["document tower"]

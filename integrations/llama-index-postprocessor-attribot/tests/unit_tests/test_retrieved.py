@@ -75,6 +75,9 @@ def test_the_answer_is_found_without_being_passed(
         answer = tiny_llm.complete(PROMPT).text
     assert response.response == answer
     attribution_of(postprocessor.result(response))
+    with postprocessor.retrieved(TEXTS[0]) as response:
+        tiny_llm.complete(PROMPT)
+    assert [node.text for node in response.source_nodes] == [TEXTS[0]]
     with pytest.raises(ZeroDivisionError), postprocessor.retrieved(TEXTS):
         tiny_llm.complete(f"{PROMPT} {1 / 0}")
 

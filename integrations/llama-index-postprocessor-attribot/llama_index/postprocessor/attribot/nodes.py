@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
@@ -24,9 +24,13 @@ _PROVENANCE = frozenset(
 
 
 def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
-    """Documents in any form, as nodes: nodes, texts, mappings or other documents."""
+    """Documents in any form, as nodes: nodes, texts, mappings or other documents.
+
+    A single document needs no list.
+    """
     nodes = []
-    for document in documents:
+    is_single = isinstance(documents, str | Mapping | BaseNode | NodeWithScore)
+    for document in [documents] if is_single else documents:
         if isinstance(document, NodeWithScore):
             nodes.append(document)
         elif isinstance(document, BaseNode):
