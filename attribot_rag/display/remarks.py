@@ -38,7 +38,7 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     if verdict.kind == "unsupported":
         return _unsupported(verdict.reliance or 0.0)
     if verdict.kind == "conversation":
-        return "also in the conversation" if verdict.source_ids else "from the conversation"
+        return "repeated from the conversation" if verdict.source_ids else "from the conversation"
     if verdict.relation == "together":
         return "only together"
     return "explained in part" if verdict.in_part else ""

@@ -53,6 +53,7 @@ class Sufficiency(Losses):
         self._thresholds = thresholds
         self._ranked = ranking
         self._searched: dict[Part, list[int]] = {}
+        self._needed_beside: dict[tuple[Part, int], list[int]] = {}
         self.words_of = cache(self._words_of)
 
     def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
@@ -82,12 +83,15 @@ class Sufficiency(Losses):
         return self._lost(part, self.loss_with_only(units), beside)
 
     def lost_by_others(self, part: Part, unit: int, members: Collection[int]) -> dict[int, float]:
-        """The same with only the other members; with all other units, if that was not scored.
+        """The same with only the other members.
 
-        More units cannot lose what fewer keep.
+        If that was not scored, with those beside which the unit could not be left out, or with all
+        other units: more units cannot lose what fewer keep.
         """
-        others = self.loss_with_only([member for member in members if member != unit])
-        return self._lost(part, others or self.loss_without([unit]))
+        others = [member for member in members if member != unit]
+        beside = self._needed_beside.get((part, unit), others)
+        row = self.loss_with_only(others) or self.loss_with_only(beside)
+        return self._lost(part, row or self.loss_without([unit]))
 
     def _lost(
         self, part: Part, row: TokenScores | None, beside: Collection[int] = ()
@@ -236,6 +240,8 @@ class Sufficiency(Losses):
                 yield [self._keeping(fewer)]
                 if fewer and self._suffices(part, fewer):
                     units = fewer
+                else:
+                    self._needed_beside[part, unit] = fewer
         return units
 
     def _replacements(self, part: Part, unit: int) -> Steps[tuple[int, ...]]:

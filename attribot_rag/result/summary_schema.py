@@ -62,7 +62,8 @@ class SentenceSummary(TypedDict):
     answers, that is meant of these."""
     effect: float | None
     """What removing the cited sources costs the sentence, in nats: the sum of their scores, or the
-    joint score of a group."""
+    joint score of a group. Of what a sentence follows from, or of the conversation, what removing
+    that costs."""
     reliance: float | None
     """What removing the whole context costs the sentence, in nats."""
     kept: float | None

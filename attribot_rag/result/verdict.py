@@ -64,7 +64,8 @@ class Verdict:
     or only with all of them together."""
     effect: float | None = None
     """The necessity of the cited sources in nats: the sum of their scores for the sentence, or the
-    joint score of a redundant group."""
+    joint score of a redundant group. Of what a sentence follows from, or of the conversation, what
+    the sentence loses without that."""
     kept: float | None = None
     """The sufficiency of the cited sources: which share of the reliance the sentence keeps with
     them alone in the context (of those that are `either`, with the first)."""

@@ -168,10 +168,10 @@ class _Judge:
         """Notes for the reader on what was not scored, as no sentence needed it."""
         if not self._ranking.is_pending or self._reliance is None:
             return
-        is_complete = all(self.search.refine(self._ranking.scores).token_scores)
-        if not any(map(self.search.matters, self._parts)):
+        rows = self.search.refine(self._ranking.scores).token_scores
+        if not any(rows) and not any(map(self.search.matters, self._parts)):
             yield hardly_matters(self._scorer.context)
-        elif not (is_complete or self._scorer.session.meter.exhausted):
+        elif not (all(rows) or self._scorer.session.meter.exhausted):
             yield _AS_NEEDED
 
     @cached_property

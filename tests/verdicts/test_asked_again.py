@@ -76,7 +76,7 @@ def test_documents_that_suffice_without_the_turns_are_cited_beside_them(
     cited = {attribution.sources[i].occurrences[0].spans[0].document for i in verdict.source_ids}
     assert cited == {*range(1, len(texts) + 1)}
     markers = " ".join(f"[{number}]" for number in sorted(cited))
-    assert attribution.to_cited_text() == f"{answer} {markers} (also in the conversation)"
+    assert attribution.to_cited_text() == f"{answer} {markers} (repeated from the conversation)"
 
 
 @pytest.mark.slow

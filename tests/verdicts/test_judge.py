@@ -157,6 +157,18 @@ def test_only_together() -> None:
     assert verdict.kept == pytest.approx(1.0)
 
 
+def test_a_source_without_which_the_few_lose_a_word_decides_it_though_all_others_keep_it() -> None:
+    """Source 7 was still among the few when 8 could not be left out."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        of_many = 6.0 * (len(kept) > OPTIONS.max_set)
+        salt = 10.0 if 8 in kept else of_many
+        return {SHIPS: 10.0 * (3 in kept), STOP: 15.0 * (5 in kept), SALT: salt}
+
+    verdict = verdict_by(worth, [3, 5, 7, 8])
+    assert (verdict.kind, verdict.source_ids) == ("grounded", (3, 8))
+
+
 @pytest.mark.parametrize(("share", "kind"), [(0.71, "redundant"), (0.69, "open")])
 @pytest.mark.parametrize("made_up_for", [True, False])
 def test_a_group_is_cited_if_it_suffices(share: float, made_up_for: bool, kind: str) -> None:
