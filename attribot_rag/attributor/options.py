@@ -17,10 +17,10 @@ from attribot_rag.verdicts import VerdictOptions
 
 _VERDICTS = VerdictOptions()
 _KINDS = {
-    "budget": Budget,
-    "verdicts": VerdictOptions,
-    "context": ContextOptions,
-    "scoring": ScoringOptions,
+    "budget": (Budget, "Budget(seconds=...), Budget(tokens=...)"),
+    "verdicts": (VerdictOptions, "VerdictOptions(min_effect=...)"),
+    "context": (ContextOptions, "ContextOptions(source_unit=...)"),
+    "scoring": (ScoringOptions, "ScoringOptions(max_memory=...)"),
 }
 
 
@@ -53,10 +53,10 @@ class Options:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
+        for name, (kind, example) in _KINDS.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
-                raise InvalidInput(f"{name}={value!r}; pass {kind.__name__}(...), or None")
+                raise InvalidInput(f"{name}={value!r}; pass {example}, or None")
         if self.numbering not in get_args(Numbering):
             raise InvalidInput(f"numbering={self.numbering!r}; use one of {get_args(Numbering)}")
 

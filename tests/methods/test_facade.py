@@ -126,9 +126,9 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"budget": 2}, r"budget=2; pass Budget\("),
-        ({"verdicts": True}, r"verdicts=True; pass VerdictOptions\("),
-        ({"context": "de"}, r"context='de'; pass ContextOptions\("),
+        ({"budget": 2}, r"budget=2; pass Budget\(seconds"),
+        ({"verdicts": True}, r"verdicts=True; pass VerdictOptions\(min_effect"),
+        ({"context": "de"}, r"context='de'; pass ContextOptions\(source_unit"),
         ({"method": Masked}, "pass a name, or an object"),
         ({"method": None}, "method=None; pass a name"),
         ({"method": "nonsense"}, "'nonsense'"),

@@ -247,26 +247,29 @@ def test_a_group_that_the_budget_left_undecided(
 
 
 @pytest.mark.parametrize(
-    ("source", "surprise", "reliance", "kind"),
+    ("source", "against", "surprise", "reliance", "kind"),
     [
-        (5, 1.9, 9.0, "grounded"),
-        (5, 2.1, 9.0, "unsupported"),
-        (5, 2.1, 12.1, "grounded"),
-        (3, 2.1, 9.0, "grounded"),
+        (5, 3.0, 1.9, 9.0, "grounded"),
+        (5, 3.0, 2.1, 9.0, "unsupported"),
+        (5, 3.0, 2.1, 12.1, "grounded"),
+        (3, 3.0, 2.1, 9.0, "grounded"),
+        (3, 0.0, 1.9, 9.0, "grounded"),
+        (3, 0.0, 2.1, 9.0, "unsupported"),
+        (3, 0.0, 2.1, 12.1, "grounded"),
     ],
 )
 def test_a_word_that_is_not_expected_needs_no_source_but_one_that_holds_it(
-    source: int, surprise: float, reliance: float, kind: str
+    source: int, against: float, surprise: float, reliance: float, kind: str
 ) -> None:
     """Expected neither with the context nor without, 'ships' may be invented; 3 holds it.
 
-    Of 5, the model takes the rest of the sentence, and it speaks against what others say.
+    Of the source, the model takes the rest of the sentence; without it, others speak `against`.
     """
 
     def worth(kept: Ids) -> dict[int, float]:
         given = reliance * (source in kept or len(kept) > OPTIONS.max_set)
-        against = 3.0 * bool(kept and source not in kept)
-        return {SHIPS: -surprise - against, STOP: given}
+        opposed = against * bool(kept and source not in kept)
+        return {SHIPS: -surprise - opposed, STOP: given}
 
     assert verdict_by(worth, [source]).kind == kind
 
