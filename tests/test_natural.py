@@ -78,7 +78,9 @@ class WrittenRows(PromptRows):
 
 
 CITED, MISSED = [DOOR_SPAN], list[DocumentSpan]()
-OTHERS = {frozenset({FOG}): -9.0, frozenset({TOWER}): -7.0}
+NO_TOWER = frozenset({FOG, DOOR})
+OTHERS = {frozenset({FOG}): -9.0, frozenset({TOWER}): -7.0, NO_DOOR: -1.0, NO_TOWER: -0.5}
+LIKELIEST = (SOURCES[1], SOURCES[2])
 
 
 @pytest.mark.parametrize(
@@ -89,12 +91,14 @@ OTHERS = {frozenset({FOG}): -9.0, frozenset({TOWER}): -7.0}
         (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -3.5}, Truth(20.0, 6.5, 3.5, is_false=True)),
         (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -2.0}, Truth(5.0, 1.75, 2.0)),
         (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -1.5}, Truth(5.0, 1.75, 1.5, is_false=True)),
-        (MISSED, -5.5, {}, Truth(5.5)),
-        (MISSED, -10.0, {ONLY_DOOR: -2.0, **OTHERS}, Truth(10.0, 2.0, is_missed=True)),
-        (MISSED, -10.0, {ONLY_DOOR: -2.5, **OTHERS}, Truth(10.0, 2.5)),
+        (MISSED, -5.5, {NO_DOOR: -3.75, NO_TOWER: 1.0}, Truth(5.5, effect=3.75)),
+        (MISSED, -0.5, {NO_DOOR: -4.0, NO_TOWER: 1.0}, Truth(0.5, effect=4.0, is_caused=True)),
+        (MISSED, -0.5, {NO_DOOR: 1.0, NO_TOWER: -4.5}, Truth(0.5, effect=4.5, is_caused=True)),
+        (MISSED, -10.0, {ONLY_DOOR: -2.0, **OTHERS}, Truth(10.0, 2.0, 1.0, is_carried=True)),
+        (MISSED, -10.0, {ONLY_DOOR: -2.5, **OTHERS}, Truth(10.0, 2.5, 1.0)),
     ],
 )
-def test_a_citation_is_true_if_it_suffices_or_is_necessary_and_missed_if_one_suffices(
+def test_a_citation_suffices_or_is_necessary_and_a_missed_cause_suffices_or_is_decisive(
     tmp_path: Path,
     cited: list[DocumentSpan],
     nothing: float,
@@ -106,7 +110,7 @@ def test_a_citation_is_true_if_it_suffices_or_is_necessary_and_missed_if_one_suf
     rows = {kept: [value * 3, value, 5.0] for kept, value in written.items()}
     response_ids = byte_level().encode("abc")[:3]
     prompt_rows = WrittenRows(question(), response_ids, RowStore(tmp_path), rows)
-    assert truth_of(prompt_rows, range(1, 2), cited, SOURCES) == expected
+    assert truth_of(prompt_rows, range(1, 2), cited, SOURCES, lambda: LIKELIEST) == expected
 
 
 def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: 
     attributor = Attributor(language_model, method="leave_one_out", progress=False)
     attribution = attributor.attribute(prepared.prompt_input.prompt, answer, DOCUMENTS)
     rows = PromptRows(prepared, language_model.encode(answer), RowStore(tmp_path))
-    first, second = judged_sentences(attribution, rows)
+    first, second = judged_sentences(attribution, rows, lambda: attribution)
     assert (first.text, second.text) == (DOOR, TOWER)
     lost = (rows.without([]) - rows.only([])).sum().item()
     assert first.truth.reliance + second.truth.reliance == pytest.approx(lost, abs=1e-4)

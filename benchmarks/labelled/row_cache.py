@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from attribot_rag import Attributor, Method
+from attribot_rag import Attributor, Method, VerdictOptions
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
@@ -18,6 +18,8 @@ from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
+
+_DEFAULTS = VerdictOptions()
 
 
 class RowStore:
@@ -69,9 +71,14 @@ class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
     def __init__(
-        self, language_model: LanguageModel, store: RowStore, method: str | Method = "auto"
+        self,
+        language_model: LanguageModel,
+        store: RowStore,
+        method: str | Method = "auto",
+        *,
+        verdicts: VerdictOptions | None = _DEFAULTS,
     ) -> None:
-        super().__init__(language_model, method=method, progress=False)
+        super().__init__(language_model, method=method, verdicts=verdicts, progress=False)
         self._scoring_models = self.scoring_models = CachingModels(language_model, store)
 
 

@@ -15,6 +15,7 @@ after a change of the verdicts only new rows are scored.
 from __future__ import annotations
 
 import argparse
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -54,15 +55,21 @@ def main() -> None:
     )
     language_model, store = load_model(), RowStore(options.folder)
     attributor = CachingAttributor(language_model, store)
+    masked = CachingAttributor(language_model, store, "masked", verdicts=None)
     judged = []
     for example in tqdm(examples, unit="question", mininterval=10):
         question = prepare(example, language_model, TEMPLATE, MAX_NEW_TOKENS)
         generation = kept_answer(question, store)
         if generation is not None:
             prompt = question.prompt_input.prompt
-            attribution = attributor.attribute_generation(generation, example.documents, prompt)
+            given = generation, example.documents, prompt
             rows = PromptRows(question, generation.response_ids, store)
-            judged.append(JudgedAnswer(example.key, (*judged_sentences(attribution, rows),)))
+            sentences = judged_sentences(
+                attributor.attribute_generation(*given),
+                rows,
+                cache(partial(masked.attribute_generation, *given)),
+            )
+            judged.append(JudgedAnswer(example.key, tuple(sentences)))
     print(f"{options.split}, {hardware()}\n\n{table(judged)}")
     if shows_cases(options):
         print("\nwrong:", *wrong_sentences(judged), sep="\n  ")

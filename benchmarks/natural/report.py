@@ -26,6 +26,8 @@ _COUNTS: dict[str, Callable[[JudgedSentence], bool]] = {
         not sentence.cited and sentence.truth.reliance >= MIN_RELIANCE
     ),
     "missed cause": lambda sentence: sentence.truth.is_missed,
+    "  not cited, one source suffices": lambda sentence: sentence.truth.is_carried,
+    "  not cited, one source has 4 nats or more": lambda sentence: sentence.truth.is_caused,
     "open": lambda sentence: sentence.verdict.kind == "open" and sentence.verdict.reason != "cut",
     "cut": lambda sentence: sentence.verdict.reason == "cut",
     "unsupported": lambda sentence: sentence.verdict.kind == "unsupported",

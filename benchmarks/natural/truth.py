@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from support.implementations import plain_scores
@@ -20,6 +21,8 @@ Spans = Sequence[DocumentSpan]
 
 MIN_RELIANCE = 6.0
 MIN_EFFECT = 2.0
+DECISIVE = 4.0
+NUM_LIKELIEST = 2
 NECESSARY = 0.2
 SUFFICIENT = 0.3
 SUFFICIENT_ALONE = 0.2
@@ -76,23 +79,36 @@ class Truth:
     """The effects, in nats, that decide on the citations of a sentence; None if not needed.
 
     `reliance` is its loss without any document, `lost` its loss with only the cited sources (if it
-    cites none, with the single source that carries most of it), `effect` its loss without them.
+    cites none, with the single source that carries most of it), `effect` its loss without them (if
+    it cites none, without the one of its `likeliest` sources that costs most).
     """
 
     reliance: float
     lost: float | None = None
     effect: float | None = None
     is_false: bool = False
-    is_missed: bool = False
+    is_carried: bool = False
+    is_caused: bool = False
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the sentence cites nothing though a single source suffices, or is decisive."""
+        return self.is_carried or self.is_caused
 
 
-def truth_of(rows: PromptRows, tokens: range, cited: Spans, sources: Sequence[Spans]) -> Truth:
+def truth_of(
+    rows: PromptRows,
+    tokens: range,
+    cited: Spans,
+    sources: Sequence[Spans],
+    likeliest: Callable[[], Sequence[Spans]],
+) -> Truth:
     """The truth about a sentence, which is these tokens of the response.
 
     Cited sources are true if they suffice or are necessary: with nothing else the sentence loses
     at most 30 % of its reliance, or without them at least 20 % and 2 nats. A sentence that cites
     nothing misses its cause if its reliance is 6 nats or more and it loses at most 20 % of that
-    with a single source alone.
+    with a single source alone, or if it loses 4 nats or more without one of the `likeliest`.
     """
 
     def loss(row: torch.Tensor) -> float:
@@ -107,10 +123,12 @@ def truth_of(rows: PromptRows, tokens: range, cited: Spans, sources: Sequence[Sp
         effect = loss(rows.without(cited))
         is_necessary = effect >= max(MIN_EFFECT, NECESSARY * reliance)
         return Truth(reliance, lost, effect, is_false=not is_necessary)
+    effect = max((loss(rows.without(source)) for source in likeliest()), default=0.0)
+    truth = Truth(reliance, effect=effect, is_caused=effect >= DECISIVE)
     if reliance < MIN_RELIANCE:
-        return Truth(reliance)
+        return truth
     lost = min(loss(rows.only(source)) for source in sources)
-    return Truth(reliance, lost, is_missed=lost <= SUFFICIENT_ALONE * reliance)
+    return replace(truth, lost=lost, is_carried=lost <= SUFFICIENT_ALONE * reliance)
 
 
 @dataclass(frozen=True)
@@ -123,8 +141,19 @@ class JudgedSentence:
     truth: Truth
 
 
-def judged_sentences(attribution: Attribution, rows: PromptRows) -> Iterator[JudgedSentence]:
-    """The sentences of a response whose verdict can be right or wrong."""
+def judged_sentences(
+    attribution: Attribution, rows: PromptRows, masked: Callable[[], Attribution]
+) -> Iterator[JudgedSentence]:
+    """The sentences of a response whose verdict can be right or wrong.
+
+    The likeliest causes of a sentence without a citation are the two best by `masked` scores of all
+    sources.
+    """
+
+    def likeliest(start: int, end: int) -> list[Spans]:
+        best = masked().top(NUM_LIKELIEST, start, end)
+        return [sources[ranked.source.id] for ranked in best]
+
     sources = [
         [span for occurrence in source.occurrences for span in occurrence.spans]
         for source in attribution.sources
@@ -137,5 +166,7 @@ def judged_sentences(attribution: Attribution, rows: PromptRows) -> Iterator[Jud
                 text=attribution.response[verdict.start : verdict.end].strip(),
                 verdict=verdict,
                 cited=tuple(attribution.sources[index].text for index in verdict.source_ids),
-                truth=truth_of(rows, tokens, spans, sources),
+                truth=truth_of(
+                    rows, tokens, spans, sources, partial(likeliest, verdict.start, verdict.end)
+                ),
             )
