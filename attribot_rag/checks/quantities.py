@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
-from attribot_rag.checks.number_words import number_words
 from attribot_rag.checks.vocabulary import (
     CURRENCY,
     Unit,
@@ -18,6 +17,7 @@ from attribot_rag.checks.vocabulary import (
     vocabulary,
 )
 from attribot_rag.context.intervals import Interval, at, merge
+from attribot_rag.context.number_words import number_words
 from attribot_rag.context.words import UNSPACED
 
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"

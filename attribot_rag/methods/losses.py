@@ -15,14 +15,21 @@ class Losses:
 
     Rows with only some units are exact: that prompt is short, however long the context is. What the
     response loses without units (their necessity) is masked where the architecture allows it.
-    `reliance` [response tokens] is the loss without the whole context.
+    `reliance` [response tokens] is the loss without the whole context. The exact rows of `measured`
+    are not scored again.
     """
 
-    def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
+    def __init__(
+        self, scorer: Scorer, reliance: TokenScores, measured: Scores | None = None
+    ) -> None:
         self._scorer = scorer
         self.reliance = reliance
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
+        rows = zip(measured.token_scores, measured.exact, strict=True) if measured else ()
+        for unit, (row, exact) in enumerate(rows):
+            if row is not None and exact:
+                self._changes[self._ablating([unit], exact=True)] = row
 
     def loss_without(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token without these units, None if it was not scored."""
@@ -66,7 +73,11 @@ class Losses:
         return frozenset(source for unit in units for source in self._scorer.units[unit])
 
     def _score(self, requests: Iterable[Request]) -> None:
-        new = [request for request in dict.fromkeys(requests) if request not in self._changes]
+        new = [
+            (ablation, recompute)
+            for ablation, recompute in dict.fromkeys(requests)
+            if not {(ablation, recompute), (ablation, None)} & self._changes.keys()
+        ]
         if new:
             pairs = zip(new, self._scorer.score_each(new).changes, strict=True)
             self._changes.update((request, row) for request, row in pairs if row is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -11,11 +10,13 @@ from attribot_rag.context.groups import group
 from attribot_rag.methods.base import (
     Carriers,
     Part,
+    Scores,
     TokenScores,
     best,
+    span_totals,
     total,
-    words_in,
 )
+from attribot_rag.methods.holders import Holders
 from attribot_rag.methods.losses import Losses
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
@@ -28,6 +29,10 @@ Steps = Generator[Sequence[Request], None, Result]
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
+# Of `min_effect`: from where a masked score, which is near the exact score, and an estimate, which
+# is a third to the whole of it, are worth a closer look.
+_MASKED_SHARE = 0.6
+_ESTIMATED_SHARE = 0.2
 
 
 class _BudgetEnded(Exception):
@@ -39,7 +44,7 @@ class Sufficiency(Losses):
 
     Units that hold the words of a part are tried first. Where these are not enough, the `ranking`
     is asked. If it has none, units are ranked by how much each document, then each unit of the best
-    documents, keeps by itself.
+    documents, keeps by itself. The exact rows of `measured` are not scored again.
     """
 
     def __init__(
@@ -48,13 +53,15 @@ class Sufficiency(Losses):
         reliance: TokenScores,
         thresholds: Thresholds,
         ranking: Ranking | None = None,
+        measured: Scores | None = None,
     ) -> None:
-        super().__init__(scorer, reliance)
+        super().__init__(scorer, reliance, measured)
         self._thresholds = thresholds
         self._ranked = ranking
         self._searched: dict[Part, list[int]] = {}
         self._needed_beside: dict[tuple[Part, int], list[int]] = {}
-        self.words_of = cache(self._words_of)
+        self._holders = Holders(scorer)
+        self.words_of = self._holders.words_of
 
     def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
         """The carriers of each part.
@@ -109,17 +116,15 @@ class Sufficiency(Losses):
         return lost
 
     def _carriers(self, part: Part) -> Steps[Carriers]:
-        if not self.matters(part):
-            return Carriers()
         try:
-            return (yield from self._sought(part))
+            if self.matters(part) and (not self._recompute or (yield from self._may_rely(part))):
+                return (yield from self._sought(part))
+            return (yield from self._decisive(part))
         except _BudgetEnded:
             return Carriers(complete=False)
 
     def _sought(self, part: Part) -> Steps[Carriers]:
         """Units that suffice, of these the smallest set, then what replaces a set of one."""
-        if self._recompute and not (yield from self._may_be_needed(part)):
-            return Carriers()
         members = yield from self._enough(part)
         if not members and not self._ranking(part):
             self._searched[part] = yield from self._by_search(part)
@@ -133,14 +138,14 @@ class Sufficiency(Losses):
             alternatives = yield from self._replacements(part, members[0])
         return Carriers(tuple(members), alternatives)
 
-    def _may_be_needed(self, part: Part) -> Steps[bool]:
+    def _may_rely(self, part: Part) -> Steps[bool]:
         """Whether the part relies on the context, or needs the unit that holds its words."""
         limits = self._thresholds
         if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
         of_words = (total(self.reliance, word) for word in part.words)
         nats = {index: max(0.0, worth) for index, worth in enumerate(of_words)}
-        holder = self._holders(part, nats)[:1]
+        holder = self._holders.of(part, nats)[:1]
         if not holder:
             return False
         yield [self._ablating(holder)]
@@ -148,6 +153,39 @@ class Sufficiency(Losses):
         return row is None or any(
             total(row, word) >= limits.min_word_effect / 2 for word in part.words
         )
+
+    def _decisive(self, part: Part) -> Steps[Carriers]:
+        """The unit without which a part that hardly relies on the context may lose `min_effect`.
+
+        The reliance is no bound: without the context, units that speak against the part are gone,
+        too.
+        """
+        least = _MASKED_SHARE * self._thresholds.min_effect
+        units = self._likely_decisive(part)
+        yield [self._ablating([unit]) for unit in units]
+        losses = {unit: total(self.loss_without([unit]), part.tokens) for unit in units}
+        members = [unit for unit in units if losses[unit] >= least]
+        if not members:
+            return Carriers()
+        largest = max(members, key=losses.__getitem__)
+        yield [self._keeping([largest])]
+        return Carriers((largest,), sufficient=False)
+
+    def _likely_decisive(self, part: Part) -> list[int]:
+        """The two units with the largest scores for the part, as far as these are large enough."""
+        if self._ranked is None:
+            return []
+        self._ranked.estimate()
+        scores, least = self._ranked.scores, self._thresholds.min_effect
+        shares = [
+            _ESTIMATED_SHARE if is_estimated else _MASKED_SHARE for is_estimated in scores.estimated
+        ]
+        totals = span_totals(scores.token_scores, part.tokens)
+        return [
+            unit
+            for unit in best(totals, _NUM_NEEDED)
+            if (totals[unit] or 0.0) >= least * (shares[unit] if shares else _MASKED_SHARE)
+        ]
 
     def _most_needed(self, part: Part) -> Steps[Carriers]:
         """The units without which the part loses most, where no set suffices; at least one."""
@@ -191,7 +229,7 @@ class Sufficiency(Losses):
 
         That is where no units hold such words, and once two units were not enough.
         """
-        holders = [unit for unit in self._holders(part, nats) if unit not in units]
+        holders = [unit for unit in self._holders.of(part, nats) if unit not in units]
         if holders and len(units) < 2:
             return holders
         ranking = [unit for unit in self._ranking(part) if unit not in units]
@@ -202,26 +240,6 @@ class Sufficiency(Losses):
         if part in self._searched or self._ranked is None:
             return self._searched.get(part, ())
         return self._ranked.of(part)
-
-    def _holders(self, part: Part, nats: Mapping[int, float]) -> list[int]:
-        """The units that hold words of the part worth these nats, those of most nats first.
-
-        Of units with the same words, those come first that hold more of all that the part says.
-        None where the words in all units are worth less than half of the nats: the model says it in
-        words of its own.
-        """
-        words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
-        held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
-        worth = [sum(nats[i] for i in of_unit) for of_unit in held]
-        if sum(nats[i] for i in set().union(*held)) < sum(nats.values()) / 2:
-            return []
-        holders = [unit for unit in best(worth) if worth[unit] > 0]
-        return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
-
-    def _words_of(self, unit: int) -> frozenset[str]:
-        sources = self._scorer.context.sources
-        texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
-        return frozenset(word for text in texts for word in words_in(text))
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
         """The units without those that are not needed.

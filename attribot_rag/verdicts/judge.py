@@ -138,7 +138,7 @@ class _Judge:
         self._options = options
         self._reliance = ranking.scores.context_reliance
         self._without_limit = scorer.session.meter.unlimited if ranking.is_pending else nullcontext
-        self.search = Sufficiency(scorer, self._reliance or (), options, ranking)
+        self.search = Sufficiency(scorer, self._reliance or (), options, ranking, ranking.scores)
         self._cited = CitedSources(self.search, ranking.scores, options)
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:

@@ -12,7 +12,7 @@ from support.scorers import ATOL, TREATY, built, many_documents, other_chat, sco
 from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, parts_of, whole_response
+from attribot_rag.methods.base import Carriers, Part, Scores, parts_of, scores_of, whole_response
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
@@ -172,6 +172,56 @@ def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_fir
     carriers, _ = searched(worth, ORDER, part)
     assert carriers.members == (first,)
     assert {first, *carriers.alternatives} == {1, 3, 9}
+
+
+def spoken_against(nats: float, reliance: float) -> Worth:
+    """Source 3 is worth these nats; the others speak against it, down to this reliance."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        others = (reliance - nats) * bool(kept - {3})
+        return {FIRST: nats * (3 in kept) + others}
+
+    return worth
+
+
+@pytest.mark.parametrize("part", [PART, OWN_WORDS], ids=["words of sources", "words of its own"])
+@pytest.mark.parametrize(
+    ("nats", "reliance", "estimate", "members"),
+    [
+        (5.0, 1.0, 1.5, {3}),
+        (5.0, -2.0, 1.5, {3}),
+        (5.0, 1.0, 4.0, {3}),
+        (5.0, 1.0, 0.1, set()),  # nothing speaks for it: no row is spent
+        (2.0, 1.0, 1.5, set()),
+    ],
+)
+def test_the_reliance_is_no_bound_of_what_a_source_decides(
+    nats: float, reliance: float, estimate: float, members: set[int], part: Part
+) -> None:
+    target: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), spoken_against(nats, reliance)
+    )
+    width, count = len(target.generation.response_ids), len(target.units)
+    rows = [(estimate / width if unit == 3 else 0.0,) * width for unit in range(count)]
+    scores = Scores(None, tuple(rows), (False,) * count, estimated=(True,) * count)
+    whole = target.score([target.context.whole]).changes[0]
+    (carriers,) = Sufficiency(target, whole, Thresholds(), Ranking(scores)).carriers([part])
+    assert (set(carriers.members), carriers.complete) == (members, True)
+    assert not (members and carriers.sufficient)
+
+
+def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
+    """And what they decide is decided, whatever the context as a whole is worth."""
+    target: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
+    )
+    ablations = [Ablation.of(unit) for unit in range(len(target.units))]
+    exact = scores_of(target.score(ablations))
+    whole = target.score([target.context.whole]).changes[0]
+    target.scored.clear()
+    search = Sufficiency(target, whole, Thresholds(), Ranking(exact), exact)
+    (carriers,) = search.carriers([PART])
+    assert (carriers.members, target.scored) == ((3,), [Ids([3])])
 
 
 def test_a_set_that_suffices_keeps_every_content_word() -> None:

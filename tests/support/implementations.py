@@ -49,10 +49,10 @@ def plain_scores(
     model: Any, prompt_ids: Sequence[int], response_ids: Sequence[int], **inputs: Any
 ) -> torch.Tensor:
     """By a plain forward pass over prompt and response, none of our code in between."""
-    ids = torch.tensor([[*prompt_ids, *response_ids]])
+    ids = torch.tensor([[*prompt_ids, *response_ids]], device=model.device)
     with torch.no_grad():
         logits = model(input_ids=ids, **inputs).logits[0, -len(response_ids) - 1 : -1]
-    return chosen(logits, response_ids)
+    return chosen(logits.cpu(), response_ids)
 
 
 def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:

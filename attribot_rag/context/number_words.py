@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ _GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
 _TOKEN = re.compile(
     r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w\ud800-\udfff]|\d+"
 )
+_DIGITS = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
+_SEPARATOR = re.compile(r"\D")
+_LONGEST_SPELLED = 4
 _SPELLED = (*range(100), *range(100, 1_000, 100))
 _POWERS = (100, 1_000, 10_000, 10**6, 10**8, 10**9, 10**12)
 
@@ -57,6 +60,27 @@ def number_words(text: str, language: str) -> list[NumberWords]:
     if language in _GRAMMARS:
         return _by_grammar(tokens, language)
     return list(_by_words(tokens, language))
+
+
+def other_spellings(text: str, language: str) -> frozenset[str]:
+    """The words that spell the whole numbers of a text otherwise, in lower case.
+
+    Numbers in words as digits, and digits, without the separators of thousands, as the words of the
+    language.
+    """
+    spelled = {str(number.value) for number in number_words(text, language)}
+    for match in _DIGITS.finditer(text):
+        digits = _SEPARATOR.sub("", match[0])
+        spelled.add(digits)
+        if len(digits) <= _LONGEST_SPELLED:
+            spelled |= _words_of(int(digits), language)
+    return frozenset(spelled)
+
+
+@cache
+def _words_of(number: int, language: str) -> frozenset[str]:
+    spellings = (_spellings(language, number, purpose) for purpose in _purposes())
+    return frozenset(chain.from_iterable(chain.from_iterable(spellings)))
 
 
 def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
@@ -109,19 +133,25 @@ def _composed(numbers: Sequence[int]) -> int:
 @cache
 def _spelled(language: str) -> dict[str, tuple[int, bool]]:
     """Words of numbers with their values, in all cases, and whether they are ordinals."""
-    from unicode_rbnf import FormatPurpose
-
+    cardinal, ordinal = _purposes()
     spelled: dict[str, tuple[int, bool]] = {}
-    for purpose in (FormatPurpose.CARDINAL, FormatPurpose.ORDINAL):
+    for purpose in (cardinal, ordinal):
         for number in _SPELLED:
             for words in _spellings(language, number, purpose):
                 if len(words) == 1:
-                    spelled.setdefault(words[0], (number, purpose is FormatPurpose.ORDINAL))
+                    spelled.setdefault(words[0], (number, purpose is ordinal))
     for power in _POWERS:
         for times in (1, 2, 5):  # forms of the plural
-            for words in _spellings(language, times * power, FormatPurpose.CARDINAL):
+            for words in _spellings(language, times * power, cardinal):
                 spelled.setdefault(words[-1], (power, False))
     return spelled
+
+
+def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
+    """Of cardinals, and of ordinals."""
+    from unicode_rbnf import FormatPurpose
+
+    return FormatPurpose.CARDINAL, FormatPurpose.ORDINAL
 
 
 def _spellings(language: str, number: int, purpose: FormatPurpose) -> Iterator[list[str]]:
