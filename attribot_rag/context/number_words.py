@@ -19,7 +19,8 @@ _GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
 _TOKEN = re.compile(
     r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w\ud800-\udfff]|\d+"
 )
-_DIGITS = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
+_DIGITS = re.compile(r"(?<![\d.,])\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"\D")
 _LONGEST_SPELLED = 4
 _SPELLED = (*range(100), *range(100, 1_000, 100))
@@ -68,7 +69,7 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
     Numbers in words as digits, and digits, without the separators of thousands, as the words of the
     language.
     """
-    spelled = {str(number.value) for number in number_words(text, language)}
+    spelled = {f"{number.value.normalize():f}" for number in number_words(text, language)}
     for match in _DIGITS.finditer(text):
         digits = _SEPARATOR.sub("", match[0])
         spelled.add(digits)
@@ -80,7 +81,7 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
 @cache
 def _words_of(number: int, language: str) -> frozenset[str]:
     spellings = (_spellings(language, number, purpose) for purpose in _purposes())
-    return frozenset(chain.from_iterable(chain.from_iterable(spellings)))
+    return frozenset(_LETTERS.findall(" ".join(chain.from_iterable(spellings))))
 
 
 def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
@@ -137,12 +138,12 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
     spelled: dict[str, tuple[int, bool]] = {}
     for purpose in (cardinal, ordinal):
         for number in _SPELLED:
-            for words in _spellings(language, number, purpose):
+            for words in _words(language, number, purpose):
                 if len(words) == 1:
                     spelled.setdefault(words[0], (number, purpose is ordinal))
     for power in _POWERS:
         for times in (1, 2, 5):  # forms of the plural
-            for words in _spellings(language, times * power, cardinal):
+            for words in _words(language, times * power, cardinal):
                 spelled.setdefault(words[-1], (power, False))
     return spelled
 
@@ -154,18 +155,23 @@ def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
     return FormatPurpose.CARDINAL, FormatPurpose.ORDINAL
 
 
-def _spellings(language: str, number: int, purpose: FormatPurpose) -> Iterator[list[str]]:
-    """The words of a number in all cases; none in an unknown language."""
+def _words(language: str, number: int, purpose: FormatPurpose) -> Iterator[list[str]]:
+    """The words of a number in all cases, without those that have a hyphen."""
+    for spelling in _spellings(language, number, purpose):
+        words: list[str] = _TOKEN.findall(spelling)
+        if words and "".join(words).isalpha():
+            yield words
+
+
+def _spellings(language: str, number: int, purpose: FormatPurpose) -> list[str]:
+    """A number in words in all cases, in lower case; none in an unknown language."""
     from unicode_rbnf.engine import RbnfError
 
     try:
         spellings = _engine(language).format_number(number, purpose).text_by_ruleset.values()
     except (ValueError, RbnfError):  # the language is not known, or has no ordinals
-        return
-    for spelling in spellings:
-        words: list[str] = _TOKEN.findall(spelling.replace("\u00ad", "").lower())
-        if words and "".join(words).isalpha():
-            yield words
+        return []
+    return [spelling.replace("\u00ad", "").lower() for spelling in spellings]
 
 
 @cache
