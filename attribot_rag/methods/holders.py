@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from itertools import chain
 
@@ -32,6 +32,14 @@ class Holders:
             return []
         holders = [unit for unit in best(worth) if worth[unit] > 0]
         return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
+
+    def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:
+        """The sets of units, those first that hold most of the words that the part says."""
+
+        def num_words(units: list[int]) -> int:
+            return len(part.said & frozenset(chain.from_iterable(map(self.words_of, units))))
+
+        return sorted(sets, key=num_words, reverse=True)
 
     def _words_of(self, unit: int) -> frozenset[str]:
         """The words and numbers of a unit in lower case, each number in all its spellings."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores, TokenScores
 from attribot_rag.scoring import Reencoded, Request, Scorer
+
+Result = TypeVar("Result")
+# A search for one part: it yields the rows that it needs next, and goes on once they are scored.
+Steps = Generator[Sequence[Request], None, Result]
 
 
 class Losses:
@@ -81,3 +86,17 @@ class Losses:
         if new:
             pairs = zip(new, self._scorer.score_each(new).changes, strict=True)
             self._changes.update((request, row) for request, row in pairs if row is not None)
+
+    def in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
+        """The results of the searches; what all ask for next is scored at once."""
+        results: dict[int, Result] = {}
+        wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
+        while wanted:
+            self._score([request for requests in wanted.values() for request in requests])
+            for index in [*wanted]:
+                try:
+                    wanted[index] = next(searches[index])
+                except StopIteration as end:
+                    del wanted[index]
+                    results[index] = end.value
+        return [results[index] for index in range(len(searches))]

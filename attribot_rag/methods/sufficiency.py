@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import (
@@ -13,26 +12,18 @@ from attribot_rag.methods.base import (
     Scores,
     TokenScores,
     best,
-    span_totals,
     total,
 )
 from attribot_rag.methods.holders import Holders
-from attribot_rag.methods.losses import Losses
+from attribot_rag.methods.losses import Losses, Steps
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
-from attribot_rag.scoring import Request, Scorer
-
-Result = TypeVar("Result")
-# A search for one part: it yields the rows that it needs next, and goes on once they are scored.
-Steps = Generator[Sequence[Request], None, Result]
+from attribot_rag.scoring import Scorer
 
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
-# Of `min_effect`: from where a masked score, which is near the exact score, and an estimate, which
-# is a third to the whole of it, are worth a closer look.
-_MASKED_SHARE = 0.6
-_ESTIMATED_SHARE = 0.2
+_MASKED_SHARE = 0.6  # of `min_effect`: a masked score is near the exact score
 
 
 class _BudgetEnded(Exception):
@@ -71,7 +62,7 @@ class Sufficiency(Losses):
         """
         searches = [self._carriers(part) for part in parts]
         for together in [[search] for search in searches] if in_order else [searches]:
-            yield from self._in_rounds(together)
+            yield from self.in_rounds(together)
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
@@ -155,37 +146,37 @@ class Sufficiency(Losses):
         )
 
     def _decisive(self, part: Part) -> Steps[Carriers]:
-        """The unit without which a part that hardly relies on the context may lose `min_effect`.
+        """The unit without which a part that hardly relies on the context loses `min_effect`.
 
-        The reliance is no bound: without the context, units that speak against the part are gone,
-        too.
+        The reliance is no bound: without the context, what speaks against the part is gone, too.
+        So the document that holds most of its words is left out, then all others together; what
+        matters of these is looked into, down to a unit, which is scored exactly.
         """
-        least = _MASKED_SHARE * self._thresholds.min_effect
-        units = self._likely_decisive(part)
-        yield [self._ablating([unit]) for unit in units]
-        losses = {unit: total(self.loss_without([unit]), part.tokens) for unit in units}
-        members = [unit for unit in units if losses[unit] >= least]
-        if not members:
-            return Carriers()
-        largest = max(members, key=losses.__getitem__)
-        yield [self._keeping([largest])]
-        return Carriers((largest,), sufficient=False)
+        units = [[unit] for unit in range(len(self._scorer.units))]
+        if not all(self._ablating(unit, exact=True) in self._changes for unit in units):
+            units = yield from self._likely_decisive(part)
+        for unit in (yield from self._mattering(part, units))[:1]:
+            yield [self._ablating(unit, exact=True), self._keeping(unit)]
+            if total(self.loss_without(unit), part.tokens) >= self._thresholds.min_effect:
+                return Carriers(tuple(unit), sufficient=False)
+        return Carriers()
 
-    def _likely_decisive(self, part: Part) -> list[int]:
-        """The two units with the largest scores for the part, as far as these are large enough."""
-        if self._ranked is None:
-            return []
-        self._ranked.estimate()
-        scores, least = self._ranked.scores, self._thresholds.min_effect
-        shares = [
-            _ESTIMATED_SHARE if is_estimated else _MASKED_SHARE for is_estimated in scores.estimated
-        ]
-        totals = span_totals(scores.token_scores, part.tokens)
-        return [
-            unit
-            for unit in best(totals, _NUM_NEEDED)
-            if (totals[unit] or 0.0) >= least * (shares[unit] if shares else _MASKED_SHARE)
-        ]
+    def _likely_decisive(self, part: Part) -> Steps[list[list[int]]]:
+        """Each unit of the documents that matter to the part."""
+        documents = group(self._scorer.context, self._scorer.units, "document")
+        first, *others = self._holders.most_alike(part, documents)
+        rest = list(chain.from_iterable(others))
+        likely = yield from self._mattering(part, [first, rest] if rest else [first])
+        if rest in likely:
+            likely = yield from self._mattering(part, [first, *others])
+        return [[unit] for units in likely for unit in units]
+
+    def _mattering(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[list[int]]]:
+        """Those of the sets without which the part may lose `min_effect`, most nats first."""
+        yield [self._ablating(units) for units in sets]
+        losses = [total(self.loss_without(units), part.tokens) for units in sets]
+        least = _MASKED_SHARE * self._thresholds.min_effect
+        return [sets[index] for index in best(losses) if losses[index] >= least]
 
     def _most_needed(self, part: Part) -> Steps[Carriers]:
         """The units without which the part loses most, where no set suffices; at least one."""
@@ -304,17 +295,3 @@ class Sufficiency(Losses):
             total(row, own) < max(limits.min_word, limits.kept_share * total(self.reliance, own))
             for own in (part.tokens, *part.words)
         )
-
-    def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
-        """The results of the searches; what all ask for next is scored at once."""
-        results: dict[int, Result] = {}
-        wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
-        while wanted:
-            self._score([request for requests in wanted.values() for request in requests])
-            for index in [*wanted]:
-                try:
-                    wanted[index] = next(searches[index])
-                except StopIteration as end:
-                    del wanted[index]
-                    results[index] = end.value
-        return [results[index] for index in range(len(searches))]

@@ -12,7 +12,7 @@ from support.scorers import ATOL, TREATY, built, many_documents, other_chat, sco
 from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, Scores, parts_of, scores_of, whole_response
+from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, whole_response
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
@@ -129,6 +129,7 @@ def each(**worths: tuple[int, float]) -> Worth:
 
 
 ORDER = [*range(11)]
+FIRST_DOCUMENT = Ids([0, 1, 2])
 BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
 
 
@@ -156,8 +157,10 @@ def test_sets_that_suffice(
         alternatives,
         True,
     )
-    if len(order) == 1:  # the context, the source, and, as it suffices, all but the source
-        assert scripted.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
+    if members == {3} and not alternatives:  # the source, and, as it suffices, all but the source
+        assert scripted.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}]
+    if not members:  # one document, and all others
+        assert scripted.scored == [Ids(), Ids(ORDER) - FIRST_DOCUMENT, FIRST_DOCUMENT]
 
 
 @pytest.mark.parametrize(
@@ -174,40 +177,27 @@ def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_fir
     assert {first, *carriers.alternatives} == {1, 3, 9}
 
 
-def spoken_against(nats: float, reliance: float) -> Worth:
-    """Source 3 is worth these nats; the others speak against it, down to this reliance."""
+def spoken_against(nats: float, reliance: float, unit: int = 3) -> Worth:
+    """A source is worth these nats; the others speak against it, down to this reliance."""
 
     def worth(kept: Ids) -> dict[int, float]:
-        others = (reliance - nats) * bool(kept - {3})
-        return {FIRST: nats * (3 in kept) + others}
+        others = (reliance - nats) * bool(kept - {unit})
+        return {FIRST: nats * (unit in kept) + others}
 
     return worth
 
 
 @pytest.mark.parametrize("part", [PART, OWN_WORDS], ids=["words of sources", "words of its own"])
+@pytest.mark.parametrize("unit", [0, HOLDER, 10])
 @pytest.mark.parametrize(
-    ("nats", "reliance", "estimate", "members"),
-    [
-        (5.0, 1.0, 1.5, {3}),
-        (5.0, -2.0, 1.5, {3}),
-        (5.0, 1.0, 4.0, {3}),
-        (5.0, 1.0, 0.1, set()),  # nothing speaks for it: no row is spent
-        (2.0, 1.0, 1.5, set()),
-    ],
+    ("nats", "reliance", "is_cited"),
+    [(4.0, 1.0, True), (5.0, -2.0, True), (5.0, 2.5, True), (3.9, 1.0, False), (2.0, 1.0, False)],
 )
 def test_the_reliance_is_no_bound_of_what_a_source_decides(
-    nats: float, reliance: float, estimate: float, members: set[int], part: Part
+    nats: float, reliance: float, is_cited: bool, unit: int, part: Part
 ) -> None:
-    target: Any = Scripted(
-        scorer(response=RESPONSE, language_model=other_chat()), spoken_against(nats, reliance)
-    )
-    width, count = len(target.generation.response_ids), len(target.units)
-    rows = [(estimate / width if unit == 3 else 0.0,) * width for unit in range(count)]
-    scores = Scores(None, tuple(rows), (False,) * count, estimated=(True,) * count)
-    whole = target.score([target.context.whole]).changes[0]
-    (carriers,) = Sufficiency(target, whole, Thresholds(), Ranking(scores)).carriers([part])
-    assert (set(carriers.members), carriers.complete) == (members, True)
-    assert not (members and carriers.sufficient)
+    carriers, _ = searched(spoken_against(nats, reliance, unit), part=part)
+    assert (carriers.members, carriers.complete) == ((unit,) if is_cited else (), True)
 
 
 def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
@@ -289,15 +279,15 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     assert small(scripted.scored)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
 
 
-def test_with_little_reliance_only_the_source_that_holds_the_words_is_looked_at() -> None:
+def test_with_little_reliance_the_source_that_holds_the_words_is_looked_at_before_others() -> None:
     carriers, scripted = searched(each(s3=(SECOND, 5.0), s5=(SECOND, 5.0)), [5, *ORDER])
     assert carriers.members == ()
-    assert scripted.scored == [Ids(), Ids(ORDER) - {HOLDER}]
+    assert scripted.scored[:2] == [Ids(), Ids(ORDER) - {HOLDER}]
     carriers, _ = searched(each(s3=(SECOND, 5.0)), [5, *ORDER])
     assert carriers.members == (HOLDER,)
     carriers, scripted = searched(each(s5=(SECOND, 5.0)), [5, *ORDER], OWN_WORDS)
-    assert carriers.members == ()
-    assert scripted.scored == [Ids()]
+    assert carriers.members == (5,)
+    assert Ids(ORDER) - FIRST_DOCUMENT in scripted.scored
 
 
 @pytest.mark.parametrize(
