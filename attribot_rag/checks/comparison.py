@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -10,6 +10,7 @@ from itertools import chain, combinations, permutations
 
 from attribot_rag.checks.quantities import Quantity
 from attribot_rag.checks.reading import Date, Reading, read_prompt
+from attribot_rag.checks.statements import StatedValue, spoken_of
 from attribot_rag.checks.units import is_rounded, same_amount
 from attribot_rag.checks.vocabulary import Unit
 from attribot_rag.context.intervals import Interval
@@ -21,6 +22,7 @@ _LEAST_ALONE = 13
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
+_LEAST_EXACT = 2  # smaller quarters may be in words, as in 'half as many'
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Comparison:
     def _of_quantity(self, quantity: Quantity) -> Iterator[Check]:
         if quantity.values & self._numbers:
             yield from self._of_unit(quantity)
-        elif self._is_equal(quantity) or self._is_derived(quantity):
+        elif self._is_equal(quantity) or self._is_derived(quantity) or self._is_coded(quantity):
             return
         elif self.sentence.is_year(quantity) and not quantity.ordinal:
             yield from self._of_year(quantity)
@@ -85,9 +87,9 @@ class Comparison:
         derived = {sum(numbers, Decimal(0))}
         derived.update(a + b for a, b in combinations(numbers, 2))
         derived.update(b - a for a, b in combinations(numbers, 2))
-        if quantity.is_percent:
-            derived.update(round(100 * a / b, 0) for a, b in permutations(numbers, 2) if b)
-        elif not quantity.ordinal:
+        if quantity.is_percent or not _has_whole(quantity):
+            derived.update(_ratios(numbers, quantity))
+        if not (quantity.is_percent or quantity.ordinal):
             derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
         return bool(quantity.values & derived) or bool(quantity.values & self._spans)
 
@@ -98,6 +100,17 @@ class Comparison:
         years = sorted({year for text in texts for year in text.years})[:_MOST_DERIVED]
         spans = {later - year for year, later in combinations(years, 2)}
         return {Decimal(span - less) for span in spans for less in (0, 1)}
+
+    def _is_coded(self, quantity: Quantity) -> bool:
+        """Whether it is a part of a code that a source or a prompt groups in another way."""
+        texts = (*self.sources.values(), *self._prompts)
+        return any(
+            code.is_same(other)
+            for code in self.sentence.codes
+            if code.start <= quantity.start < code.end
+            for text in texts
+            for other in text.codes
+        )
 
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
         same = [
@@ -133,11 +146,10 @@ class Comparison:
             for key, span in places
             if _word_before(self.sources[key].text, span[0]) == quantity.before
         ]
-        if alike or len(places) == 1:
-            key, span = (alike or places)[0]
-            yield self._check("date", quantity.span, key, self.sources[key].text[slice(*span)])
-        else:
+        if not alike and len(places) != 1:
             yield self._check("date", quantity.span)
+        else:
+            yield self._beside("date", quantity.span, [(*place, True) for place in alike or places])
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
         alike = [
@@ -150,14 +162,25 @@ class Comparison:
         ]
         if alike:
             if not self._is_in_prompt(quantity):
-                key, number = max(alike, key=lambda item: item[1].before == quantity.before)
-                differs = None not in (quantity.unit, number.unit) and quantity.unit != number.unit
-                span, other = (x.with_unit if differs else x.span for x in (quantity, number))
-                yield self._check("number", span, key, self.sources[key].text[slice(*other)])
+                differ = all(
+                    None not in (quantity.unit, number.unit) and quantity.unit != number.unit
+                    for _, number in alike
+                )
+                places = [
+                    (
+                        key,
+                        number.with_unit if differ else number.span,
+                        number.before == quantity.before,
+                    )
+                    for key, number in alike
+                ]
+                yield self._beside(
+                    "number", quantity.with_unit if differ else quantity.span, places
+                )
         elif (
-            not (quantity.in_words or quantity.ordinal or quantity.is_percent or quantity.clock)
-            and min(quantity.values) >= _LEAST_ALONE
-            and not quantity.unscaled & self._numbers  # 6.21 million beside 6.21e6
+            not (quantity.in_words or quantity.ordinal or quantity.clock)
+            and _is_not_counted(quantity)
+            and not quantity.unscaled & self._numbers  # of a table in millions
             and not any(quantity.values & text.numbers for text in self._prompts)
         ):
             yield self._check("number", quantity.span)
@@ -182,8 +205,8 @@ class Comparison:
         own = self.sentence.dates
         differing = [(key, other) for key, other in dates if not any(map(other.agrees, own))]
         if differing:
-            key, other = max(differing, key=lambda item: item[1].has_day == date.has_day)
-            yield self._check("date", date.span, key, self.sources[key].text[slice(*other.span)])
+            places = [(key, other.span, other.has_day == date.has_day) for key, other in differing]
+            yield self._beside("date", date.span, places)
         elif not {field for field in date.readings[0] if field is not None} <= self._numbers:
             yield self._check("date", date.span)
 
@@ -195,6 +218,24 @@ class Comparison:
             for _, month, day in date.readings
             if day is not None
         )
+
+    def _beside(
+        self, kind: ValueKind, span: Interval, places: Iterable[tuple[int, Interval, bool]]
+    ) -> Check:
+        """A check that names the value of the row or sentence that the sentence speaks of.
+
+        `places` are the sources' values by their source, and whether each is likely.
+        """
+        values = []
+        for key, place, is_likely in places:
+            source = self.sources[key]
+            statement = next(text for text in source.statements if place[0] < text.end)
+            values.append(StatedValue(key, source.text[slice(*place)], statement, is_likely))
+        texts = chain.from_iterable(source.statements for source in self.sources.values())
+        value = spoken_of(self.sentence.text, values, texts)
+        if value is None:
+            return self._check(kind, span)
+        return self._check(kind, span, value.source, value.shown)
 
     def _check(
         self,
@@ -208,6 +249,31 @@ class Comparison:
         return Check(
             start=start, end=end, kind=kind, value=value, source_value=source_value, source=source
         )
+
+
+def _has_whole(quantity: Quantity) -> bool:
+    return any(value == value.to_integral_value() for value in quantity.values)
+
+
+def _is_not_counted(quantity: Quantity) -> bool:
+    """Whether nobody counts or calculates such a number, so that a text must have told it."""
+    if quantity.unit is not None and quantity.unit.is_currency:
+        return True
+    if quantity.is_percent or min(quantity.values) < _LEAST_ALONE and _has_whole(quantity):
+        return not _has_whole(quantity)
+    return min(quantity.values) >= _LEAST_EXACT or bool(4 * min(quantity.values) % 1)
+
+
+def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:
+    """Quotients of two numbers, as exact as a quantity; of a share also the changes, in percent."""
+    exponent = quantity.value.as_tuple().exponent
+    places = max(0, -exponent) if isinstance(exponent, int) else 0
+    for a, b in permutations(numbers, 2):
+        if b and quantity.is_percent:
+            yield round(100 * a / b, places)
+            yield round(100 * abs(a - b) / b, places)
+        elif b:
+            yield round(a / b, places)
 
 
 def _is_alike(first: Quantity, second: Quantity) -> bool:

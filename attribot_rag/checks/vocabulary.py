@@ -10,6 +10,8 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from attribot_rag.checks.number_words import power_words
+
 if TYPE_CHECKING:
     from babel import Locale
 
@@ -26,6 +28,7 @@ _LEFT_OUT = re.compile(
 _PERCENT = "concentr-percent"
 CURRENCY = "currency"
 _SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
+_POWERS_TOO = {"en": ("en_IN",)}  # a crore
 _COUNTS = (1, 2, 5, 1.5)
 _LONGEST_INFLECTED = 2  # letters of an ending that CLDR does not list, as in "Metern"
 _INFLECTED = 4
@@ -91,7 +94,11 @@ def vocabulary(language: str) -> Vocabulary:
         for name, unit in chain(_units(locale), money):
             units.setdefault(name if _is_symbol(name) else name.lower(), unit)
     months = {name: number for locale in locales for name, number in _months(locale).items()}
-    return Vocabulary(months, dict(_scales(locales[0])), units, _pattern(units))
+    scales: dict[str, Decimal] = {}
+    for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
+        for word, value in chain(_scales(Locale.parse(name)), power_words(name).items()):
+            scales.setdefault(word, Decimal(value))
+    return Vocabulary(months, scales, units, _pattern(units))
 
 
 def _is_symbol(name: str) -> bool:
