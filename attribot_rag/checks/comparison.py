@@ -17,12 +17,9 @@ from attribot_rag.context.intervals import Interval
 from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check, ValueKind
 
-# Smaller numbers are often counted by the model, so that no source has them.
-_LEAST_ALONE = 13
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
-_LEAST_EXACT = 2  # smaller quarters may be in words, as in 'half as many'
 
 
 @dataclass(frozen=True)
@@ -87,11 +84,16 @@ class Comparison:
         derived = {sum(numbers, Decimal(0))}
         derived.update(a + b for a, b in combinations(numbers, 2))
         derived.update(b - a for a, b in combinations(numbers, 2))
-        if quantity.is_percent or not _has_whole(quantity):
+        if quantity.is_percent or not quantity.has_whole:
             derived.update(_ratios(numbers, quantity))
         if not (quantity.is_percent or quantity.ordinal):
             derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
+            derived.update(share * a / 100 for share in self._shares for a in numbers)
         return bool(quantity.values & derived) or bool(quantity.values & self._spans)
+
+    @cached_property
+    def _shares(self) -> set[Decimal]:
+        return {value for _, n in self._quantities if n.is_percent for value in n.values}
 
     @cached_property
     def _spans(self) -> set[Decimal]:
@@ -162,28 +164,28 @@ class Comparison:
         ]
         if alike:
             if not self._is_in_prompt(quantity):
-                differ = all(
-                    None not in (quantity.unit, number.unit) and quantity.unit != number.unit
-                    for _, number in alike
-                )
+                differ = all(quantity.unit != number.unit for _, number in alike)
+                differ &= quantity.unit is not None and all(n.unit for _, n in alike)
                 places = [
-                    (
-                        key,
-                        number.with_unit if differ else number.span,
-                        number.before == quantity.before,
-                    )
-                    for key, number in alike
+                    (key, n.with_unit if differ else n.span, n.before == quantity.before)
+                    for key, n in alike
                 ]
-                yield self._beside(
-                    "number", quantity.with_unit if differ else quantity.span, places
-                )
+                span = quantity.with_unit if differ else quantity.span
+                yield self._beside("number", span, places)
         elif (
             not (quantity.in_words or quantity.ordinal or quantity.clock)
-            and _is_not_counted(quantity)
+            and (not quantity.may_be_counted or self._is_price(quantity))
             and not quantity.unscaled & self._numbers  # of a table in millions
             and not any(quantity.values & text.numbers for text in self._prompts)
         ):
             yield self._check("number", quantity.span)
+
+    def _is_price(self, quantity: Quantity) -> bool:
+        """Whether its unit is the sign or the code of a currency: 3 crowns may be on heads."""
+        if quantity.unit is None or not quantity.unit.is_currency or quantity.unit_span is None:
+            return False
+        shown = self.sentence.text[slice(*quantity.unit_span)]
+        return shown == shown.upper()
 
     def _is_in_prompt(self, quantity: Quantity) -> bool:
         return any(
@@ -249,19 +251,6 @@ class Comparison:
         return Check(
             start=start, end=end, kind=kind, value=value, source_value=source_value, source=source
         )
-
-
-def _has_whole(quantity: Quantity) -> bool:
-    return any(value == value.to_integral_value() for value in quantity.values)
-
-
-def _is_not_counted(quantity: Quantity) -> bool:
-    """Whether nobody counts or calculates such a number, so that a text must have told it."""
-    if quantity.unit is not None and quantity.unit.is_currency:
-        return True
-    if quantity.is_percent or min(quantity.values) < _LEAST_ALONE and _has_whole(quantity):
-        return not _has_whole(quantity)
-    return min(quantity.values) >= _LEAST_EXACT or bool(4 * min(quantity.values) % 1)
 
 
 def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:

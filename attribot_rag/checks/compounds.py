@@ -12,6 +12,7 @@ from attribot_rag.checks.number_words import number_words
 from attribot_rag.checks.quantities import Quantity, quantity_at, scale_after
 from attribot_rag.checks.units import converted
 from attribot_rag.checks.vocabulary import Vocabulary, vocabulary
+from attribot_rag.context.intervals import at, merge
 
 _HALF = Decimal("0.5")
 # No data of a library has these: the word itself, one joined to a number, and one and a half.
@@ -37,16 +38,19 @@ _NEAR = 40  # characters
 
 
 def with_compounds(text: str, language: str, numbers: Sequence[Quantity]) -> list[Quantity]:
-    """The numbers of a text, with those that are parts of an amount as keys, and the amounts."""
-    result = list(numbers)
-    for amount in (*_halves(text, language, numbers), *_in_two_units(text, numbers)):
-        result = [
-            replace(number, key=True)
-            if amount.start <= number.start < amount.end and not amount.key
-            else number
-            for number in result
-        ]
-        result.append(amount)
+    """The numbers of a text, with amounts in place of their parts.
+
+    The first part stays as a key: of 5 feet 10 inches, 5 feet are not wrong.
+    """
+    amounts = [*_halves(text, language, numbers), *_in_two_units(text, numbers)]
+    wholes = merge(amount.span for amount in amounts if not amount.key)
+    result = list(amounts)
+    for number in numbers:
+        around = at(wholes, number.start)
+        if not around:
+            result.append(number)
+        elif around[0][0] == number.start:
+            result.append(replace(number, key=True))
     return sorted(result, key=lambda number: number.start)
 
 

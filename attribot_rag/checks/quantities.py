@@ -37,6 +37,8 @@ _LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
 _SHORT = 3  # digits of an ordinal
 _SHORT_SCALE = 4  # letters of a power of ten that has no ending of its own
 _NEAR = 40  # characters
+_LEAST_ALONE = 13
+_LEAST_EXACT = 2
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,21 @@ class Quantity:
     @property
     def is_percent(self) -> bool:
         return self.unit is not None and self.unit.is_percent
+
+    @property
+    def has_whole(self) -> bool:
+        return any(value == value.to_integral_value() for value in self.values)
+
+    @property
+    def may_be_counted(self) -> bool:
+        """Whether a model may have counted or estimated it, so that no source has it.
+
+        A small number, or a percentage, or a small one of quarters, as in 'half as many'.
+        """
+        if self.has_whole:
+            return self.is_percent or min(self.values) < _LEAST_ALONE
+        is_money = self.unit is not None and self.unit.is_currency
+        return not is_money and min(self.values) < _LEAST_EXACT and not 4 * min(self.values) % 1
 
 
 def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list[Quantity]:
