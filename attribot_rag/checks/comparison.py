@@ -143,15 +143,14 @@ class Comparison:
             for year, span in source.years.items()
             if year not in self.sentence.numbers
         ]
-        alike = [
-            (key, span)
-            for key, span in places
-            if _word_before(self.sources[key].text, span[0]) == quantity.before
-        ]
-        if not alike and len(places) != 1:
+        if not places:
             yield self._check("date", quantity.span)
-        else:
-            yield self._beside("date", quantity.span, [(*place, True) for place in alike or places])
+            return
+        likely = [
+            (key, span, _word_before(self.sources[key].text, span[0]) == quantity.before)
+            for key, span in places
+        ]
+        yield self._beside("date", quantity.span, likely)
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
         alike = [

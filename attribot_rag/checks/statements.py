@@ -11,7 +11,8 @@ from itertools import accumulate
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import same_word, words
 
-_CELLS = re.compile(r"[|\t;]|,(?=[^\W\d])")
+_CELLS = re.compile(r"[|\t;]|(?<!\d),(?=\S)|,(?=[^\W\d])")
+_NUMERAL = re.compile(r"\d+(?:[.,:]\d+)*")
 _LEAST_LETTERS = 3
 
 
@@ -29,11 +30,12 @@ class Statement:
     @cached_property
     def words(self) -> frozenset[str]:
         """Its words in lower case, without short ones, and its numbers."""
-        return frozenset(
+        long = (
             word
-            for word in words(self.text.lower())
-            if len(word) >= _LEAST_LETTERS or word.isdecimal() or not word.isascii()
+            for word in words(_NUMERAL.sub(" ", self.text.lower()))
+            if len(word) >= _LEAST_LETTERS or not word.isascii()
         )
+        return frozenset((*long, *_NUMERAL.findall(self.text)))
 
     def num_shared(self, other: Statement) -> int:
         """The number of another statement's words that it has, too."""
@@ -51,7 +53,10 @@ class StatedValue:
 
 
 def statements(text: str, language: str) -> tuple[Statement, ...]:
-    pieces = sentences(text, language)
+    """The sentences of a text in order; where all lines have cells, these."""
+    lines = text.splitlines(keepends=True)
+    are_rows = all(_CELLS.search(line) for line in lines)
+    pieces = lines if are_rows else sentences(text, language)
     ends = accumulate(map(len, pieces))
     return tuple(Statement(end, piece) for end, piece in zip(ends, pieces, strict=True))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Splitter = Callable[[str], Sequence[str]]
 
-_MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
+_MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}(?:\s+\d{1,3}[.)])?|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
 _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
 
