@@ -37,7 +37,11 @@ class Comparison:
     def checks(self) -> Iterator[Check]:
         for date in self.sentence.dates:
             yield from self._of_date(date)
+        altered = list(self._of_codes())
+        yield from altered
         for quantity in self.sentence.quantities[:_MOST_CHECKED]:
+            if any(check.start <= quantity.start < check.end for check in altered):
+                continue
             if quantity.values and not quantity.key and quantity.value != 1:
                 yield from self._of_quantity(quantity)
 
@@ -105,14 +109,22 @@ class Comparison:
 
     def _is_coded(self, quantity: Quantity) -> bool:
         """Whether it is a part of a code that a source or a prompt groups in another way."""
+        own = (code for code in self.sentence.codes if code.start <= quantity.start < code.end)
         texts = (*self.sources.values(), *self._prompts)
-        return any(
-            code.is_same(other)
-            for code in self.sentence.codes
-            if code.start <= quantity.start < code.end
-            for text in texts
-            for other in text.codes
-        )
+        return any(code.is_same(other) for code in own for text in texts for other in text.codes)
+
+    def _of_codes(self) -> Iterator[Check]:
+        """Checks of codes that a source has with other digits; a date or a number is none."""
+        others = [(key, code) for key, text in self.sources.items() for code in text.codes]
+        dates = [date.start for date in self.sentence.dates]
+        wholes = {number.span for number in self.sentence.quantities}
+        for code in self.sentence.codes:
+            alike = [(key, other) for key, other in others if code.is_altered(other)]
+            is_value = code.span in wholes or any(code.start <= date < code.end for date in dates)
+            if alike and not is_value and not any(code.is_same(other) for _, other in others):
+                key, other = alike[0]
+                shown = self.sources[key].text[slice(*other.span)]
+                yield self._check("number", code.span, key, shown)
 
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
         same = [
@@ -146,9 +158,9 @@ class Comparison:
         if not places:
             yield self._check("date", quantity.span)
             return
+        befores = (_word_before(self.sources[key].text, span[0]) for key, span in places)
         likely = [
-            (key, span, _word_before(self.sources[key].text, span[0]) == quantity.before)
-            for key, span in places
+            (*place, word == quantity.before) for place, word in zip(places, befores, strict=True)
         ]
         yield self._beside("date", quantity.span, likely)
 

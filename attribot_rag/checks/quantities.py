@@ -18,7 +18,6 @@ from attribot_rag.checks.vocabulary import (
     vocabulary,
 )
 from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.words import UNSPACED
 
 _ORDINAL = re.compile(
     r"(?:st|nd|rd|th|er|[eè]re|[eè]me|nde?|e|[ºª°]|\.?[ºª]|\.er|-?(?:й|я|е|го|му|м|ю|х))(?!\w)"
@@ -35,7 +34,6 @@ _LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•>]\s*)?\(?\d{1,3}[.)]\s", re.MULTILINE
 _NOUNS = re.compile(r"[\s-]*(?:([^\W\d_]+)(?:\s([^\W\d_]+))?)?")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
 _SHORT = 3  # digits of an ordinal
-_SHORT_SCALE = 4  # letters of a power of ten that has no ending of its own
 _NEAR = 40  # characters
 _LEAST_ALONE = 13
 _LEAST_EXACT = 2
@@ -164,25 +162,13 @@ def scale_after(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None,
 
     Two may follow, as in '3 lakh crore'.
     """
-    first, first_end = _single_scale(text, end, names)
-    second, second_end = _single_scale(text, first_end, names) if first else (None, end)
-    return (first * second, second_end) if first and second else (first, first_end)
-
-
-def _single_scale(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
-    longest = text[end : end + _NEAR]
-    words = [match.span() for match in re.finditer(r"[^\W\d_]+", longest)][:2]
-    for count in (2, 1):
-        if len(words) >= count and words[0][0] <= 1:
-            name = " ".join(longest[words[0][0] : words[count - 1][1]].lower().split())
-            scale = names.scales.get(name)
-            if scale is None and len(name) > _SHORT_SCALE and not names.unit_at(text, end):
-                scale = names.scales.get(name[:-1])  # crores
-            if scale is None and name[:1] in names.scales and name[:1] >= UNSPACED:
-                return names.scales[name[:1]], end + words[0][0] + 1
-            if scale is not None:
-                return scale, end + words[count - 1][1]
-    return None, end
+    scale = None
+    for _ in range(2):
+        found = names.scale_at(text, end)
+        if found is None:
+            break
+        scale, end = found[0] * (scale or 1), found[1]
+    return scale, end
 
 
 def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:

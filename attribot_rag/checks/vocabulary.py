@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from attribot_rag.checks.number_words import power_words
+from attribot_rag.context.words import UNSPACED
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -65,6 +66,18 @@ class Vocabulary:
     scales: dict[str, Decimal]
     _units: dict[str, Unit]
     _unit_names: re.Pattern[str]
+    _scale_names: re.Pattern[str]
+
+    def scale_at(self, text: str, position: int) -> tuple[Decimal, int] | None:
+        """The power of ten whose name begins at this character, and where the name ends.
+
+        A letter may end it that the CLDR does not list, as in 'crores'.
+        """
+        match = self._scale_names.match(text, position)
+        if match is None or (match["ending"] and self.unit_at(text, position)):
+            return None
+        name = match["unspaced"] or match["long"] or match["short"]
+        return self.scales[" ".join(name.lower().split())], match.end()
 
     def unit_at(self, text: str, position: int) -> tuple[Unit, int] | None:
         """The unit whose name begins at this character, and where the name ends."""
@@ -97,8 +110,8 @@ def vocabulary(language: str) -> Vocabulary:
     scales: dict[str, Decimal] = {}
     for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
         for word, value in chain(_scales(Locale.parse(name)), power_words(name).items()):
-            scales.setdefault(word, Decimal(value))
-    return Vocabulary(months, scales, units, _pattern(units))
+            scales.setdefault(" ".join(word.split()), Decimal(value))
+    return Vocabulary(months, scales, units, _pattern(units), _scale_pattern(scales))
 
 
 def _is_symbol(name: str) -> bool:
@@ -169,6 +182,22 @@ def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
     return re.compile(
         rf"(?:[-\s]|\u00a0+)?(?:(?P<name>(?i:{words})){ending}|(?P<money>(?i:{money}))"
         rf"|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
+    )
+
+
+def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches the longest name of a power of ten in any case, perhaps after another character."""
+    kinds: dict[str, list[str]] = {"unspaced": [], "short": [], "long": []}
+    for name in sorted(names, key=len, reverse=True):
+        kind = "short" if _is_symbol(name) else "long"
+        kinds["unspaced" if name >= UNSPACED else kind].append(
+            r"\s".join(map(re.escape, name.split()))
+        )
+    unspaced, short, long = ("|".join(kind) or r"(?!)" for kind in kinds.values())
+    return re.compile(
+        rf"\W?(?:(?P<unspaced>{unspaced})"
+        rf"|(?:(?P<long>{long})(?P<ending>[^\W\d_])?|(?P<short>{short}))(?!\w))",
+        re.IGNORECASE,
     )
 
 

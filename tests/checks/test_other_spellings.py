@@ -56,7 +56,13 @@ OTHER = [
     ("en", "It takes 1 hour 45 minutes.", "It takes 75 minutes.", "1 hour 45"),
     ("de", "Der Kurs dauert 80 Minuten.", "Der Kurs dauert eineinhalb Stunden.", "80 Minuten"),
     ("fr", "Le cours dure 150 minutes.", "Le cours dure trois heures et demie.", "150 minutes"),
-    ("en", "Call 020 7946 0321.", "Call (020) 7946-0123.", "0321"),
+    ("en", "Call 020 7946 0321.", "Call (020) 7946-0123.", "020 7946 0321"),
+    (
+        "en",
+        "Pay to FR14 2004 1010 0550 0001.",
+        "Pay to FR142004101005050001.",
+        "14 2004 1010 0550 0001",
+    ),
     ("en", "It opened in 18\u200b47.", "It opened in 18\u00ad74.", "18\u200b47"),
 ]
 NOWHERE = [
