@@ -150,19 +150,15 @@ class Comparison:
         if any(quantity.values & text.numbers for text in self._prompts):
             return
         places = [
-            (key, span)
+            (key, span, _word_before(source.text, span[0]) == quantity.before)
             for key, source in self.sources.items()
             for year, span in source.years.items()
             if year not in self.sentence.numbers
         ]
-        if not places:
+        if places:
+            yield self._beside("date", quantity.span, places)
+        else:
             yield self._check("date", quantity.span)
-            return
-        befores = (_word_before(self.sources[key].text, span[0]) for key, span in places)
-        likely = [
-            (*place, word == quantity.before) for place, word in zip(places, befores, strict=True)
-        ]
-        yield self._beside("date", quantity.span, likely)
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
         alike = [

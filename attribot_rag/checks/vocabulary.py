@@ -109,8 +109,9 @@ def vocabulary(language: str) -> Vocabulary:
     months = {name: number for locale in locales for name, number in _months(locale).items()}
     scales: dict[str, Decimal] = {}
     for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
-        for word, value in chain(_scales(Locale.parse(name)), power_words(name).items()):
-            scales.setdefault(" ".join(word.split()), Decimal(value))
+        spelled = ((word, Decimal(power)) for word, power in power_words(name).items())
+        for word, value in chain(_scales(Locale.parse(name)), spelled):
+            scales.setdefault(" ".join(word.split()), value)
     return Vocabulary(months, scales, units, _pattern(units), _scale_pattern(scales))
 
 
