@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -12,6 +12,7 @@ from attribot_rag.checks.negations import negation_check
 from attribot_rag.checks.reading import read_sentence
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import merge, subtract
+from attribot_rag.context.locating.normalised import Visible
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.result.verdict import Check, Verdict
 
@@ -35,22 +36,38 @@ def check_sentence(
 
     Numbers, dates and units that are written in another way are equal: in words, with other
     separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
-    of the sources' numbers. What is not certain is left out: a check means that the sentence is
-    worth a look, no check means nothing. Texts of more than 2,000 characters are not compared.
-    Positions are characters of the sentence. `prompt_texts` are other texts that the model saw,
-    such as the whole prompt: what stands there is not reported.
+    of the sources' numbers. Characters that are not seen are not read. What is not certain is left
+    out: a check means that the sentence is worth a look, no check means nothing. Texts of more than
+    2,000 characters are not compared. Positions are characters of the sentence. `prompt_texts` are
+    other texts that the model saw, such as the whole prompt: what stands there is not reported.
     """
     if not cited or max(len(sentence), *(len(text.text) for text in cited)) > _LONGEST:
         return ()
-    sources = {text.source: read_sentence(text.text, text.language) for text in cited}
-    comparison = Comparison(read_sentence(sentence, language), sources, tuple(prompt_texts))
-    texts = {text.source: text.text for text in cited if text.language == language}
+    shown = Visible.of(sentence)
+    texts = {text.source: Visible.of(text.text) for text in cited}
+    sources = {text.source: read_sentence(texts[text.source].text, text.language) for text in cited}
+    seen = tuple(Visible.of(text).text for text in prompt_texts)
+    comparison = Comparison(read_sentence(shown.text, language), sources, seen)
+    alike = {text.source: texts[text.source].text for text in cited if text.language == language}
     checks = chain(
         comparison.checks(),
-        negation_check(sentence, texts, language),
-        name_check(sentence, texts, prompt_texts, language),
+        negation_check(shown.text, alike, language),
+        name_check(shown.text, alike, seen, language),
     )
-    return tuple(sorted(islice(checks, _MOST), key=lambda check: check.start))
+    placed = (_placed(check, shown, texts) for check in islice(checks, _MOST))
+    return tuple(sorted(placed, key=lambda check: check.start))
+
+
+def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> Check:
+    """The check at the characters of the texts as they are, those included that are not seen."""
+    start, end = sentence.interval(check.start, check.end)
+    quoted = check.source_value
+    if check.source is not None and quoted is not None:
+        source = sources[check.source]
+        first = source.text.index(quoted)
+        quoted = source.source[slice(*source.interval(first, first + len(quoted)))]
+    value = sentence.source[start:end]
+    return replace(check, start=start, end=end, value=value, source_value=quoted)
 
 
 def with_checks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -10,14 +10,13 @@ from itertools import chain, combinations, permutations
 
 from attribot_rag.checks.quantities import Quantity
 from attribot_rag.checks.reading import Date, Reading, read_prompt
+from attribot_rag.checks.statements import StatedValue, spoken_of
 from attribot_rag.checks.units import is_rounded, same_amount
 from attribot_rag.checks.vocabulary import Unit
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check, ValueKind
 
-# Smaller numbers are often counted by the model, so that no source has them.
-_LEAST_ALONE = 13
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
@@ -38,7 +37,11 @@ class Comparison:
     def checks(self) -> Iterator[Check]:
         for date in self.sentence.dates:
             yield from self._of_date(date)
+        altered = list(self._of_codes())
+        yield from altered
         for quantity in self.sentence.quantities[:_MOST_CHECKED]:
+            if any(check.start <= quantity.start < check.end for check in altered):
+                continue
             if quantity.values and not quantity.key and quantity.value != 1:
                 yield from self._of_quantity(quantity)
 
@@ -61,7 +64,7 @@ class Comparison:
     def _of_quantity(self, quantity: Quantity) -> Iterator[Check]:
         if quantity.values & self._numbers:
             yield from self._of_unit(quantity)
-        elif self._is_equal(quantity) or self._is_derived(quantity):
+        elif self._is_equal(quantity) or self._is_derived(quantity) or self._is_coded(quantity):
             return
         elif self.sentence.is_year(quantity) and not quantity.ordinal:
             yield from self._of_year(quantity)
@@ -85,11 +88,16 @@ class Comparison:
         derived = {sum(numbers, Decimal(0))}
         derived.update(a + b for a, b in combinations(numbers, 2))
         derived.update(b - a for a, b in combinations(numbers, 2))
-        if quantity.is_percent:
-            derived.update(round(100 * a / b, 0) for a, b in permutations(numbers, 2) if b)
-        elif not quantity.ordinal:
+        if quantity.is_percent or not quantity.has_whole:
+            derived.update(_ratios(numbers, quantity))
+        if not (quantity.is_percent or quantity.ordinal):
             derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
+            derived.update(share * a / 100 for share in self._shares for a in numbers)
         return bool(quantity.values & derived) or bool(quantity.values & self._spans)
+
+    @cached_property
+    def _shares(self) -> set[Decimal]:
+        return {value for _, n in self._quantities if n.is_percent for value in n.values}
 
     @cached_property
     def _spans(self) -> set[Decimal]:
@@ -98,6 +106,25 @@ class Comparison:
         years = sorted({year for text in texts for year in text.years})[:_MOST_DERIVED]
         spans = {later - year for year, later in combinations(years, 2)}
         return {Decimal(span - less) for span in spans for less in (0, 1)}
+
+    def _is_coded(self, quantity: Quantity) -> bool:
+        """Whether it is a part of a code that a source or a prompt groups in another way."""
+        own = (code for code in self.sentence.codes if code.start <= quantity.start < code.end)
+        texts = (*self.sources.values(), *self._prompts)
+        return any(code.is_same(other) for code in own for text in texts for other in text.codes)
+
+    def _of_codes(self) -> Iterator[Check]:
+        """Checks of codes that a source has with other digits; a date or a number is none."""
+        others = [(key, code) for key, text in self.sources.items() for code in text.codes]
+        dates = [date.start for date in self.sentence.dates]
+        wholes = {number.span for number in self.sentence.quantities}
+        for code in self.sentence.codes:
+            alike = [(key, other) for key, other in others if code.is_altered(other)]
+            is_value = code.span in wholes or any(code.start <= date < code.end for date in dates)
+            if alike and not is_value and not any(code.is_same(other) for _, other in others):
+                key, other = alike[0]
+                shown = self.sources[key].text[slice(*other.span)]
+                yield self._check("number", code.span, key, shown)
 
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
         same = [
@@ -123,19 +150,13 @@ class Comparison:
         if any(quantity.values & text.numbers for text in self._prompts):
             return
         places = [
-            (key, span)
+            (key, span, _word_before(source.text, span[0]) == quantity.before)
             for key, source in self.sources.items()
             for year, span in source.years.items()
             if year not in self.sentence.numbers
         ]
-        alike = [
-            (key, span)
-            for key, span in places
-            if _word_before(self.sources[key].text, span[0]) == quantity.before
-        ]
-        if alike or len(places) == 1:
-            key, span = (alike or places)[0]
-            yield self._check("date", quantity.span, key, self.sources[key].text[slice(*span)])
+        if places:
+            yield self._beside("date", quantity.span, places)
         else:
             yield self._check("date", quantity.span)
 
@@ -150,17 +171,28 @@ class Comparison:
         ]
         if alike:
             if not self._is_in_prompt(quantity):
-                key, number = max(alike, key=lambda item: item[1].before == quantity.before)
-                differs = None not in (quantity.unit, number.unit) and quantity.unit != number.unit
-                span, other = (x.with_unit if differs else x.span for x in (quantity, number))
-                yield self._check("number", span, key, self.sources[key].text[slice(*other)])
+                differ = all(quantity.unit != number.unit for _, number in alike)
+                differ &= quantity.unit is not None and all(n.unit for _, n in alike)
+                places = [
+                    (key, n.with_unit if differ else n.span, n.before == quantity.before)
+                    for key, n in alike
+                ]
+                span = quantity.with_unit if differ else quantity.span
+                yield self._beside("number", span, places)
         elif (
-            not (quantity.in_words or quantity.ordinal or quantity.is_percent or quantity.clock)
-            and min(quantity.values) >= _LEAST_ALONE
-            and not quantity.unscaled & self._numbers  # 6.21 million beside 6.21e6
+            not (quantity.in_words or quantity.ordinal or quantity.clock)
+            and (not quantity.may_be_counted or self._is_price(quantity))
+            and not quantity.unscaled & self._numbers  # of a table in millions
             and not any(quantity.values & text.numbers for text in self._prompts)
         ):
             yield self._check("number", quantity.span)
+
+    def _is_price(self, quantity: Quantity) -> bool:
+        """Whether its unit is the sign or the code of a currency: 3 crowns may be on heads."""
+        if quantity.unit is None or not quantity.unit.is_currency or quantity.unit_span is None:
+            return False
+        shown = self.sentence.text[slice(*quantity.unit_span)]
+        return shown == shown.upper()
 
     def _is_in_prompt(self, quantity: Quantity) -> bool:
         return any(
@@ -182,8 +214,8 @@ class Comparison:
         own = self.sentence.dates
         differing = [(key, other) for key, other in dates if not any(map(other.agrees, own))]
         if differing:
-            key, other = max(differing, key=lambda item: item[1].has_day == date.has_day)
-            yield self._check("date", date.span, key, self.sources[key].text[slice(*other.span)])
+            places = [(key, other.span, other.has_day == date.has_day) for key, other in differing]
+            yield self._beside("date", date.span, places)
         elif not {field for field in date.readings[0] if field is not None} <= self._numbers:
             yield self._check("date", date.span)
 
@@ -195,6 +227,24 @@ class Comparison:
             for _, month, day in date.readings
             if day is not None
         )
+
+    def _beside(
+        self, kind: ValueKind, span: Interval, places: Iterable[tuple[int, Interval, bool]]
+    ) -> Check:
+        """A check that names the value of the row or sentence that the sentence speaks of.
+
+        `places` are the sources' values by their source, and whether each is likely.
+        """
+        values = []
+        for key, place, is_likely in places:
+            source = self.sources[key]
+            statement = next(text for text in source.statements if place[0] < text.end)
+            values.append(StatedValue(key, source.text[slice(*place)], statement, is_likely))
+        texts = chain.from_iterable(source.statements for source in self.sources.values())
+        value = spoken_of(self.sentence.text, values, texts)
+        if value is None:
+            return self._check(kind, span)
+        return self._check(kind, span, value.source, value.shown)
 
     def _check(
         self,
@@ -208,6 +258,18 @@ class Comparison:
         return Check(
             start=start, end=end, kind=kind, value=value, source_value=source_value, source=source
         )
+
+
+def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:
+    """Quotients of two numbers, as exact as a quantity; of a share also the changes, in percent."""
+    exponent = quantity.value.as_tuple().exponent
+    places = max(0, -exponent) if isinstance(exponent, int) else 0
+    for a, b in permutations(numbers, 2):
+        if b and quantity.is_percent:
+            yield round(100 * a / b, places)
+            yield round(100 * abs(a - b) / b, places)
+        elif b:
+            yield round(a / b, places)
 
 
 def _is_alike(first: Quantity, second: Quantity) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 
+from attribot_rag.checks.numerals import numerals
 from attribot_rag.checks.vocabulary import (
     CURRENCY,
     Unit,
@@ -17,14 +17,8 @@ from attribot_rag.checks.vocabulary import (
     vocabulary,
 )
 from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.number_words import number_words
-from attribot_rag.context.words import UNSPACED
+from attribot_rag.context.number_words import NumberWords, number_words
 
-_GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
-_NUMERAL = re.compile(
-    rf"(?<![\w.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/٫٬]\d+)*"
-)
-_SPACES = re.compile(_GROUP)
 _ORDINAL = re.compile(
     r"(?:st|nd|rd|th|er|[eè]re|[eè]me|nde?|e|[ºª°]|\.?[ºª]|\.er|-?(?:й|я|е|го|му|м|ю|х))(?!\w)"
 )
@@ -39,9 +33,10 @@ _MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
 _LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•>]\s*)?\(?\d{1,3}[.)]\s", re.MULTILINE)
 _NOUNS = re.compile(r"[\s-]*(?:([^\W\d_]+)(?:\s([^\W\d_]+))?)?")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
-_LONGEST = 24  # digits; more are no number but a key
 _SHORT = 3  # digits of an ordinal
 _NEAR = 40  # characters
+_LEAST_ALONE = 13
+_LEAST_EXACT = 2
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,21 @@ class Quantity:
     def is_percent(self) -> bool:
         return self.unit is not None and self.unit.is_percent
 
+    @property
+    def has_whole(self) -> bool:
+        return any(value == value.to_integral_value() for value in self.values)
+
+    @property
+    def may_be_counted(self) -> bool:
+        """Whether a model may have counted or estimated it, so that no source has it.
+
+        A small number, or a percentage, or a small one of quarters, as in 'half as many'.
+        """
+        if self.has_whole:
+            return self.is_percent or min(self.values) < _LEAST_ALONE
+        is_money = self.unit is not None and self.unit.is_currency
+        return not is_money and min(self.values) < _LEAST_EXACT and not 4 * min(self.values) % 1
+
 
 def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list[Quantity]:
     """The numbers of a text, in order, without those of its `dates`.
@@ -93,37 +103,41 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     names = vocabulary(language)
     unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
     left_out = merge([*dates, *(match.span() for match in unread)])
-    numerals = list(_numerals(text, names, language in _DOTTED_LANGUAGES))
-    spans = [number.span for number in numerals]
+    in_digits = list(_in_digits(text, names, language in _DOTTED_LANGUAGES))
+    spans = merge(number.span for number in in_digits)
     spoken = [
-        _read(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
+        _spoken(text, names, word)
         for word in number_words(text, language)
         if not at(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
     ]
-    read = (number for number in (*numerals, *spoken) if not at(left_out, number.start))
+    read = (number for number in (*in_digits, *spoken) if not at(left_out, number.start))
     return sorted(read, key=lambda number: number.start)
 
 
-def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
-    for match in _NUMERAL.finditer(text):
-        start, end = match.span()
-        values = readings(match[0])
-        clock = ":" in match[0]
+def _spoken(text: str, names: Vocabulary, word: NumberWords) -> Quantity:
+    scale, end = (None, word.end) if word.ordinal else scale_after(text, word.end, names)
+    value = word.value * (scale or 1)
+    return quantity_at(text, names, word.start, end, {value}, in_words=True, ordinal=word.ordinal)
+
+
+def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
+    for numeral in numerals(text):
+        start, end, values = numeral.start, numeral.end, numeral.values
+        clock = ":" in numeral.text
         before, after = text[start - 1 : start], text[end : end + 1]
         attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
         attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
         money = currency_before(text, start)
         attached &= money is None
+        if numeral.row or not values or attached:
+            yield Quantity(start, end, numeral.row or values, key=True)
         if not values or attached:
-            # Numbers between the commas of a row: 1800,18.0.
-            row = frozenset(chain.from_iterable(map(readings, match[0].split(","))))
-            yield Quantity(start, end, values or row, key=True)
             continue
         ordinal = _ORDINAL.match(text, end)
-        if ordinal is None and is_dotted and len(match[0]) < _SHORT:
+        if ordinal is None and is_dotted and len(numeral.text) < _SHORT:
             ordinal = _DOTTED.match(text, end)
-        decade = _DECADE.match(text, end) if len(match[0]) == 4 else None
-        scale, scaled_end = _scale(text, end, names)
+        decade = _DECADE.match(text, end) if len(numeral.text) == 4 else None
+        scale, scaled_end = scale_after(text, end, names)
         if scale is None and money is not None:
             scale, scaled_end = power_after(text, end) or (None, end)
         unscaled = values
@@ -137,55 +151,24 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         if unit or scale or money:
             ordinal = None
         nouns_start = ordinal.end() if ordinal else None
-        yield _read(
+        yield quantity_at(
             text, names, start, scaled_end, values, ordinal=ordinal is not None, clock=clock,
             nouns_start=nouns_start, unscaled=unscaled,
         )  # fmt: skip
 
 
-def _are_thousands(groups: Sequence[str]) -> bool:
-    """Whether these groups of digits are those of one number, such as 1,800,000."""
-    return len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])
+def scale_after(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
+    """The power of ten whose name follows a number, such as 'million', and where it ends.
 
-
-def readings(numeral: str) -> frozenset[Decimal]:
-    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal."""
-    plain = _SPACES.sub("", numeral)
-    if sum(map(str.isdecimal, plain)) > _LONGEST or "/" in plain:
-        return frozenset()
-    if ":" in plain:
-        hours, _, minutes = plain.partition(":")
-        if not (minutes.isdecimal() and len(minutes) == 2 and hours.isdecimal()):
-            return frozenset()
-        return frozenset({Decimal(hours) % 12 + Decimal(minutes) / 60})
-    plain = plain.replace("٫", ".").replace("٬", ",")
-    marks, groups = re.findall("[.,]", plain), re.split("[.,]", plain)
-    whole = Decimal("".join(groups))
-    if not marks:
-        return frozenset({whole})
-    decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
-    if len(set(marks)) == 2:
-        is_number = marks.count(marks[-1]) == 1 and _are_thousands(groups[:-1])
-        return frozenset({decimal} if is_number else ())
-    if len(marks) > 1:
-        return frozenset({whole} if _are_thousands(groups) else ())
-    may_be_whole = _are_thousands(groups) and groups[0] != "0"
-    return frozenset({whole, decimal} if may_be_whole else {decimal})
-
-
-def _scale(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
-    """The power of ten whose name follows a number, such as 'million', and where it ends."""
-    longest = text[end : end + _NEAR]
-    words = [match.span() for match in re.finditer(r"[^\W\d_]+", longest)][:2]
-    for count in (2, 1):
-        if len(words) >= count and words[0][0] <= 1:
-            name = " ".join(longest[words[0][0] : words[count - 1][1]].lower().split())
-            scale = names.scales.get(name)
-            if scale is None and name[:1] in names.scales and name[:1] >= UNSPACED:
-                return names.scales[name[:1]], end + words[0][0] + 1
-            if scale is not None:
-                return scale, end + words[count - 1][1]
-    return None, end
+    Two may follow, as in '3 lakh crore'.
+    """
+    scale = None
+    for _ in range(2):
+        found = names.scale_at(text, end)
+        if found is None:
+            break
+        scale, end = found[0] * (scale or 1), found[1]
+    return scale, end
 
 
 def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:
@@ -194,7 +177,7 @@ def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:
     return text[start:end].lower() in names.scales and before[-1:].isdecimal()
 
 
-def _read(
+def quantity_at(
     text: str,
     names: Vocabulary,
     start: int,

@@ -9,12 +9,14 @@ from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from html import unescape
 
+from attribot_rag.checks.codes import Code, codes
+from attribot_rag.checks.compounds import with_compounds
 from attribot_rag.checks.quantities import Quantity, quantities
+from attribot_rag.checks.statements import Statement, statements
 from attribot_rag.checks.vocabulary import vocabulary
 from attribot_rag.context.intervals import Interval
 
 _NO_BREAK = "\u00a0"
-_UNSEEN = str.maketrans(dict.fromkeys("\u200b\u2060\ufeff", _NO_BREAK))
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
 
 
@@ -75,6 +77,15 @@ class Reading:
         return frozenset(values.union(Decimal(field) for field in fields if field is not None))
 
     @cached_property
+    def codes(self) -> tuple[Code, ...]:
+        return tuple(codes(self.text))
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """Its sentences and rows, in order."""
+        return statements(self.text, self.language)
+
+    @cached_property
     def years(self) -> dict[int, tuple[int, int]]:
         """Its years, with the characters [start, end) of each."""
         years = {
@@ -104,6 +115,7 @@ def read(text: str, language: str) -> Reading:
     dates = [*_numeric(plain), *_named(plain, language)]
     dates.sort(key=lambda date: date.start)
     numbers = quantities(plain, language, [date.span for date in dates])
+    numbers = with_compounds(plain, language, numbers)
     return Reading(text, language, tuple(numbers), tuple(dates))
 
 
@@ -113,12 +125,12 @@ read_prompt = lru_cache(maxsize=4)(read)
 
 
 def _with_plain_spaces(text: str) -> str:
-    """The text with no-break spaces for invisible characters, of the same length.
+    """The text with plain characters for references of HTML, of the same length.
 
     A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
     spaces before it, or between it and a number.
     """
-    return _REFERENCE.sub(_character, text.translate(_UNSEEN))
+    return _REFERENCE.sub(_character, text)
 
 
 def _character(reference: re.Match[str]) -> str:

@@ -30,10 +30,10 @@ def same_amount(first: Quantity, second: Quantity) -> bool:
     if first.unit.is_currency:  # rates change
         return False
     for value in first.values:
-        converted = _converted(float(value), first.unit, second.unit)
-        if converted is None:
+        amount = converted(float(value), first.unit, second.unit)
+        if amount is None:
             return True  # nobody knows
-        if any(is_close(converted, float(other)) for other in second.values):
+        if any(is_close(amount, float(other)) for other in second.values):
             return True
     return False
 
@@ -52,7 +52,8 @@ def _num_digits(number: Decimal) -> int:
     return len(number.normalize().as_tuple().digits)
 
 
-def _converted(value: float, source: Unit, target: Unit) -> float | None:
+def converted(value: float, source: Unit, target: Unit) -> float | None:
+    """An amount in another unit; None where the registry lacks one of them."""
     try:
         quantity = _registry().Quantity(value, _pint_name(source.name))
         return float(quantity.to(_pint_name(target.name)).magnitude)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
+
+from attribot_rag.context.number_words import power_words
+from attribot_rag.context.words import UNSPACED
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -26,6 +29,7 @@ _LEFT_OUT = re.compile(
 _PERCENT = "concentr-percent"
 CURRENCY = "currency"
 _SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
+_POWERS_TOO = {"en": ("en_IN",)}  # a crore
 _COUNTS = (1, 2, 5, 1.5)
 _LONGEST_INFLECTED = 2  # letters of an ending that CLDR does not list, as in "Metern"
 _INFLECTED = 4
@@ -62,6 +66,18 @@ class Vocabulary:
     scales: dict[str, Decimal]
     _units: dict[str, Unit]
     _unit_names: re.Pattern[str]
+    _scale_names: re.Pattern[str]
+
+    def scale_at(self, text: str, position: int) -> tuple[Decimal, int] | None:
+        """The power of ten whose name begins at this character, and where the name ends.
+
+        A letter may end it that the CLDR does not list, as in 'crores'.
+        """
+        match = self._scale_names.match(text, position)
+        if match is None or (match["ending"] and self.unit_at(text, position)):
+            return None
+        name = match["unspaced"] or match["long"] or match["short"]
+        return self.scales[" ".join(name.lower().split())], match.end()
 
     def unit_at(self, text: str, position: int) -> tuple[Unit, int] | None:
         """The unit whose name begins at this character, and where the name ends."""
@@ -91,7 +107,12 @@ def vocabulary(language: str) -> Vocabulary:
         for name, unit in chain(_units(locale), money):
             units.setdefault(name if _is_symbol(name) else name.lower(), unit)
     months = {name: number for locale in locales for name, number in _months(locale).items()}
-    return Vocabulary(months, dict(_scales(locales[0])), units, _pattern(units))
+    scales: dict[str, Decimal] = {}
+    for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
+        spelled = ((word, Decimal(power)) for word, power in power_words(name).items())
+        for word, value in chain(_scales(Locale.parse(name)), spelled):
+            scales.setdefault(" ".join(word.split()), value)
+    return Vocabulary(months, scales, units, _pattern(units), _scale_pattern(scales))
 
 
 def _is_symbol(name: str) -> bool:
@@ -162,6 +183,22 @@ def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
     return re.compile(
         rf"(?:[-\s]|\u00a0+)?(?:(?P<name>(?i:{words})){ending}|(?P<money>(?i:{money}))"
         rf"|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
+    )
+
+
+def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches the longest name of a power of ten in any case, perhaps after another character."""
+    kinds: dict[str, list[str]] = {"unspaced": [], "short": [], "long": []}
+    for name in sorted(names, key=len, reverse=True):
+        kind = "short" if _is_symbol(name) else "long"
+        kinds["unspaced" if name >= UNSPACED else kind].append(
+            r"\s".join(map(re.escape, name.split()))
+        )
+    unspaced, short, long = ("|".join(kind) or r"(?!)" for kind in kinds.values())
+    return re.compile(
+        rf"\W?(?:(?P<unspaced>{unspaced})"
+        rf"|(?:(?P<long>{long})(?P<ending>[^\W\d_])?|(?P<short>{short}))(?!\w))",
+        re.IGNORECASE,
     )
 
 

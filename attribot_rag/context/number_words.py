@@ -24,7 +24,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"\D")
 _LONGEST_SPELLED = 4
 _SPELLED = (*range(100), *range(100, 1_000, 100))
-_POWERS = (100, 1_000, 10_000, 10**6, 10**8, 10**9, 10**12)
+_POWERS = (1_000, 10_000, 10**5, 10**6, 10**7, 10**8, 10**9, 10**12)
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,25 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
             for words in _words(language, number, purpose):
                 if len(words) == 1:
                     spelled.setdefault(words[0], (number, purpose is ordinal))
-    for power in _POWERS:
+    powers = {**_last_words(language, (100,)), **power_words(language)}
+    return {**{word: (power, False) for word, power in powers.items()}, **spelled}
+
+
+def power_words(language: str) -> dict[str, int]:
+    """Words of powers of ten from 1,000 on, in all cases, such as 'lakh' in en_IN."""
+    return _last_words(language, _POWERS)
+
+
+def _last_words(language: str, powers: Sequence[int]) -> dict[str, int]:
+    """The last words of spelled powers of ten, each of the least that ends in it."""
+    cardinal, _ = _purposes()
+    last: dict[str, int] = {}
+    for power in powers:
         for times in (1, 2, 5):  # forms of the plural
             for words in _words(language, times * power, cardinal):
-                spelled.setdefault(words[-1], (power, False))
-    return spelled
+                if times == 1 or len(words) > 1:  # not one word for both, as in 'zweitausend'
+                    last.setdefault(words[-1], power)
+    return last
 
 
 def _purposes() -> tuple[FormatPurpose, FormatPurpose]:

@@ -54,6 +54,12 @@ _PLEASANTRY = re.compile(
     re.IGNORECASE,
 )
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
+# Of Markdown, with the number that it may have of its own.
+_HEADING = re.compile(
+    r"#{1,6}[ \t]+(?:(?:\d+[.)]|\d+(?:\.\d+)+)[ \t]+)?(?P<title>[^\n]+)"
+    r"|(?P<underlined>[^\n]+)\n {0,3}=+"
+)
+_STATES = re.compile(r"\d|[.!。！।]\W*\Z")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _AFTER_MARKER = re.compile(r"[\s.,]*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
@@ -86,7 +92,11 @@ def is_trivial(text: str) -> bool:
     """Whether a sentence, without its markers, says nothing that could be judged.
 
     No word but "Sources", or a pleasantry (in English). A yes or no is an answer, no pleasantry.
+    Nor a heading of Markdown, unless it holds a number or ends as a statement does.
     """
+    heading = _HEADING.fullmatch(text.strip())
+    if heading and not _STATES.search(heading["title"] or heading["underlined"]):
+        return True
     text = " ".join(text.split()).replace("\u2019", "'")
     words = _FIRST_TO_LAST_WORD.search(text)
     return words is None or any(

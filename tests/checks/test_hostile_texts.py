@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.calls import num_calls
 
 from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.checks.quantities import readings
+from attribot_rag.checks.numerals import readings
 from attribot_rag.checks.reading import read_prompt
 
 LANGUAGES = st.sampled_from(["en", "de", "fr", "es", "it", "ru", "zh", "ar", "xx"])

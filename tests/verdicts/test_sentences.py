@@ -90,6 +90,35 @@ def test_a_sentence_that_only_begins_like_a_pleasantry_is_judged(text: str) -> N
     assert not is_trivial(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Fares",
+        "## 2. The ferry\n",
+        "### 2.3 What does it cost?",
+        "The ferry\n=====\n",
+        "# Fares [1]\n",
+    ],
+)
+def test_a_heading_is_not_judged(text: str) -> None:
+    sentences = split(f"The ferry is old.\n\n{text}")
+    assert [sentence.trivial for sentence in sentences] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## The ferry sailed in 1904",
+        "# 84 seats",
+        "# The ferry is old.",
+        "#ferry",
+        "# The\nferry sails",
+    ],
+)
+def test_a_heading_that_states_a_fact_is_judged(text: str) -> None:
+    assert not is_trivial(text)
+
+
 def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
     sentences = split("Sure! The ferry is old. I hope this helps!")
     assert [sentence.trivial for sentence in sentences] == [True, False, True]

@@ -1,7 +1,7 @@
-"""Normal forms of a text: its letters and digits only, or with its characters unified.
+"""Normal forms of a text: its letters and digits only, what is seen of it, or unified characters.
 
-`Normalised` ignores white space, case, mark-up, punctuation and typography; `folded` keeps the
-text's length.
+`Normalised` ignores white space, case, mark-up, punctuation and typography; `Visible` only
+characters that are not seen; `folded` keeps the text's length.
 """
 
 from __future__ import annotations
@@ -89,6 +89,33 @@ class Normalised:
         """Whether [start, end) of `text` cuts through no character of `source`."""
         edges = (place for place in (start, end) if 0 < place < len(self.text))
         return all(self.origins[place - 1] != self.origins[place] for place in edges)
+
+
+# Zero-width spaces, soft hyphens, marks of direction and the like, but for joiners, which change
+# letters of Indian and Persian scripts.
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The `text` without characters that are not seen, which part no word and no number."""
+
+    source: str
+    text: str
+
+    @classmethod
+    def of(cls, source: str) -> Visible:
+        return cls(source, _UNSEEN.sub("", source))
+
+    @cached_property
+    def _origins(self) -> Sequence[int]:
+        """The index in `source` of each character of `text`."""
+        unseen = {match.start() for match in _UNSEEN.finditer(self.source)}
+        return [index for index in range(len(self.source)) if index not in unseen]
+
+    def interval(self, start: int, end: int) -> Interval:
+        """The characters of `source` for which [start, end) of `text`, not empty, stands."""
+        return self._origins[start], self._origins[end - 1] + 1
 
 
 def unified(character: str) -> str:

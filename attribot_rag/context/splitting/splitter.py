@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import sentencex
 
 from attribot_rag.context.intervals import Interval, at, merge
+from attribot_rag.context.splitting.abbreviations import begins_with_ordinal_sign, is_within_date
 from attribot_rag.context.splitting.blocks import blocks
 from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Splitter = Callable[[str], Sequence[str]]
 
-_MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
+_MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}(?:\s+\d{1,3}[.)])?|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
 _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
 
@@ -171,8 +172,9 @@ def sentence_ends(text: str, language: str) -> list[int]:
     """The ends of sentences, ascending, by sentencex; the last is the end of the text.
 
     Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
-    end a sentence too; ordinals and references such as "3. Mai" and "Art. 5"; Thai and Lao, whose
-    sentences end in spaces. Quotation marks and mark-up that close belong to what they close.
+    end a sentence too; ordinals, dates and references such as "3. Mai", "3 janv. 1983", "n.º 7" and
+    "Art. 5"; Thai and Lao, whose sentences end in spaces. Quotation marks and mark-up that close
+    belong to what they close.
     """
     readable = _SURROGATE.sub("?", _RUN.sub(_without_marks, text))
     ends = {_with_closing(text, end) for end in _segmented(readable, language)}
@@ -215,6 +217,8 @@ def _with_closing(text: str, end: int) -> int:
 
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end is that of an abbreviation or a number."""
+    if begins_with_ordinal_sign(text, end) or is_within_date(text, end, language):
+        return True
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
     if _SHORT.search(before) and after[:1].islower():
         return True

@@ -1,0 +1,49 @@
+"""Codes of many digits, such as telephone numbers and IBANs, however these are grouped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from attribot_rag.context.intervals import Interval
+
+_LEAST = 7  # digits
+_ALIKE = 0.7
+_PREFIX = 4  # digits of a country's code, which may be left out
+_RUN = re.compile(r"\d+(?:[ \u00a0\u202f().‐‑–/-]{1,3}\d+)*")
+_TRUNK = re.compile(r"\(0\)")
+_OTHER = re.compile(r"\D+")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The digits of a run of `groups` at the characters [start, end), without zeros before them."""
+
+    start: int
+    end: int
+    digits: str
+    groups: int
+
+    @property
+    def span(self) -> Interval:
+        return self.start, self.end
+
+    def is_same(self, other: Code) -> bool:
+        """Whether the other has its digits, or all but those of a country."""
+        longer = len(self.digits) - len(other.digits)
+        is_national = 0 < longer <= _PREFIX and self.digits.endswith(other.digits)
+        return self.digits in other.digits or is_national
+
+    def is_altered(self, other: Code) -> bool:
+        """Whether the other has as many digits, most of them the same. Two groups are no code."""
+        equal = sum(a == b for a, b in zip(self.digits, other.digits, strict=False))
+        is_code = self.groups > 2 and len(self.digits) == len(other.digits)
+        return is_code and _ALIKE * len(self.digits) <= equal < len(self.digits)
+
+
+def codes(text: str) -> Iterator[Code]:
+    for run in _RUN.finditer(text):
+        digits = _OTHER.sub("", _TRUNK.sub("", run[0])).lstrip("0")
+        if len(digits) >= _LEAST:
+            yield Code(*run.span(), digits, len(_OTHER.split(run[0])))
