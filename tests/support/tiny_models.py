@@ -76,6 +76,20 @@ def byte_level() -> LanguageModel:
 
 
 @cache
+def larger() -> LanguageModel:
+    """Fifty times the parameters of `byte_level`, with its tokenizer."""
+    return _llama(
+        byte_level().tokenizer,
+        hidden_size=256,
+        intermediate_size=512,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.06,
+        eos_token_id=None,
+    )
+
+
+@cache
 def metaspace() -> LanguageModel:
     """SentencePiece-like BPE over whole texts, like Llama 2.
 
