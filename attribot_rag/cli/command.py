@@ -18,7 +18,7 @@ from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_std
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.evaluation import command as evaluate
-from attribot_rag.methods import BASELINES, METHODS
+from attribot_rag.methods import BASELINES, METHODS, make_method
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
@@ -81,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     options.arguments = words
     try:
+        make_method(getattr(options, "method", "auto"))  # raises for what it needs
         shown = bool(options.progress) and sys.stderr.isatty()
         options.run(options, partial(_language_model, options, shown=shown), shown=shown)
         sys.stdout.flush()

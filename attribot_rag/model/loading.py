@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -47,14 +48,8 @@ def load_model(
         dtype: By default float32 on the CPU, and the checkpoint's own elsewhere.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    with _naming_device(name, device):
         torch.empty(0, device=device)
-    # A PyTorch that was built without CUDA raises AssertionError.
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(
-            f"{_failing(name)} on {device!r}: {reason}; pass another device"
-        ) from error
     if dtype is None and torch.device(device).type == "cpu":
         dtype = torch.float32
     location = smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
@@ -68,13 +63,26 @@ def load_model(
         model, tokenizer = _loaded(
             str(folder) if folder.exists() else name, dtype or "auto", cached_only=cached_only
         )
-        torch.nn.Module.to(model, device)
     except (OSError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"{_failing(name)}: {error}; {_WHAT_WORKS}") from error
+    with _naming_device(name, device):
+        torch.nn.Module.to(model, device)
     if location.is_file():
         model.name_or_path = str(location)
     model.train(False)
     return LanguageModel(model, tokenizer)
+
+
+@contextmanager
+def _naming_device(name: str, device: str) -> Iterator[None]:
+    try:
+        yield
+    # A PyTorch that was built without CUDA raises AssertionError.
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInput(
+            f"{_failing(name)} on {device!r}: {reason}; pass another device, or a smaller model"
+        ) from error
 
 
 def _loaded(
