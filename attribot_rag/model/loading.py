@@ -63,8 +63,12 @@ def load_model(
         model, tokenizer = _loaded(
             str(folder) if folder.exists() else name, dtype or "auto", cached_only=cached_only
         )
+    except InvalidInput:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"{_failing(name)}: {error}; {_WHAT_WORKS}") from error
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded: {error}; {_WHAT_WORKS}"
+        ) from error
     with _naming_device(name, device):
         torch.nn.Module.to(model, device)
     if location.is_file():
@@ -81,7 +85,8 @@ def _naming_device(name: str, device: str) -> Iterator[None]:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInput(
-            f"{_failing(name)} on {device!r}: {reason}; pass another device, or a smaller model"
+            f"the model {name!r} cannot be loaded on {device!r}: {reason}; "
+            "pass another device, or a smaller model"
         ) from error
 
 
@@ -99,16 +104,12 @@ def _loaded(
     return model, AutoTokenizer.from_pretrained(name, local_files_only=cached_only)
 
 
-def _failing(name: str) -> str:
-    return f"the model {name!r} cannot be loaded"
-
-
 def _converted(file: Path) -> Path:
     """The folder with the model of a GGUF file; raises InvalidInput for any other file."""
     if not is_gguf(file):
         raise InvalidInput(
-            f"{_failing(str(file))}: it is a file, and no GGUF file; pass the folder it is in, "
-            "with the model's config.json"
+            f"the model {str(file)!r} cannot be loaded: it is a file, and no GGUF "
+            "file; pass the folder it is in, with the model's config.json"
         )
     return converted(file)
 
@@ -123,7 +124,8 @@ def _check_folder(name: str, folder: Path) -> None:
     whole = next((file for file in files if file.endswith(".gguf")), None)
     meant = f"the file {whole} in it" if whole else "the folder that save_pretrained wrote"
     raise InvalidInput(
-        f"{_failing(name)}: the folder has no config.json (it has {held}); pass {meant}"
+        f"the model {name!r} cannot be loaded: the folder has no config.json (it has "
+        f"{held}); pass {meant}"
     )
 
 
@@ -134,13 +136,15 @@ def _only_cached(name: str) -> bool:
     downloaded.
     """
     if _is_path(os.path.expanduser(name)):
-        raise InvalidInput(f"{_failing(name)}: there is no such folder; {_WHAT_WORKS}")
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded: there is no such folder; {_WHAT_WORKS}"
+        )
     if _hub_can_be_reached():
         return False
     if not _is_cached(name):
         raise InvalidInput(
-            f"{_failing(name)}: there is no such folder, {constants.ENDPOINT} cannot be reached, "
-            f"and {constants.HF_HUB_CACHE} does not hold it; {_WHAT_WORKS}"
+            f"the model {name!r} cannot be loaded: there is no such folder, "
+            f"{constants.ENDPOINT} cannot be reached, and {constants.HF_HUB_CACHE} does not hold it; {_WHAT_WORKS}"
         )
     return True
 
