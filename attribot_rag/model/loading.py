@@ -144,7 +144,8 @@ def _only_cached(name: str) -> bool:
     if not _is_cached(name):
         raise InvalidInput(
             f"the model {name!r} cannot be loaded: there is no such folder, "
-            f"{constants.ENDPOINT} cannot be reached, and {constants.HF_HUB_CACHE} does not hold it; {_WHAT_WORKS}"
+            f"{constants.ENDPOINT} cannot be reached, and {constants.HF_HUB_CACHE} does "
+            f"not hold it; {_WHAT_WORKS}"
         )
     return True
 
