@@ -4,6 +4,7 @@ import ast
 import json
 import pkgutil
 import re
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,19 @@ def test_what_is_imported_from_here_exists(page: str) -> None:
     imported = [
         (node.module or "", alias.name)
         for code in (files if page == "examples" else blocks(page))
-        for node in ast.walk(ast.parse(code))
+        for node in nodes(code)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN)
         for alias in node.names
     ]
     for module, name in imported:
         assert name in names_in(module), f"{page}: from {module} import {name}"
+
+
+def nodes(code: str) -> list[ast.AST]:
+    """Of what is Python; a block may also show a value, with dots."""
+    with suppress(SyntaxError):
+        return list(ast.walk(ast.parse(code)))
+    return []
 
 
 def names_in(module: str) -> set[str]:
