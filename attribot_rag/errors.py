@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 
 
 class AttributionError(Exception):
@@ -27,6 +28,25 @@ class UnknownOption(InvalidInput):
                 meant = f"; did you mean {close[0]!r}?" if close else "."
                 listed = ", ".join(options)
                 raise cls(f"{owner} has no option {name!r}{meant} Its options: {listed}")
+
+
+class MissingExtra(InvalidInput):
+    """A package that is not installed, of an extra of attribot-rag's."""
+
+    @classmethod
+    def check(cls, purpose: str, extra: str, *modules: str) -> None:
+        """Raises MissingExtra for those of the extra's modules that are not installed.
+
+        The modules are top-level ones, and are not imported.
+        """
+        missing = [module for module in modules if find_spec(module) is None]
+        if missing:
+            raise cls(f"{purpose} needs {', '.join(missing)}: {installing(extra)}")
+
+
+def installing(*extras: str) -> str:
+    """The command that installs extras: from the source, until there is a release."""
+    return f"pip install '.[{','.join(extras)}]' in a clone of attribot-rag"
 
 
 class NoText(InvalidInput):

@@ -175,12 +175,39 @@ def test_counts_are_whole_numbers_from_1(value: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == f"{version('attribot-rag')}\n"
 
 
-def test_a_missing_package_is_named_with_its_command(
-    notes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("module", "extra", "words"),
+    [
+        ("bm25s", "cli", ["ask", QUESTION, "NOTES"]),
+        ("semantic_text_splitter", "cli", ["ask", QUESTION, "NOTES"]),
+        ("sklearn", "evaluation", ["ask", QUESTION, "NOTES", "--method", "context_cite"]),
+        ("sentence_transformers", "evaluation", ["ask", "Why?", "NOTES", "--method", "similarity"]),
+        ("matplotlib", "evaluation", ["evaluate", "--log", "LOG"]),
+        ("pyarrow", "evaluation", ["evaluate", "--log", "LOG"]),
+        ("uvicorn", "serve", ["serve"]),
+        ("prometheus_client", "serve", ["serve", "NOTES"]),
+        ("bm25s", "serve", ["serve", "NOTES"]),
+        ("pyarrow", "parquet", ["batch", "LOG", "--output", "FOLDER", "--parquet"]),
+        ("pyarrow", "parquet", ["batch", "log.parquet", "--output", "FOLDER"]),
+    ],
+)
+def test_a_missing_package_is_named_before_anything_is_loaded(
+    module: str,
+    extra: str,
+    words: list[str],
+    notes: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    assert main(["ask", QUESTION, notes]) == 2
-    assert "pip install 'attribot-rag[cli]'" in capsys.readouterr().err
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"question": QUESTION, "documents": ["It is blue."]}))
+    paths = {"NOTES": notes, "LOG": str(log), "FOLDER": str(tmp_path / "done")}
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main([*(paths.get(word, word) for word in words), "--model", "./no-model"]) == 2
+    error = capsys.readouterr().err
+    assert f"needs {module}: pip install '.[{extra}]' in a clone of attribot-rag" in error
+    assert "no-model" not in error
 
 
 @pytest.mark.slow

@@ -96,8 +96,11 @@ def transcript_of(
         generation = Generation(rendered.ids, response_ids, retokenized=retokenized)
         transcript = Transcript.of(_by_ids(generation, recorder), language_model)
     note = ""
-    if transcript.generation.retokenized and recorder.generations:
-        transcript, note = _to_another_prompt(transcript, prompt, recorder)
+    if transcript.generation.retokenized:
+        if recorder.generations:
+            transcript, note = _to_another_prompt(transcript, prompt, recorder)
+        if refusal := recorder.refusal(Answer(transcript.response.text)):
+            note = note or f"The generation of this answer could not be used: {refusal}."
     return transcript, shown, note
 
 

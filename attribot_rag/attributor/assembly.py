@@ -77,7 +77,7 @@ def _assembled(
         exact=scores.exact,
         estimated=scores.estimated if any(scores.estimated) else (),
         notes=(*_notes(scorer, scores), *judgement.notes, *_budget_note(scorer)),
-        provenance=_provenance(scorer, method, options),
+        provenance=_provenance(scorer, method, scores.ranked_by, options),
         groups=tuple(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
         ),
@@ -90,14 +90,16 @@ def _assembled(
     )
 
 
-def _provenance(scorer: Scorer, method: Method, options: Options) -> Provenance:
+def _provenance(
+    scorer: Scorer, method: Method, ranked_by: str | None, options: Options
+) -> Provenance:
     session, generation, backend = scorer.session, scorer.generation, scorer.language_model.backend
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
     cost = method.cost(Workload.of(scorer))
     budget = _plain(options.budget or Budget())
     return Provenance(
-        method=method.name,
+        method=f"{method.name}, ranked by {ranked_by}" if ranked_by else method.name,
         model=scorer.language_model.name,
         dtype=backend.dtype_name,
         device=backend.device_name,

@@ -50,10 +50,10 @@ class Attributor:
 
     The model comes with its tokenizer, or both together as a LanguageModel.
 
-    A `proxy`, a smaller model with its tokenizer, finds candidates for the method 'auto' where that
-    pays and runs any other method. A `recorder` of the model's may have other bounds than the
-    default. `options` are those of Options, by name or whole; one that does not exist raises
-    UnknownOption, an InvalidInput.
+    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' where that
+    takes fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds
+    than the default. `options` are those of Options, by name or whole; one that does not exist
+    raises UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one local model's answers take turns.
     """
@@ -147,7 +147,11 @@ class Attributor:
     ) -> Attribution:
         """Attribute an answer that the recorder matched (`recorder.match`), with its notes."""
         if answer.transcript is None:
-            raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
+            why = self.recorder.refusal(answer)
+            raise NotRecorded(
+                f"no recorded generation was matched to the answer {answer.text!r}"
+                + (f": {why}" if why else "")
+            )
         shown = answer.text[answer.start :]
         attribution = self._attribute(
             answer.transcript, answer.read, answer.prompt, shown, on_sentence

@@ -6,15 +6,17 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow
-import ray
-from ray.data import ActorPoolStrategy, Dataset
-
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.records import Line
 from attribot_rag.batch.tables import outcome_table
 from attribot_rag.batch.workers import MakeAttributor, workers_of
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, MissingExtra
+
+MissingExtra.check("attribute_dataset", "ray", "ray", "pyarrow")
+
+import pyarrow  # noqa: E402
+import ray  # noqa: E402
+from ray.data import ActorPoolStrategy, Dataset  # noqa: E402
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from attribot_rag.batch.records import count, read
 from attribot_rag.batch.report import render_report, worklist, write_pages
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.workers import MakeAttributor, workers_of
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, MissingExtra
 
 
 def run_batch(
@@ -34,8 +34,8 @@ def run_batch(
     Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
     `statistics.json` follows. Memory does not grow with the number of records. Answers of a served
     model are attributed several at a time. Raises InvalidInput for files that cannot be used,
-    ServerFailed if the server fails for good, WorkerLost if a process ends; the same call goes on
-    from there.
+    MissingExtra for Parquet without pyarrow (both before an attributor is made), ServerFailed if
+    the server fails for good, WorkerLost if a process ends; the same call goes on from there.
 
     Args:
         attributor: With several `workers` a function that each of them imports and calls to make
@@ -48,6 +48,8 @@ def run_batch(
         parquet: Whether all records are written once more as `outcomes.parquet`, by pyarrow.
         shown: Whether a bar shows the progress.
     """
+    if parquet or source.suffix == ".parquet":
+        MissingExtra.check("Parquet", "parquet", "pyarrow")
     first = _first(source)
     with workers_of(attributor, workers) as group:
         setting = {**first, "model": group.model, "method": group.method}

@@ -16,9 +16,9 @@ from attribot_rag.batch import command as batch
 from attribot_rag.cli import ask
 from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
 from attribot_rag.display.escaping import on_one_line
-from attribot_rag.errors import AttributionError, InvalidInput
+from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.evaluation import command as evaluate
-from attribot_rag.methods import BASELINES, METHODS
+from attribot_rag.methods import BASELINES, METHODS, make_method
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
@@ -81,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     options.arguments = words
     try:
+        make_method(getattr(options, "method", "auto"))  # raises for what it needs
         shown = bool(options.progress) and sys.stderr.isatty()
         options.run(options, partial(_language_model, options, shown=shown), shown=shown)
         sys.stdout.flush()
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error))
     except ImportError as error:
         missing = str(error).rstrip(".")
-        return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded,evaluation,serve]'")
+        return _failed(f"{missing}: {installing('cli', 'embedded', 'evaluation', 'serve')}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has gone
@@ -154,7 +155,8 @@ def _parser() -> argparse.ArgumentParser:
         add(
             "--model",
             default=DEFAULT_MODEL,
-            help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
+            help="a folder with a model, a GGUF file, a Hugging Face id, or the embedded default: "
+            "%(default)s",
         )
         add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
         add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")

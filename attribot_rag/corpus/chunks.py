@@ -12,12 +12,11 @@ from pathlib import Path
 from attribot_rag.context import Document
 from attribot_rag.context.words import num_unspaced
 from attribot_rag.corpus.pdf import PdfText, read_pdf
-from attribot_rag.errors import InvalidInput, NoText
+from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 
 SUFFIXES = (".md", ".txt", ".pdf")
 _NAMED = ".md, .txt or .pdf"
 CHUNK_CHARACTERS = (400, 700)
-INSTALL = "pip install 'attribot-rag[cli]'"
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +27,10 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
     `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
     folder's files without readable text (a scanned PDF, another encoding than UTF-8) are left out
-    with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text.
+    with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text,
+    and MissingExtra without semantic-text-splitter or, for PDF files, pypdfium2.
     """
+    MissingExtra.check("reading files", "cli", "semantic_text_splitter")
     try:
         files = {file.resolve(): (file, text) for path in paths for file, text in _texts(path)}
     except OSError as error:
@@ -64,11 +65,10 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
     Chunks without a word of the question are left out, unless there are no more than `count` chunks
     at all. Raises InvalidInput if no chunk is left.
     """
-    try:
-        import bm25s
-        from bm25s.stopwords import STOPWORDS_EN
-    except ImportError as error:
-        raise InvalidInput(f"retrieval needs the package bm25s: {INSTALL}") from error
+    MissingExtra.check("retrieval", "cli", "bm25s")
+    import bm25s
+    from bm25s.stopwords import STOPWORDS_EN
+
     index = bm25s.BM25()
     index.index([_terms(chunk.text) for chunk in chunks], show_progress=False)
     terms = [term for term in _terms(question) if term not in STOPWORDS_EN]
@@ -146,10 +146,8 @@ def _text(file: Path) -> str | PdfText:
 
 
 def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
-    try:
-        from semantic_text_splitter import MarkdownSplitter, TextSplitter
-    except ImportError as error:
-        raise InvalidInput(f"chunks need the package semantic-text-splitter: {INSTALL}") from error
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
     kind = MarkdownSplitter if file.suffix.lower() == ".md" else TextSplitter
     chunks = kind(CHUNK_CHARACTERS).chunk_indices(text if isinstance(text, str) else text.text)
     for number, (start, chunk) in enumerate(chunks, start=1):

@@ -12,12 +12,11 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from attribot_rag.errors import InvalidInput, NoText
+from attribot_rag.errors import MissingExtra, NoText
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
-INSTALL = "pip install 'attribot-rag[pdf]'"
 _DIVIDED = re.compile(r"[^\W\d_]-\Z")
 _PDFIUM = RLock()  # PDFium is not made for threads
 
@@ -79,11 +78,13 @@ def read_pdf(file: Path) -> PdfText:
 
 @contextmanager
 def opened(file: Path) -> Iterator[PdfDocument]:
-    """The file in PDFium, for this thread alone; raises NoText if it cannot be opened."""
-    try:
-        import pypdfium2
-    except ImportError as error:
-        raise InvalidInput(f"{file}: PDF files need the package pypdfium2: {INSTALL}") from error
+    """The file in PDFium, for this thread alone; raises NoText if it cannot be opened.
+
+    Raises MissingExtra without pypdfium2.
+    """
+    MissingExtra.check(f"the PDF file {file}", "pdf", "pypdfium2")
+    import pypdfium2
+
     with _PDFIUM:
         try:
             document = pypdfium2.PdfDocument(file)

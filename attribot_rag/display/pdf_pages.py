@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.corpus.pdf import PdfText, opened
+from attribot_rag.errors import MissingExtra
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfBitmap, PdfPage
@@ -48,6 +49,7 @@ def draw_pages(
 
     `text` is what `read_pdf` gave for the file. Raises InvalidInput if it cannot be opened.
     """
+    MissingExtra.check("a picture of a page", "pdf", "PIL")
     with opened(file) as document:
         for index in pages:
             page = document[index]

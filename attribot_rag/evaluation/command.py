@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from attribot_rag.errors import MissingExtra
+
 _FORMATS = {
     "hotpotqa": "HotpotQA JSON (hotpot_dev_distractor_v1.json), or 'hub' to download it",
     "squad": "SQuAD 2.0 JSON (dev-v2.0.json), or 'hub'",
@@ -69,8 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def evaluate(options: argparse.Namespace) -> str:
     """Run the experiment or the comparison; the text for stdout.
 
-    Raises InvalidInput for options and files that cannot be used.
+    Raises InvalidInput for options and files that cannot be used, MissingExtra before anything is
+    computed.
     """
+    needed = ("matplotlib", "pyarrow", "sklearn", "sentence_transformers")
+    MissingExtra.check("attribot-rag evaluate", "evaluation", *needed)
     from attribot_rag.evaluation.run import compare, run  # they import what is slow
 
     return compare(options.compare) if options.compare else run(options)

@@ -17,13 +17,15 @@ from attribot_rag.methods.base import (
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
-from attribot_rag.methods.patching import Patching, spread_over
+from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
+
+_PATCHING = Patching(1, located=True)
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ class Auto:
     Where verdicts follow on more units, judging searches itself, by the verdicts' thresholds, and
     asks for the estimates only where it needs them; else other units have no score.
 
-    Where attention is not observed, a `proxy` ranks the units; else, where their words do not
-    settle it, what each document, and each unit of the best documents, keeps alone. Without a
-    proxy, the other units get no score.
+    A `proxy` ranks the units by its own estimates instead, where these take fewer FLOPs than
+    patching or attention is not observed; a note says whether it did. Without a proxy, and without
+    attention, the units are ranked by what each document, and each unit of the best documents,
+    keeps alone where their words do not settle it, and the other units get no score.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -65,7 +68,8 @@ class Auto:
         )
         search = Sufficiency(scorer, reliance, self.thresholds, ranking)
         if not any(map(search.matters, parts)):
-            return replace(ranking.scores, notes=(hardly_matters(scorer.context),))
+            notes = (*ranking.scores.notes, hardly_matters(scorer.context))
+            return replace(ranking.scores, notes=notes)
         ranking.estimate()
         list(search.carriers(parts))
         return search.refine(ranking.scores)
@@ -75,48 +79,94 @@ class Auto:
         whole = scorer.score([scorer.context.whole])
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
+        if self.proxy is not None:
+            why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
+            scores = _noted(scores, self.proxy, f"was not used: {why}.")
         return Ranking(scores, partial(self._estimated, scorer))
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""
-        sentences = answer_sentences(scorer)
-        method: Method | None = None
-        if len(scorer.units) <= self.few:
+        is_few = len(scorer.units) <= self.few
+        proxy = None if self._proxy_refusal(scorer) else self.proxy
+        method: Method
+        if is_few:
             method = LeaveOneOut() if scorer.masked_refusal else Masked()
-        elif not scorer.sees_attention and self.proxy is not None:
-            method = Proxy(self.proxy, Auto())
-        if method is not None:
-            ranked = method.run(scorer)
-            of_proxy = isinstance(method, Proxy)
-            return replace(
-                scores,
-                token_scores=ranked.token_scores,
-                exact=ranked.exact,
-                estimated=tuple(of_proxy and row is not None for row in ranked.token_scores),
-                notes=ranked.notes,
-            )
-        estimates = scorer.patched(sentences, located=True)
-        if estimates is None:
+        elif proxy is not None:
+            method = _on(proxy)
+        elif scorer.sees_attention:
+            method = _PATCHING
+        else:
             return scores
-        rows = spread_over(sentences, estimates.effects.tolist(), scorer)
-        return replace(
+        ranked = method.run(scorer)
+        scores = replace(
             scores,
-            token_scores=rows,
-            estimated=(True,) * len(rows),
-            attention=tuple(estimates.attention),
+            token_scores=ranked.token_scores,
+            exact=ranked.exact,
+            estimated=tuple(not is_few and row is not None for row in ranked.token_scores),
+            attention=ranked.attention,
+        )
+        if proxy is None:
+            return scores
+        if not any(scores.estimated):
+            return _noted(scores, proxy, "gave no ranking.")
+        scores = _noted(scores, proxy, "ranked the sources: estimated scores are its own.")
+        return replace(scores, ranked_by=proxy.name)
+
+    def _proxy_refusal(self, scorer: Scorer) -> str | None:
+        """Why a proxy does not rank the units, None if it does; it need not be asked to."""
+        if len(scorer.units) <= self.few:
+            return f"up to {self.few} sources are all scored by the model itself"
+        if self.proxy is None or not scorer.sees_attention:
+            return None
+        workload = replace(Workload.of(scorer), is_cached=True)
+        own, of_proxy = _PATCHING.cost(workload), _on(self.proxy).cost(workload)
+        if not of_proxy.flops:
+            return "its number of parameters is not known; ServedModel.connect takes it"
+        if of_proxy.flops < own.flops:
+            return None
+        return (
+            f"ranking the sources takes {of_proxy.flops:.1e} FLOPs on it, which has to read the "
+            f"prompt, and {own.flops:.1e} on the model itself"
         )
 
     def cost(self, workload: Workload) -> Cost:
-        """With one source that carries the response: patching, only it, and without it.
+        """With one source that carries the response: a ranking, only it, and without it.
 
-        Verdicts often do without the patching.
+        Verdicts often do without the ranking. Attention is taken to be observed.
         """
         tail = workload.tail_tokens
         alone = workload.cost(2 * tail + workload.context_tokens / workload.num_sources)
         if workload.num_sources <= self.few:
             return Masked().cost(workload) + workload.cost(tail) + alone
-        reliance = workload.cost(workload.baseline_tokens + tail)
-        return Patching(1).cost(workload) + reliance + alone
+        reliance = workload.cost(workload.unread_tokens + workload.baseline_tokens + tail)
+        ranking = _PATCHING.cost(replace(workload, is_cached=True))
+        of_proxy = None if self.proxy is None else _on(self.proxy).cost(workload)
+        if of_proxy is not None and 0 < of_proxy.flops < ranking.flops:
+            ranking = of_proxy
+        return reliance + ranking + alone
+
+
+@dataclass(frozen=True)
+class _Estimates:
+    """The method of a proxy that only ranks units."""
+
+    name = "estimates"
+
+    def run(self, scorer: Scorer) -> Scores:
+        method = _PATCHING if scorer.sees_attention else Auto()
+        return method.run(scorer)
+
+    def cost(self, workload: Workload) -> Cost:
+        return _PATCHING.cost(workload)
+
+
+def _on(proxy: LanguageModel) -> Proxy:
+    return Proxy(proxy, _Estimates())
+
+
+def _noted(scores: Scores, proxy: LanguageModel, what: str) -> Scores:
+    """The scores with what a proxy did as their only note."""
+    return replace(scores, notes=(f"The proxy {proxy.name} {what}",))
 
 
 def hardly_matters(context: Context) -> str:

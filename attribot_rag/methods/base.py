@@ -47,7 +47,8 @@ class Scores:
     `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
     counts units that were removed as whole tokens, not to the character. `attention` [units] is how
     strongly the question and the response attend to each unit, if candidates were selected by it.
-    `notes` are sentences for the reader.
+    `ranked_by` is the name of the proxy that ranked the units, if one did. `notes` are sentences
+    for the reader.
     """
 
     token_log_likelihoods: TokenScores | None
@@ -60,6 +61,7 @@ class Scores:
     num_dropped: int = 0
     attention: tuple[float, ...] | None = None
     unit: str = "nats"
+    ranked_by: str | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -39,7 +39,7 @@ def make_method(
 ) -> Method:
     """The method of this name, or the given method itself.
 
-    With a `proxy`, 'auto' selects candidates on it where this takes fewer FLOPs; any other method
+    With a `proxy`, 'auto' ranks the sources on it where this takes fewer FLOPs; any other method
     runs on the proxy. With `keep` too, the proxy keeps so many sources (a number, or a fraction)
     and the target scores them by the method: proxy pruning. Raises InvalidInput for an unknown
     name, or `keep` without a proxy.

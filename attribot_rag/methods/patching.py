@@ -25,13 +25,15 @@ class Patching:
     first order, so its cost does not grow with the number of sources. A source that makes its
     sentence nearly certain is underestimated. With several `gates` (a number), the passes are
     repeated with less and less attention to all sources: then such a source has its effect, and so
-    has one whose text stands twice. A sentence's score is spread evenly over its tokens.
+    has one whose text stands twice. `located`, all sentences share one pass back: the ranks are
+    nearly the same. A sentence's score is spread evenly over its tokens.
 
     Raises InvalidInput for a number of gates below 1, UnsupportedModel for architectures whose
     attention weights cannot be observed (docs/evaluation/architectures.md).
     """
 
     gates: int = 2
+    located: bool = False
 
     def __post_init__(self) -> None:
         check_count("gates", self.gates, 1)
@@ -43,12 +45,12 @@ class Patching:
     def run(self, scorer: Scorer) -> Scores:
         scorer.require_attention()
         sentences = answer_sentences(scorer)
-        estimates = scorer.patched(sentences, self.gates)
+        estimates = scorer.patched(sentences, self.gates, located=self.located)
         scores = whole_response(scorer, None, "nats")
         if estimates is None:
             return scores
-        rows = spread_over(sentences, estimates.effects.tolist(), scorer)
-        return replace(scores, token_scores=rows)
+        rows = _spread_over(sentences, estimates.effects.tolist(), scorer)
+        return replace(scores, token_scores=rows, attention=tuple(estimates.attention))
 
     def cost(self, workload: Workload) -> Cost:
         """A row of |Q| + |R| tokens per gate; for a sentence, backward takes twice the FLOPs."""
@@ -57,7 +59,7 @@ class Patching:
         return read + replace(tail, flops=3 * tail.flops)
 
 
-def spread_over(
+def _spread_over(
     parts: Sequence[Sequence[int]], effects: Sequence[Sequence[float]], scorer: Scorer
 ) -> tuple[TokenScores, ...]:
     """Effects [parts][units] as rows of the units, each spread evenly over its part's tokens."""

@@ -99,8 +99,9 @@ class Generation:
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
     ended otherwise; `unfinished` says that it, a stop string or a reader ended the response and not
     the model. `settings` are how it was generated, None if that is not known; `span` is the
-    OpenTelemetry span in which it answered, None without any. Raises InvalidInput for an empty
-    response, and for an empty prompt that nothing else conditioned.
+    OpenTelemetry span in which it answered, None without any. `refusal` says why it cannot be
+    attributed, None if it can. Raises InvalidInput for an empty response, and for an empty prompt
+    that nothing else conditioned.
     """
 
     prompt_ids: tuple[int, ...]
@@ -114,6 +115,7 @@ class Generation:
     unfinished: bool = False
     settings: GenerationSettings | None = None
     span: Span | None = None
+    refusal: str | None = None
 
     def __post_init__(self) -> None:
         if not (self.prompt_ids or self.conditioning):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -15,14 +16,23 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.model.gguf import converted, is_gguf
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.smollm2 import smollm2_folder
 
 DEFAULT_MODEL = "smollm2-135m"
 _HUB_TIMEOUT = 5.0  # seconds
+_MOST_NAMED = 5  # files of a folder
+_WHAT_WORKS = (
+    f"pass {DEFAULT_MODEL!r}, which is embedded, or the path of a folder with a model or of a GGUF "
+    "file, or the id of a Hugging Face model that is in the hub's cache or can be downloaded; for "
+    "a model that vLLM or SGLang serves, use ServedModel.connect (--server). Models of hosted APIs "
+    "give no probabilities of a given answer, so none can be attributed"
+)
 
 
 def load_model(
@@ -31,48 +41,113 @@ def load_model(
     """Load a model with its tokenizer; raises InvalidInput if it cannot be loaded.
 
     Args:
-        name: 'smollm2-135m' (embedded, offline), a path, or any Hugging Face model id, which is
-            looked up in the hub's cache alone without a connection to the hub.
+        name: 'smollm2-135m' (embedded, offline), the path of a folder or of a GGUF file, or any
+            Hugging Face model id, which is looked up in the hub's cache alone without a connection
+            to the hub. A GGUF file is converted once to float32, into ATTRIBOT_RAG_CACHE.
         device: 'cpu', 'cuda', 'cuda:1', ...; by default CUDA if there is a GPU.
         dtype: By default float32 on the CPU, and the checkpoint's own elsewhere.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    location = str(smollm2_folder()) if name == DEFAULT_MODEL else os.path.expanduser(name)
-    if _is_path(location) and not Path(location).is_dir():
-        raise InvalidInput(
-            f"the model {name!r} cannot be loaded: there is no such folder; pass "
-            f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"
-        )
-    cached_only = not (Path(location).is_dir() or _hub_can_be_reached())
-    if cached_only and not _is_cached(location):
-        raise InvalidInput(
-            f"the model {name!r} cannot be loaded: there is no such folder, {constants.ENDPOINT} "
-            f"cannot be reached, and {constants.HF_HUB_CACHE} does not hold it; pass "
-            f"{DEFAULT_MODEL!r}, which is embedded, or the path of a folder with a model, or "
-            "download it first with a connection"
-        )
+    with _naming_device(name, device):
+        torch.empty(0, device=device)
+    if dtype is None and torch.device(device).type == "cpu":
+        dtype = torch.float32
+    location = smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
+    cached_only = True
+    if location.is_dir():
+        _check_folder(name, location)
+    elif not location.exists():
+        cached_only = _only_cached(name)
     try:
-        if dtype is None and torch.device(device).type == "cpu":
-            dtype = torch.float32
-        config = AutoConfig.from_pretrained(location, local_files_only=cached_only)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        model: PreTrainedModel = kind.from_pretrained(
-            location,
-            dtype=dtype or "auto",
-            local_files_only=cached_only,
-            adapter_kwargs={"local_files_only": cached_only},
+        folder = _converted(location) if location.is_file() else location
+        model, tokenizer = _loaded(
+            str(folder) if folder.exists() else name, dtype or "auto", cached_only=cached_only
         )
-        torch.nn.Module.to(model, device)
-        model.train(False)
-        tokenizer = AutoTokenizer.from_pretrained(location, local_files_only=cached_only)
-    # A PyTorch that was built without CUDA raises AssertionError.
-    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+    except InvalidInput:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
         raise InvalidInput(
-            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass another model "
-            f"({DEFAULT_MODEL!r}, the path of a folder, or a Hugging Face id that can be reached), "
-            "or another device"
+            f"the model {name!r} cannot be loaded: {error}; {_WHAT_WORKS}"
         ) from error
+    with _naming_device(name, device):
+        torch.nn.Module.to(model, device)
+    if location.is_file():
+        model.name_or_path = str(location)
+    model.train(False)
     return LanguageModel(model, tokenizer)
+
+
+@contextmanager
+def _naming_device(name: str, device: str) -> Iterator[None]:
+    try:
+        yield
+    # A PyTorch that was built without CUDA raises AssertionError.
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded on {device!r}: {reason}; "
+            "pass another device, or a smaller model"
+        ) from error
+
+
+def _loaded(
+    name: str, dtype: torch.dtype | str, *, cached_only: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    config = AutoConfig.from_pretrained(name, local_files_only=cached_only)
+    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model: PreTrainedModel = kind.from_pretrained(
+        name,
+        dtype=dtype,
+        local_files_only=cached_only,
+        adapter_kwargs={"local_files_only": cached_only},
+    )
+    return model, AutoTokenizer.from_pretrained(name, local_files_only=cached_only)
+
+
+def _converted(file: Path) -> Path:
+    """The folder with the model of a GGUF file; raises InvalidInput for any other file."""
+    if not is_gguf(file):
+        raise InvalidInput(
+            f"the model {str(file)!r} cannot be loaded: it is a file, and no GGUF "
+            "file; pass the folder it is in, with the model's config.json"
+        )
+    return converted(file)
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    """Raises InvalidInput for a folder without a configuration."""
+    if (folder / "config.json").exists():
+        return
+    files = sorted(path.name for path in folder.iterdir())
+    held = ", ".join(files[:_MOST_NAMED]) or "no files"
+    held += f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    whole = next((file for file in files if file.endswith(".gguf")), None)
+    meant = f"the file {whole} in it" if whole else "the folder that save_pretrained wrote"
+    raise InvalidInput(
+        f"the model {name!r} cannot be loaded: the folder has no config.json (it has "
+        f"{held}); pass {meant}"
+    )
+
+
+def _only_cached(name: str) -> bool:
+    """Whether a Hugging Face id is looked up in the hub's cache alone.
+
+    Raises InvalidInput for the path of nothing, and for an id that is neither there nor can be
+    downloaded.
+    """
+    if _is_path(os.path.expanduser(name)):
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded: there is no such folder; {_WHAT_WORKS}"
+        )
+    if _hub_can_be_reached():
+        return False
+    if not _is_cached(name):
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded: there is no such folder, "
+            f"{constants.ENDPOINT} cannot be reached, and {constants.HF_HUB_CACHE} does "
+            f"not hold it; {_WHAT_WORKS}"
+        )
+    return True
 
 
 def _is_path(location: str) -> bool:

@@ -88,13 +88,27 @@ class GenerateArguments:
         return cast(torch.Tensor, prompts)
 
     def mask(self, prompts: torch.Tensor) -> torch.Tensor:
-        """The attention mask, or that which `generate` infers from padding: bool, like prompts."""
+        """The attention mask, or that which `generate` infers from padding: bool, like prompts.
+
+        Of a mask that covers a cache too, the part of the ids that were given.
+        """
         mask = self.by_name.get("attention_mask")
         if mask is not None and prompts.shape[1]:
-            return torch.as_tensor(mask).bool()
+            return torch.as_tensor(mask).bool()[:, -prompts.shape[1] :]
         if mask is not None or self.pad_id is None or self.pad_id in self.eos_ids:
             return torch.ones_like(prompts).bool()
         return torch.ne(prompts, self.pad_id)
+
+    def refusal(self, prompts: torch.Tensor) -> str | None:
+        """Why the prompts are not known: only their last ids were given, after a filled cache."""
+        mask, num_ids = self.by_name.get("attention_mask"), prompts.shape[1]
+        num_cached = 0 if mask is None else torch.as_tensor(mask).shape[1] - num_ids
+        if not num_ids or num_cached <= 0:
+            return None
+        return (
+            f"generate was given the last {num_ids} ids of its prompt, and a cache of the "
+            f"{num_cached} before them, from which they cannot be read; pass all ids with the cache"
+        )
 
     @property
     def prompt_ids(self) -> list[tuple[int, ...]]:

@@ -29,6 +29,8 @@ def read_generations(
 ) -> list[Generation]:
     """One Generation per row of a finished `generate` call; none where the prompt had no ids.
 
+    Where only the last ids of a prompt were given, it has these, and a `refusal`.
+
     `changing` names the processors of logits that changed tokens, None if they were not watched.
     """
     if isinstance(output, torch.Tensor):
@@ -47,6 +49,7 @@ def read_generations(
     num_generated = sequences.shape[1] - response_start
     limit = arguments.max_new_tokens(response_start)
     settings = arguments.settings(changing)
+    refusal = arguments.refusal(prompts)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -76,6 +79,7 @@ def read_generations(
                 unfinished=len(response_ids) == num_generated,
                 settings=settings,
                 span=current_span(),
+                refusal=refusal,
             )
         )
     return generations

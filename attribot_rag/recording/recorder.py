@@ -73,8 +73,20 @@ class GenerationRecorder:
     @property
     def generations(self) -> tuple[Generation, ...]:
         """The kept generations, oldest first."""
+        return tuple(transcript.generation for transcript in self._transcripts())
+
+    def refusal(self, answer: Answer) -> str | None:
+        """Why the latest generation that gave this answer cannot be attributed, None if it can."""
+        for kept in reversed(self._transcripts(refused=True)):
+            if kept.shown_part(answer.text) is not None:
+                return kept.generation.refusal
+        return None
+
+    def _transcripts(self, *, refused: bool = False) -> tuple[Transcript, ...]:
+        """What is kept, oldest first: what can be attributed, or else what was refused."""
         with self._lock:
-            return tuple(transcript.generation for transcript in self._kept)
+            kept = tuple(self._kept)
+        return tuple(x for x in kept if (x.generation.refusal is not None) == refused)
 
     def find(
         self,
@@ -192,8 +204,7 @@ class GenerationRecorder:
                     self._kept[index] = replace(kept, generation=kept.generation.without_tensors())
 
     def _search(self, answer: Answer, prompt: str | None) -> Answer | None:
-        with self._lock:
-            latest = tuple(reversed(self._kept))
+        latest = reversed(self._transcripts())
         fitting = [kept for kept in latest if kept.prompt.fits(prompt, answer.prompt_texts)]
         parts = [(kept, part) for kept in fitting if (part := kept.shown_part(answer.text))]
         if len(parts) > 1:

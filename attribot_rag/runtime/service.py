@@ -188,10 +188,13 @@ class AttributionService:
         same = self.store.same_answer(run)
         if same is None:
             name = self.attributor.language_model.name
-            raise NotRecorded(
-                f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
+            why = self.attributor.recorder.refusal(answer) or (
                 "another model or a cache gave it, or something changed its text; pass the model "
                 "that answers, before it answers, or a local copy of it as language_model="
+            )
+            raise NotRecorded(
+                f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
+                f"{why}"
             )
         kept = replace(answer, start=same.answer.start)
         return self._finish(replace(run, answer=kept, attribution=same.attribution))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attribot_rag.context import Document
 from attribot_rag.corpus.chunks import read_chunks
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, MissingExtra
 from attribot_rag.model.language_model import LanguageModel
 
 TOKEN = "ATTRIBOT_RAG_TOKEN"
@@ -44,6 +44,8 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: b
 
     `load` gives the model, once the address and the files are known to be good.
     """
+    needed = ("fastapi", "uvicorn", "prometheus_client", "bm25s", "semantic_text_splitter")
+    MissingExtra.check("attribot-rag serve", "serve", *needed)
     from attribot_rag.serving.app import Limits, create_app
     from attribot_rag.serving.server import run_server
 

@@ -1,7 +1,11 @@
 """Python blocks of the documents run as they stand, or are named here with their own test."""
 
+import ast
 import json
+import pkgutil
 import re
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +66,61 @@ def test_every_page_with_code_is_listed() -> None:
         if "```python" in page.read_text("utf-8")
     }
     assert with_code == {*ELSEWHERE, *HERE, *OF_PEERS}
+
+
+def test_a_block_that_is_an_example_equals_its_file() -> None:
+    """Whatever it takes to run it: a cluster, for example."""
+    shown = [
+        (block, ROOT / "examples" / name)
+        for page in ELSEWHERE
+        for block, name in re.findall(
+            r"^```python\n((?:(?!^```).)*?)^```\n\nis \[examples/(\w+\.py)\]",
+            (ROOT / page).read_text(encoding="utf-8"),
+            re.DOTALL | re.MULTILINE,
+        )
+    ]
+    assert any(path.name == "ray_batch.py" for _, path in shown)
+    for block, path in shown:
+        assert block == path.read_text(encoding="utf-8"), path.name
+
+
+OWN = ("attribot_rag", "langchain_attribot", "llama_index.postprocessor.attribot")
+
+
+@pytest.mark.parametrize("page", [*ELSEWHERE, *HERE, *OF_PEERS, "examples"])
+def test_what_is_imported_from_here_exists(page: str) -> None:
+    """Blocks and examples that another task runs are compared with the names in our modules."""
+    files = [file.read_text("utf-8") for file in sorted(ROOT.glob("examples/*.py"))]
+    imported = [
+        (node.module or "", alias.name)
+        for code in (files if page == "examples" else blocks(page))
+        for node in nodes(code)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN)
+        for alias in node.names
+    ]
+    for module, name in imported:
+        assert name in names_in(module), f"{page}: from {module} import {name}"
+
+
+def nodes(code: str) -> list[ast.AST]:
+    """Of what is Python; a block may also show a value, with dots."""
+    with suppress(SyntaxError):
+        return list(ast.walk(ast.parse(code)))
+    return []
+
+
+def names_in(module: str) -> set[str]:
+    """What a module defines or imports, read without running it: it may need an extra."""
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None, module
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    names = {path.name for path in pkgutil.iter_modules(spec.submodule_search_locations or [])}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.alias):
+            names.add(getattr(node, "asname", None) or node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def test_a_batch_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

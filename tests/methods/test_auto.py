@@ -10,15 +10,20 @@ from support.scorers import (
     ATOL,
     TREATY,
     built,
+    chat,
     many_documents,
     metaspace_scorer,
     other_chat,
     scorer,
+    sibling,
 )
+from support.tiny_models import larger, metaspace
 
+from attribot_rag import Attributor, VerdictOptions
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import Auto, Scores
+from attribot_rag.methods import Auto, Patching, Proxy, Scores
 from attribot_rag.methods.base import Part, answer_sentences
+from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 
@@ -95,6 +100,74 @@ def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
     packed = scorer(MANY)
     Auto(EAGER, proxy=other_chat()).run(packed)
     assert len(packed.session.usages) == 1
+
+
+@pytest.mark.parametrize("make_proxy", [sibling, other_chat, metaspace])
+@pytest.mark.parametrize("response", [RESPONSE, LONG])
+def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any, response: str) -> None:
+    target, proxy = scorer(MANY, response, language_model=larger()), make_proxy()
+    ranking = Auto(proxy=proxy).ranking(target)
+    assert ranking.scores.ranked_by is None
+    assert "no sentence needed a ranking" in ranking.scores.notes[0]
+    ranking.estimate()
+    scores = ranking.scores
+    assert target.usage.backward_tokens == 0
+    expected = Proxy(proxy, Patching(1, located=True)).run(target)
+    assert scores.token_scores == expected.token_scores and None not in scores.token_scores
+    assert scores.attention == expected.attention and any(scores.attention or ())
+    assert all(scores.estimated)
+    assert scores.ranked_by == proxy.name
+    assert "ranked the sources" in scores.notes[0] and len(scores.notes) == 1
+
+
+@pytest.mark.parametrize("verdicts", [None, VerdictOptions(**vars(EAGER))])
+@pytest.mark.parametrize("response", [RESPONSE, "The queen asked for the river, or many ships."])
+def test_a_result_says_which_proxy_ranked(response: str, verdicts: VerdictOptions | None) -> None:
+    def attribution(**options: Any) -> Any:
+        attributor = Attributor(larger(), progress=False, verdicts=verdicts, **options)
+        return attributor.attribute(chat(MANY), response, MANY)
+
+    method = Auto(EAGER)
+    ranked, alone = attribution(method=method, proxy=other_chat()), attribution(method=method)
+    name = other_chat().name
+    assert any(ranked.estimated)
+    assert ranked.provenance.method == f"auto, ranked by {name}"
+    assert ranked.provenance.proxy_tokens > ranked.provenance.prompt_tokens
+    assert any(f"The proxy {name} ranked" in note for note in ranked.notes)
+    assert alone.provenance.method == "auto"
+    assert not any("proxy" in note for note in alone.notes)
+
+
+@pytest.mark.parametrize(
+    ("response", "documents"),
+    [(ANSWER, MANY), (LONG, TREATY), (RESPONSE, many_documents(3))],
+)
+def test_a_proxy_that_takes_more_flops_is_not_used_and_a_note_tells_both(
+    response: str, documents: Any
+) -> None:
+    attributor = Attributor(larger(), progress=False, proxy=larger())
+    attribution = attributor.attribute(chat(documents), response, documents)
+    assert attribution.provenance.proxy_tokens == 0
+    assert attribution.provenance.method == "auto"
+    workload = Workload.of(scorer(documents, response, language_model=larger()))
+    own = 3 * workload.cost(workload.tail_tokens).flops
+    of_proxy = own + workload.cost(workload.prompt_tokens).flops
+    (note,) = [note for note in attribution.notes if "proxy" in note]
+    assert f"{of_proxy:.1e} FLOPs on it" in note and f"{own:.1e} on the model itself" in note
+
+
+def test_a_few_sources_need_no_proxy() -> None:
+    attributor = Attributor(larger(), progress=False, proxy=other_chat())
+    attribution = attributor.attribute(chat(MANY[:1]), RESPONSE, MANY[:1])
+    assert attribution.provenance.proxy_tokens == 0
+    assert any("was not used: up to 4 sources" in note for note in attribution.notes)
+
+
+def test_the_cost_is_that_of_the_cheaper_ranking() -> None:
+    workload = Workload.of(scorer(MANY, language_model=larger()))
+    alone, cheaper = Auto().cost(workload), Auto(proxy=other_chat()).cost(workload)
+    assert Auto(proxy=larger()).cost(workload) == alone
+    assert cheaper.flops < alone.flops and cheaper.proxy_tokens > workload.prompt_tokens
 
 
 def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:

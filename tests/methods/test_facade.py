@@ -7,11 +7,12 @@ import pytest
 from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer, sibling
 from support.tiny_models import byte_level
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.methods import LeaveOneOut, Masked, make_method
+from attribot_rag.methods.base import total
 from attribot_rag.methods.factory import METHODS
 from attribot_rag.scoring import Budget, ScoringOptions
 
@@ -20,7 +21,7 @@ MANY = many_documents()
 
 def attribute(**options: Any) -> Attribution:
     target = byte_level()
-    attributor = Attributor(target, verdicts=None, progress=False, **options)
+    attributor = Attributor(target, progress=False, **{"verdicts": None, **options})
     return attributor.attribute(chat(MANY), ANSWER, MANY)
 
 
@@ -93,6 +94,21 @@ def test_a_method_object_with_a_proxy_runs_on_it() -> None:
     attribution = attribute(method=LeaveOneOut(), proxy=other_chat())
     assert attribution.provenance.method.startswith("proxy (")
     assert "Scores that are not exact are those of the proxy LlamaForCausalLM." in attribution.notes
+
+
+@pytest.mark.parametrize("keep", [None, 3])
+@pytest.mark.parametrize("name", ["auto", "hierarchical", "leave_one_out"])
+def test_verdicts_rest_on_the_model_that_answered(name: str, keep: int | None) -> None:
+    options = {"proxy": other_chat(), "keep": keep}
+    attribution = attribute(method=name, verdicts=VerdictOptions(), **options)
+    target = scorer(MANY)
+    (reliance,) = target.score([target.context.whole]).changes
+    for verdict in attribution.verdicts:
+        own = target.response.tokens_in((verdict.start, verdict.end))
+        assert verdict.reliance == pytest.approx(total(reliance, own), abs=ATOL)
+    is_own = name == "auto" or keep is not None
+    said = "Scores that are not exact are those of the proxy"
+    assert is_own != any(said in note for note in attribution.notes)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from gguf import GGUFWriter
 from huggingface_hub import constants
 from support.tiny_models import build, byt5_encoder_decoder
 
 from attribot_rag import LanguageModel, load_model
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.model.smollm2 import smollm2_folder
+from attribot_rag.model.smollm2 import smollm2_file, smollm2_folder
 
 
 @pytest.fixture
@@ -41,10 +42,6 @@ def test_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_encoder_decoder(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidInput, match=f"cannot be loaded on 'cpu'.*'{DEFAULT_MODEL}'.*or another device"
-    ):
-        load_model(str(tmp_path), device="cpu")  # the folder is empty
     model = byt5_encoder_decoder()
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
@@ -63,6 +60,74 @@ def test_a_folder_that_does_not_exist(
     for path in (name, str(tmp_path / name)):
         with pytest.raises(InvalidInput, match="cannot be loaded: there is no such folder; pass"):
             load_model(path, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ([], r"\(it has no files\); pass the folder that save_pretrained wrote"),
+        (["model.safetensors", "tokenizer.json"], r"\(it has model.safetensors, tokenizer.json\)"),
+        (["README.md", "tiny.Q4.gguf"], "pass the file tiny.Q4.gguf in it"),
+        ([f"shard-{i}.bin" for i in range(7)], "shard-4.bin and 2 more"),
+    ],
+)
+def test_a_folder_without_a_configuration_says_so(
+    files: list[str], told: str, tmp_path: Path
+) -> None:
+    for file in files:
+        (tmp_path / file).touch()
+    with pytest.raises(InvalidInput, match=told) as said:
+        load_model(str(tmp_path), device="cpu")
+    assert "no config.json" in str(said.value) and "device" not in str(said.value)
+
+
+def gguf_file(folder: Path, architecture: str) -> Path:
+    """A file of the format, of an architecture and without weights."""
+    file = folder / f"{architecture}.gguf"
+    writer = GGUFWriter(file, architecture)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+@pytest.mark.parametrize("architecture", ["rwkv7", "chameleon", "a-new-one"])
+def test_a_gguf_architecture_that_is_not_read_is_named(architecture: str, tmp_path: Path) -> None:
+    file = gguf_file(tmp_path, architecture)
+    with pytest.raises(InvalidInput, match=f"cannot be loaded: .*{architecture}") as said:
+        load_model(str(file), device="cpu")
+    assert "device" not in str(said.value)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "weights.bin", "notes.gguf"])
+def test_any_other_file_is_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"not a model")
+    with pytest.raises(InvalidInput, match="it is a file, and no GGUF file; pass the folder"):
+        load_model(str(file), device="cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_a_gguf_file_is_read_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smollm2: LanguageModel
+) -> None:
+    file = tmp_path / "some model.gguf"
+    file.symlink_to(smollm2_file())
+    monkeypatch.setenv("ATTRIBOT_RAG_CACHE", str(tmp_path / "cache"))
+    loaded = load_model(str(file), device="cpu")
+    assert (loaded.name, loaded.dtype) == (str(file), torch.float32)
+    ids = smollm2.encode("The treaty was signed in the town hall.")
+    assert loaded.encode("The treaty was signed in the town hall.") == ids
+    with torch.no_grad():
+        ours, theirs = (x.model(torch.tensor([ids])).logits for x in (loaded, smollm2))
+    assert torch.equal(ours, theirs)
+    (folder,) = (tmp_path / "cache").iterdir()
+    before = folder.stat().st_mtime_ns
+    monkeypatch.chdir(tmp_path)
+    assert load_model(file.name, device="cpu").name == file.name
+    assert [path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()] == [before]
 
 
 class TestWithoutConnection:
@@ -84,6 +149,13 @@ class TestWithoutConnection:
             f"and .*hub does not hold it; pass '{DEFAULT_MODEL}', which is embedded, or the path",
         ):
             load_model(name, device="cpu")
+
+    @pytest.mark.parametrize("name", ["gpt-4", "claude-sonnet-4-5", "openai/gpt-5-mini"])
+    def test_a_hosted_model_is_told_what_works(self, name: str) -> None:
+        with pytest.raises(InvalidInput, match="hosted APIs give no probabilities") as said:
+            load_model(name, device="cpu")
+        for way in ("a GGUF file", "a folder with a model", "hub's cache", "ServedModel.connect"):
+            assert way in str(said.value)
 
     def test_a_cached_model_is_loaded(self, folder: Path, cache: Path) -> None:
         kept = cache / "models--org--tiny"

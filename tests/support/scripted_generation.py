@@ -35,7 +35,7 @@ def rendered(
     return str(text)
 
 
-class _Saying(LogitsProcessor):
+class Saying(LogitsProcessor):
     """Leaves `generate` no choice: each row says its ids and ends."""
 
     def __init__(self, texts: list[list[int]], prompt_length: int) -> None:
@@ -67,7 +67,7 @@ def say(
         return_tensors="pt",
     )
     texts = [[*language_model.encode(answer), int(tokenizer.eos_token_id)] for answer in answers]
-    saying = _Saying(texts, inputs["input_ids"].shape[1])
+    saying = Saying(texts, inputs["input_ids"].shape[1])
     return generate(
         language_model,
         inputs["input_ids"],

@@ -25,8 +25,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from attribot_rag.model import smollm2
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.smollm2 import smollm2_file
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
 CORPUS = """\
@@ -72,6 +72,20 @@ def byte_level() -> LanguageModel:
             pad_token="<|endoftext|>",
             chat_template=CHAT_TEMPLATE,
         )
+    )
+
+
+@cache
+def larger() -> LanguageModel:
+    """Fifty times the parameters of `byte_level`, with its tokenizer."""
+    return _llama(
+        byte_level().tokenizer,
+        hidden_size=256,
+        intermediate_size=512,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.06,
+        eos_token_id=None,
     )
 
 
@@ -147,8 +161,9 @@ def with_tokenizer(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
 @cache
 def smollm2_tokenizer() -> PreTrainedTokenizerBase:
     """The embedded model's tokenizer and chat template, without the model."""
+    file = smollm2_file()
     loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        smollm2._package_folder(), gguf_file=smollm2._GGUF
+        file.parent, gguf_file=file.name
     )
     return loaded
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribot_rag.context import Ablation
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, MissingExtra
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
@@ -25,7 +25,7 @@ class ContextCite:
     Each of `num_ablations` keeps every source with probability `keep`, drawn with `seed`. The
     target is the response's probability on the logit scale, divided by its number of tokens; inputs
     are standardised, the regularisation is `alpha` (Cohen-Wang et al., ContextCite, NeurIPS 2024,
-    with the defaults of its code). Needs scikit-learn.
+    with the defaults of its code). Raises MissingExtra without scikit-learn.
     """
 
     num_ablations: int = 64
@@ -40,6 +40,7 @@ class ContextCite:
             raise InvalidInput(f"keep={self.keep!r}; use a probability between 0 and 1")
         if not self.alpha > 0:
             raise InvalidInput(f"alpha={self.alpha!r}; use more than 0")
+        MissingExtra.check("ContextCite", "evaluation", "sklearn")
 
     @property
     def name(self) -> str:
@@ -78,17 +79,9 @@ def logit_scaled(log_likelihoods: Array) -> Array:
 
 
 def lasso(inputs: Array, outputs: Array, alpha: float) -> Array:
-    """The weights of a Lasso on standardised `inputs` [rows, features], in the inputs' scale.
-
-    Raises InvalidInput without scikit-learn.
-    """
-    try:
-        from sklearn.linear_model import Lasso
-        from sklearn.preprocessing import StandardScaler
-    except ImportError as error:
-        raise InvalidInput(
-            "ContextCite needs scikit-learn: pip install 'attribot-rag[evaluation]'"
-        ) from error
+    """The weights of a Lasso on standardised `inputs` [rows, features], in the inputs' scale."""
+    from sklearn.linear_model import Lasso
+    from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
     model = Lasso(alpha=alpha)

