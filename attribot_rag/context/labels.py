@@ -1,10 +1,12 @@
-"""Labels that a prompt writes before documents, such as "[1]", "Document 2:" or "Title: ..."."""
+"""What a prompt calls its documents: "[1]", "Document 2:", "[lock.pdf]" or "Title: ..."."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, pairwise
+from dataclasses import dataclass
+from itertools import count, pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import Prefix
@@ -13,154 +15,299 @@ from attribot_rag.context.document import Source
 from attribot_rag.context.intervals import Interval
 
 _MAX_LABEL = 300  # characters before a document in which its label stands
-# Documents of the same retrieval are separated by titles and separators, not by a conversation.
-_MAX_GAP = 300
+_MAX_NAME = 80  # characters
 _NUMBER = re.compile(
     r"(?P<bracket>[\[({<#【［（〔^]?)(?P<word>[^\W\d_]*)(?P<marks>[^\w\n]*)(?<![\d.,/-])(?P<number>\d{1,3})"
     r"(?![.,/:-]?\d)(?=[ \t]*(?:[^\w\s]|\n|\Z))"
 )
 _BRACKETS = frozenset("[({<#【［（〔^")
+# Names: in brackets, after a key (`Source: lock.pdf`, `id="a7"`), or alone before the document.
+_IN_BRACKETS = re.compile(r"([\[【［〔(（])([^\[\]【】［］〔〕()（）\n]+)[\]】］〕)）]")
+_KEYED = re.compile(
+    r"(?P<key>[^\W\d]\w*)[\"'*]*(?:"
+    r"[:=]\s*[\"'*]*\"(?P<quoted>[^\"\n]+)\"|=(?P<word>[^\s\"'>]+)"
+    r"|:[ \t*]*(?P<line>[^\s\"][^\"\n<>|]*))"
+)
+_ALONE = re.compile(r"(?:\A|\n)[^\w\n]*(?P<name>\w[^\n\[\]()<>{}\":=]*?)\W*\Z")
+_TO_LAST_WORD = re.compile(r".*[\s:=#]", re.DOTALL)
+_WORDLESS = re.compile(r"\d{1,3}|(?=.*\D)[\W\d_]*")
 
 
 class _Kind(NamedTuple):
-    """A bracket, a word and marks before the numbers of a kind, such as "[", "index=" or "(ID:"."""
+    """A bracket, a word and marks before the labels of a kind, such as "[", "index=" or "(ID:"."""
 
-    bracket: str
-    word: str
-    marks: str
+    bracket: str = ""
+    word: str = ""
+    marks: str = ""
 
     @property
     def is_bracketed(self) -> bool:
         return not _BRACKETS.isdisjoint(self.bracket + self.marks)
 
 
-def document_numbers(prompt: str, sources: Sequence[Source], num_documents: int) -> dict[int, int]:
-    """The number of each document that stands in the prompt, by the document's index.
+class _Label(NamedTuple):
+    """A label before a document, and the text between the document before and the label."""
 
-    It is the label before the document's last place, of a kind that differs for most documents.
-    Where no bracket marks it, it could be a page, so it must not be larger than the number of
-    documents, and there have to be two. Documents without a label are counted by their places in
-    the prompt. No two have the same number: of those at one place, the first has its label.
+    text: str
+    before: str
+
+
+_Labels = Mapping[int, _Label]  # by where the document begins
+
+
+@dataclass(frozen=True)
+class DocumentLabels:
+    """What a prompt calls the documents that stand in it, by their indices.
+
+    `numbers` has a number for each document, which several may share; `written` the numbers that
+    the prompt writes before it, as they are in each of its places. `names` are, for each kind of
+    them, labels that are no such numbers (file names, titles, ids): the name, then longer forms of
+    it. `words` stand before the numbers ("dokument"), in lower case; `in_parentheses` are labels
+    that the prompt writes in these.
     """
-    places = _last_places(sources)
-    labels = _labels(_texts_before(prompt, places.values()), num_documents)
-    by_start: dict[int, int] = {}
-    for document in sorted(places):
-        start, _ = places[document]
-        by_start.setdefault(start, document)
-    numbers = {by_start[start]: number for start, number in labels.items()}
-    unused = (number for number in count(1) if number not in labels.values())
-    in_prompt_order = [by_start[start] for start in sorted(by_start)]
-    for document in (*in_prompt_order, *sorted(places)):
-        if document not in numbers:
-            numbers[document] = next(unused)
-    return numbers
+
+    numbers: Mapping[int, int]
+    written: Mapping[int, tuple[str, ...]]
+    names: tuple[Mapping[int, tuple[str, ...]], ...] = ()
+    words: frozenset[str] = frozenset()
+    in_parentheses: frozenset[str] = frozenset()
+
+    def names_for(self, labels: Iterable[str]) -> dict[int, str]:
+        """A name for each document, of the kind that most of these labels are; none of a number."""
+        repeated = Counter(label.casefold() for label in labels)
+        best, most = {}, sum(repeated[x] for texts in self.written.values() for x in {*texts})
+        for names in self.names:
+            known = {text.casefold() for texts in names.values() for text in texts}
+            count = sum(repeated[name] for name in known)
+            if count > most:
+                best, most = {document: texts[0] for document, texts in names.items()}, count
+        return best
 
 
-def _last_places(sources: Sequence[Source]) -> dict[int, Interval]:
-    """For each document the last stretch of the prompt that holds it from its beginning on."""
+def document_labels(
+    prompt: str, sources: Sequence[Source], num_documents: int, turns: Sequence[Interval] = ()
+) -> DocumentLabels:
+    """The labels of each document that stands in the prompt.
+
+    `turns` are the characters of earlier turns. A label stands before the document in the last
+    retrieval that brought it. Labels are of a kind that most documents have, and differ between
+    documents. Where no bracket marks a number, it could be a page, so it must not be larger than
+    the number of documents, and there have to be two. What a later retrieval calls a document is no
+    longer the label of an earlier one. Documents without a number are given unused ones, by their
+    places in the prompt.
+    """
+    places = _document_places(sources)
+    intervals = sorted({place for of_document in places.values() for place in of_document})
+    texts = _texts_before(prompt, intervals)
+    retrievals = _retrievals(intervals, turns)
+    kind, numbers = _numbers(texts, retrievals, num_documents)
+    shown = _Shown(places, _with_restarts(retrievals, numbers))
+    written = shown.labels(numbers)
+    first = {document: int(labels[0]) for document, labels in written.items()}
+    used = {int(label) for labels in written.values() for label in labels}
+    unused = (number for number in count(1) if number not in used)
+    for document in shown.in_order:
+        if document not in first:
+            first[document] = next(unused)
+    named = list(_names(texts))
+    return DocumentLabels(
+        first,
+        written,
+        tuple(shown.labels(*forms) for _, *forms in named),
+        frozenset(filter(None, [kind.word])),
+        frozenset(
+            label.text.casefold()
+            for of_kind, labels, *_ in ((kind, numbers), *named)
+            if of_kind.bracket in ("(", "（")
+            for label in labels.values()
+        ),
+    )
+
+
+def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
+    """For each document the stretches of the prompt that hold it from its beginning on."""
     pieces = [
         (occurrence, span)
         for source in sources
         for occurrence in source.occurrences
         for span in occurrence.spans
     ]
-    places: dict[int, Interval] = {}
+    places: dict[int, list[Interval]] = defaultdict(list)
     read_to: dict[int, int] = {}
     for occurrence, span in sorted(pieces, key=lambda piece: piece[0].start):
-        begins_again = span.document not in places or span.start < read_to[span.document]
-        start = occurrence.start if begins_again else places[span.document][0]
-        places[span.document] = start, occurrence.end
+        of_document = places[span.document]
+        if of_document and span.start >= read_to[span.document]:
+            of_document[-1] = of_document[-1][0], occurrence.end
+        else:
+            of_document.append((occurrence.start, occurrence.end))
         read_to[span.document] = span.end
-    return places
+    return {document: tuple(places[document]) for document in sorted(places)}
 
 
 def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
     """The text between each place and the places before it, by where the place begins."""
     texts: dict[int, str] = {}
     done = 0
-    for start, end in sorted(places):
+    for start, end in places:
         texts.setdefault(start, prompt[max(done, start - _MAX_LABEL) : start])
         done = max(done, end)
     return texts
 
 
-def _labels(texts_before: Mapping[int, str], num_documents: int) -> dict[int, int]:
-    """The numbers of the kind that labels most of the places; none without such a kind."""
-    by_kind: dict[_Kind, dict[int, int]] = {}
-    for place, text in texts_before.items():
-        for kind, number in _numbers(text):
+def _retrievals(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
+    """The retrieval that brought each place, from 0; a turn that begins or ends parts them."""
+    bounds = [bound for turn in turns for bound in turn]
+    retrievals: dict[int, int] = {}
+    retrieval = last = 0
+    for start, end in places:
+        if retrievals and any(last <= bound <= start for bound in bounds):
+            retrieval += 1
+        retrievals.setdefault(start, retrieval)
+        last = max(last, end)
+    return retrievals
+
+
+def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, int]:
+    """The retrievals, parted too where labels begin anew after another text than is usual."""
+    texts = Counter(label.before for label in labels.values())
+    usual, times = next(iter(texts.most_common(1)), ("", 0))
+    parted: dict[int, int] = {}
+    first, past, further = "", -1, 0
+    for start, retrieval in retrievals.items():
+        label = labels.get(start)
+        if label and (retrieval != past or not first):
+            first = label.text
+        elif label and times > 1 and label.text == first and label.before != usual:
+            further += 1
+        past = retrieval
+        parted[start] = retrieval + further
+    return parted
+
+
+def _numbers(
+    texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
+) -> tuple[_Kind, _Labels]:
+    """The numbers of the kind that labels most of the places, with it; none without such a kind."""
+    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+    for place, text in texts.items():
+        for kind, number, before in _numbers_in(text):
             if kind.is_bracketed or number <= num_documents:
-                by_kind.setdefault(kind, {}).setdefault(place, number)
-    candidates = []
-    for kind, numbers in by_kind.items():
-        labels = _last_of_equal(numbers)
-        is_label = kind.is_bracketed or len(labels) > 1
-        if is_label and 2 * len(labels) > len(texts_before):
-            candidates.append(labels)
-    return max(candidates, key=_rank, default={})
+                by_kind[kind][place] = _Label(str(number), before)
+    is_one_each = len(set(retrievals.values())) == len(retrievals)
+    candidates: list[tuple[_Kind, _Labels]] = [(_Kind(), {})]
+    for kind, labels in by_kind.items():
+        differ = len({label.text for label in labels.values()}) > 1
+        is_label = len(labels) > 1 and (differ or is_one_each or kind.marks in _BRACKETS)
+        if (is_label or (kind.is_bracketed and len(labels) == 1)) and _is_usual(labels, texts):
+            candidates.append((kind, labels))
+    return max(candidates, key=lambda candidate: _rank(candidate[1]))
 
 
-def _rank(labels: Mapping[int, int]) -> tuple[int, bool]:
-    """The number of labelled places, and whether the labels count them."""
-    numbers = list(labels.values())
-    return len(numbers), all(after == before + 1 for before, after in pairwise(numbers))
+def _is_usual(labels: _Labels, texts: Mapping[int, str]) -> bool:
+    return 2 * len(labels) > len(texts)
 
 
-def _last_of_equal(numbers: Mapping[int, int]) -> dict[int, int]:
-    """Of places with the same number, which an earlier turn may have given, only the last."""
-    last = {number: place for place, number in numbers.items()}
-    return {place: number for number, place in sorted(last.items(), key=lambda item: item[1])}
+def _rank(labels: _Labels) -> tuple[int, bool, bool]:
+    """The number of labelled places, and whether labels count them, or what they are parts of."""
+    numbers = [int(label.text) for label in labels.values()]
+    are_counted = all(after == before + 1 for before, after in pairwise(numbers))
+    highest = [max(numbers[:index], default=number) for index, number in enumerate(numbers)]
+    are_parts = all(number <= most + 1 for number, most in zip(numbers, highest, strict=True))
+    return len(numbers), are_counted, are_parts
 
 
-def _numbers(text: str) -> Iterator[tuple[_Kind, int]]:
-    """The numbers in a text, each with its kind; a space parts a word from the marks after it."""
+def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
+    """The numbers in a text, each with its kind and what stands before it.
+
+    A space parts a word from the marks after it.
+    """
     for match in _NUMBER.finditer(text):
         kind = _Kind(match["bracket"], match["word"].casefold(), match["marks"].strip())
         attached = match["marks"].rpartition(" ")[2]
         if attached and attached != match["marks"]:
             kind = _Kind("", "", attached.strip())
-        yield kind, int(match["number"])
+        yield kind, int(match["number"]), text[: match.start()]
 
 
-def with_labels(
-    prompt: str, regions: Sequence[Interval], turns: Sequence[Interval]
-) -> tuple[Interval, ...]:
-    """The documents' regions with the text between them, such as titles and metadata lines.
+def _names(texts: Mapping[int, str]) -> Iterator[tuple[_Kind, _Labels, _Labels]]:
+    """The names of each kind that most of the places have, and the same with what is before them.
 
-    Unless one of the earlier `turns` begins or ends there. A label on the line before each document
-    ("Title: ...") also belongs to the first document.
+    What all names of a kind begin with is no part of them.
     """
-    joined: list[Interval] = []
-    labels: set[str] = set()
-    bounds = [*chain.from_iterable(turns)]
-    for start, end in regions:
-        first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
-        is_near = start - last <= _MAX_GAP
-        if is_near and not any(last <= bound <= start for bound in bounds):
-            labels.add(_label(prompt, last, start))
-            joined[-1] = first, end
-        else:
-            joined.append((start, end))
-    if "" in labels or not labels:
-        return tuple(joined)
-    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
+    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+    for place, text in texts.items():
+        for kind, name, before in _names_in(text):
+            by_kind[kind][place] = _Label(" ".join(name.split()), before)
+    for kind, labels in by_kind.items():
+        names = {label.text for label in labels.values()}
+        if not _is_usual(labels, texts) or (len(names) == 1 and len(texts) > 1):
+            continue
+        first, last = min(names), max(names)
+        same = _TO_LAST_WORD.match(first[: Prefix.similarity(first, last)] if first < last else "")
+        length = same.end() if same else 0
+        short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
+        short = {place: label for place, label in short.items() if _is_name(label.text)}
+        key = f"{kind.word}: " if kind.word else ""
+        longer = {place: _Label(f"{key}{labels[place].text}", "") for place in short}
+        if short:
+            yield kind, short, longer
 
 
-def _label(prompt: str, first: int, start: int) -> str:
-    """The text on the same line before a document, from `first` on."""
-    return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
+def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
+    """The names in a text, each with its kind and what stands before it."""
+    for match in _IN_BRACKETS.finditer(text):
+        yield _Kind(bracket=match[1]), match[2], text[: match.start()]
+    for match in _KEYED.finditer(text):
+        name = match["quoted"] or match["word"] or match["line"]
+        yield _Kind(word=match["key"].casefold()), name, text[: match.start()]
+    if match := _ALONE.search(text):
+        yield _Kind(), match["name"], text[: match.start()]
 
 
-def separator(prompt: str, regions: Sequence[Interval]) -> str:
-    """What separates documents: the beginning that the texts between them have in common.
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= _MAX_NAME and not _WORDLESS.fullmatch(text)
 
-    If these are not the same, it ends with a line, so that it is no part of a label; with white
-    space where there is only one.
+
+class _Shown:
+    """The places of documents in the last retrieval that brought them.
+
+    Documents of the same text have a place each, as far as there are enough.
     """
-    gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
-    common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
-    if len(gaps) > 1 and all(gap == common for gap in gaps):
-        return common
-    lines = common.rfind("\n") + 1 if len(gaps) > 1 else 0
-    return common[: lines or len(common) - len(common.lstrip())]
+
+    def __init__(
+        self, places: Mapping[int, tuple[Interval, ...]], retrievals: Mapping[int, int]
+    ) -> None:
+        self._retrievals = retrievals
+        self._starts: dict[int, list[int]] = {}
+        alike: dict[tuple[Interval, ...], list[int]] = defaultdict(list)
+        for document, of_document in places.items():
+            alike[of_document].append(document)
+        for of_document, documents in alike.items():
+            last = max(retrievals[start] for start, _ in of_document)
+            starts = [start for start, _ in of_document if retrievals[start] == last]
+            for index, document in enumerate(documents):
+                self._starts[document] = starts[index :: len(documents)] or starts[-1:]
+
+    @property
+    def in_order(self) -> list[int]:
+        """The documents by their places, those with the place of another after all of them."""
+        first: dict[int, int] = {}
+        for document in sorted(self._starts):
+            first.setdefault(self._starts[document][0], document)
+        return [*(first[start] for start in sorted(first)), *sorted(self._starts)]
+
+    def labels(self, *forms: _Labels) -> dict[int, tuple[str, ...]]:
+        """The labels of each document that has some, unless a later retrieval has them."""
+        latest: dict[str, int] = {}
+        for start, label in (item for labels in forms for item in labels.items()):
+            latest[label.text] = max(self._retrievals[start], latest.get(label.text, 0))
+        labelled = {
+            document: [
+                labels[start].text
+                for labels in forms
+                for start in starts
+                if start in labels and latest[labels[start].text] == self._retrievals[start]
+            ]
+            for document, starts in self._starts.items()
+        }
+        return {document: (*dict.fromkeys(texts),) for document, texts in labelled.items() if texts}
