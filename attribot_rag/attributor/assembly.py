@@ -66,6 +66,7 @@ def _assembled(
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
+    names = context.labels.names_for(marker.label for marker in judgement.markers)
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,
@@ -73,8 +74,8 @@ def _assembled(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
-        prompt_numbers=context.labels.numbers,
-        prompt_names=context.labels.names_for(marker.label for marker in judgement.markers),
+        prompt_numbers=context.labels.numbers_for(names),
+        prompt_names=names,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,

@@ -75,13 +75,21 @@ class DocumentLabels:
     def names_for(self, labels: Iterable[str]) -> dict[int, str]:
         """A name for each document, of the kind that most of these labels are; none of a number."""
         repeated = Counter(label.casefold() for label in labels)
-        best, most = {}, sum(repeated[x] for texts in self.written.values() for x in {*texts})
-        for names in self.names:
-            known = {text.casefold() for texts in names.values() for text in texts}
-            count = sum(repeated[name] for name in known)
-            if count > most:
-                best, most = {document: texts[0] for document, texts in names.items()}, count
-        return best
+
+        def count_in(texts_of: Mapping[int, tuple[str, ...]]) -> int:
+            return sum(repeated[x] for x in {x.casefold() for of in texts_of.values() for x in of})
+
+        named = max((self.written, *self.names), key=count_in)
+        if named is self.written or not count_in(named):
+            return {}
+        return {document: texts[0] for document, texts in named.items()}
+
+    def numbers_for(self, names: Mapping[int, str]) -> dict[int, int]:
+        """The numbers, which documents of the same name share."""
+        first = {
+            name: number for i, number in [*self.numbers.items()][::-1] if (name := names.get(i))
+        }
+        return {i: first[names[i]] if i in names else number for i, number in self.numbers.items()}
 
 
 def document_labels(
@@ -197,7 +205,8 @@ def _numbers(
     candidates: list[tuple[_Kind, _Labels]] = [(_Kind(), {})]
     for kind, labels in by_kind.items():
         differ = len({label.text for label in labels.values()}) > 1
-        is_label = len(labels) > 1 and (differ or is_one_each or kind.marks in _BRACKETS)
+        is_bare = bool(kind.bracket) and not (kind.word or kind.marks)
+        is_label = len(labels) > 1 and (differ or is_one_each or is_bare)
         if (is_label or (kind.is_bracketed and len(labels) == 1)) and _is_usual(labels, texts):
             candidates.append((kind, labels))
     return max(candidates, key=lambda candidate: _rank(candidate[1]))
@@ -225,7 +234,8 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
         kind = _Kind(match["bracket"], match["word"].casefold(), match["marks"].strip())
         attached = match["marks"].rpartition(" ")[2]
         if attached and attached != match["marks"]:
-            kind = _Kind("", "", attached.strip())
+            length = attached[0] in _BRACKETS
+            kind = _Kind(attached[:length], "", attached[length:].strip())
         yield kind, int(match["number"]), text[: match.start()]
 
 

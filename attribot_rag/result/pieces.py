@@ -214,7 +214,8 @@ def _readable(text: str, markers: Sequence[Interval], first: int, last: int) -> 
         between = text[done:start]
         is_run = is_after_stop and not between.strip(" \t,;")
         is_after_stop = is_run or _STOPPED.search(between[-_MAX_CLOSING:]) is not None
-        readable += between + (" " * (end - start) if is_after_stop else text[start:end])
+        readable += " " * len(between) if is_run else between
+        readable += " " * (end - start) if is_after_stop else text[start:end]
         done = end
     return readable + text[done:last]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -12,11 +12,13 @@ from itertools import chain
 from attribot_rag.context import Context
 from attribot_rag.context.words import UNSPACED
 
+# In a text that is searched, what the prompt writes stands as these characters, each as often as
+# it has letters: names, those that parentheses may hold, words before a number.
+_NAME, _CLEAR_NAME, _WORD = "\ue000", "\ue001", "\ue002"
 # What a label in brackets is called where the prompt has no word for it.
-_NAMES = (
-    *("sources?", "documents?", "docs?", "passages?", "chunks?", "contexts?", "references?"),
-    *("refs?", "citations?", "quellen?", "fuentes?", "fontes?", "источники?", "来源", "來源"),
-    *("文档", "文件", "资料", "引用", "出典", "資料"),
+_CALLED = (
+    rf"(?:{_WORD}+|sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?"
+    r"|citations?|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
 )
 _AND = r"\s*(?:[,;，；、&]|\band\b)\s*"
 # A place in the document, after its label: ", p. 3", " § 4", ", section 2.1", "，第3页".
@@ -26,7 +28,31 @@ _PLACE = (
     rf"(?:(?:{_COMMA}|\s+)(?:[^\W\d_]+\.|§+)\s*\w|{_COMMA}[^\W\d_]+\s+\d"
     rf"|(?:{_COMMA}{_UNSPACED}*|{_UNSPACED}+)\d+{_UNSPACED})[\w.:–—-]*"
 )
+_LABEL = rf"(?:(?:{_CALLED}|ids?)[.:：#\s]*)"
+_NAMED = rf"(?P<name>{_NAME}+|{_CLEAR_NAME}+)"
+_NUMBERED = r"#?(?P<first>\d{1,3})(?:\s*[-–—]\s*(?P<last>\d{1,3}))?"
+_NO_ITEM = rf"(?!{_AND}{_LABEL}?(?:{_NAME}|{_CLEAR_NAME}|#?\d{{1,3}}(?!\w)))"
+_PLACES = rf"(?:{_NO_ITEM}{_PLACE}){{0,3}}"
+_NAMED_ITEM = rf"{_LABEL}?(?:{_NAMED}|{_NUMBERED}){_PLACES}"
+_ITEM = re.sub(r"\?P<\w+>", "?:", _NAMED_ITEM)
+_ITEMS = rf"{_ITEM}(?:{_AND}{_ITEM})*"
 _LINK = r"(?:\((?:<[^<>\n]*>|[^()\s]*)(?:\s+\"[^\"\n]*\")?\))?"
+_UNIT = (
+    rf"\[\^?{_ITEMS}(?:†[^\[\]\n]*)?\]{_LINK}"
+    rf"|[【［〔]\^?{_ITEMS}(?:†[^】］〕\n]*)?[】］〕]"
+    rf"|[(（](?:see\s+)?(?={_CALLED}){_ITEMS}[)）]"
+    rf"|[(（](?={_CLEAR_NAME}){_ITEMS}[)）](?!\s*\w)"
+    rf"|<sup>\s*{_ITEMS}\s*</sup>"
+)
+_UNITS = rf"(?:{_UNIT})(?:[\s,;，；、]*(?:{_UNIT}))*"
+# Markers in brackets of their own are one marker: nothing of it stays when it is taken out.
+_MARKER = re.compile(
+    rf"[(（](?:see\s+)?{_LABEL}?{_UNITS}[)）]|\[(?:{_UNIT})\]{_LINK}"
+    rf"|[\[【［]{_LABEL}{_UNITS}[\]】］]|{_UNIT}",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(_NAMED_ITEM, re.IGNORECASE)
+_IS_CALLED = re.compile(rf"{_CALLED}|†", re.IGNORECASE)
 _NO_LABELS = re.compile(r"†[^】］〕\]]*|\]\([^()]*\)|</?sup>", re.IGNORECASE)
 # In parentheses, words of a text are no label: a file's name or an id is, and what has its key.
 _CLEAR = re.compile(r"(?=.*[^\w\s-]|.*[\d_])\S+|.*: .*")
@@ -75,69 +101,72 @@ class KnownLabels:
 
 
 @dataclass(frozen=True)
-class Syntax:
-    """The forms of markers: `marker` finds what may be one, `item` the labels in it.
+class Candidate:
+    """Characters [start, end) of an answer that may be a marker.
 
-    `called` finds a word that says that it is one.
+    `labels` are those in it, none if a range is too long. `is_called` says that a word of it, such
+    as "source", makes it a marker.
     """
 
-    marker: re.Pattern[str]
-    item: re.Pattern[str]
-    called: re.Pattern[str]
-
-    @classmethod
-    def of(cls, known: KnownLabels) -> Syntax:
-        names = frozenset(label for label in known.documents if not _is_number(label))
-        return _syntax(names, known.words, known.in_parentheses)
+    start: int
+    end: int
+    labels: tuple[str, ...]
+    is_called: bool
 
 
-def labels_in(marker: str, syntax: Syntax) -> tuple[str, ...]:
-    """The labels in a marker, those of a range one by one; none if the range is too long."""
+def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
+    """What may be a marker in a response, in order."""
+    masked = _masked(response, known)
+    for match in _MARKER.finditer(masked):
+        labels = tuple(_labels(response, match))
+        yield Candidate(*match.span(), labels, _IS_CALLED.search(match[0]) is not None)
+
+
+def _labels(response: str, marker: re.Match[str]) -> Iterator[str]:
+    """The labels in a marker, those of a range one by one; none if a range is too long."""
+    hidden = _NO_LABELS.sub(lambda match: " " * len(match[0]), marker[0])
     labels: list[str] = []
-    for match in syntax.item.finditer(_NO_LABELS.sub("]", marker)):
+    for match in _LABELLED.finditer(hidden):
         if match["name"]:
-            labels.append(" ".join(match["name"].split()))
+            start, end = match.span("name")
+            labels.append(" ".join(response[marker.start() + start : marker.start() + end].split()))
             continue
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if not first <= last <= first + _MAX_RANGE:
-            return ()
+            return iter(())
         labels += map(str, range(first, last + 1))
-    return tuple(labels)
+    return iter(labels)
+
+
+def _masked(response: str, known: KnownLabels) -> str:
+    """The response with characters for what the prompt writes, as long as this is."""
+    names = frozenset(label for label in known.documents if not _is_number(label))
+    pattern = _written(names, known.words, known.in_parentheses)
+    return pattern.sub(
+        lambda match: (
+            {"name": _NAME, "clear": _CLEAR_NAME, "word": _WORD}[match.lastgroup or ""]
+            * len(match[0])
+        ),
+        response,
+    )
 
 
 @lru_cache(maxsize=16)
-def _syntax(names: frozenset[str], words: frozenset[str], in_parentheses: frozenset[str]) -> Syntax:
-    called = "|".join((*_NAMES, *map(re.escape, sorted(words))))
-    label = rf"(?:(?:{called}|ids?)[.:：#\s]*)"
-    name = _any_of(names)
-    begins = rf"{label}?(?:{name}|#?\d{{1,3}}(?!\w))"
-    place = rf"(?:(?!{_AND}{begins}){_PLACE}){{0,3}}"
-    number = r"#?{}\d{{1,3}}{}(?:\s*[-–—]\s*{}\d{{1,3}}{})?"
-    item = rf"{label}?(?:{name}|{number.format('', '', '', '')}){place}"
-    items = rf"{item}(?:{_AND}{item})*"
-    clear = _any_of(in_parentheses.union(filter(_CLEAR.fullmatch, names)))
-    unit = (
-        rf"\[\^?{items}(?:†[^\[\]\n]*)?\]{_LINK}"
-        rf"|[【［〔]\^?{items}(?:†[^】］〕\n]*)?[】］〕]"
-        rf"|[(（](?:see\s+)?(?={called}){items}[)）]"
-        rf"|[(（]{clear}(?:{_AND}{clear})*{place}[)）](?!\s*\w)"
-        rf"|<sup>\s*{items}\s*</sup>"
-    )
-    units = rf"(?:{unit})(?:[\s,;，；、]*(?:{unit}))*"
-    # Markers in brackets of their own are one marker: nothing of it stays when it is taken out.
-    marker = (
-        rf"[(（](?:see\s+)?{label}?{units}[)）]|\[(?:{unit})\]{_LINK}"
-        rf"|[\[【［]{label}{units}[\]】］]|{unit}"
-    )
-    first_and_last = number.format("(?P<first>", ")", "(?P<last>", ")")
-    return Syntax(
-        re.compile(marker, re.IGNORECASE),
-        re.compile(rf"{label}?(?:(?P<name>{name})|{first_and_last}){place}", re.IGNORECASE),
-        re.compile(rf"{'|'.join(_NAMES)}|†|(?<!\w)(?:{called})[.:：#\s]*\d", re.IGNORECASE),
+def _written(
+    names: frozenset[str], words: frozenset[str], in_parentheses: frozenset[str]
+) -> re.Pattern[str]:
+    """Finds what a prompt writes before its documents, the longest first."""
+    clear = {name for name in names if name in in_parentheses or _CLEAR.fullmatch(name)}
+    numbers = filter(_is_number, in_parentheses)
+    return re.compile(
+        rf"(?<!\w)(?:(?P<clear>{_any_of(clear)}|(?<=[(（]){_any_of(numbers)}(?=[)）]))"
+        rf"|(?P<name>{_any_of(names - clear)}))(?!\w)"
+        rf"|(?<!\w)(?P<word>{_any_of(words)})(?=[.:：#\s]*\d)",
+        re.IGNORECASE,
     )
 
 
-def _any_of(labels: Collection[str]) -> str:
+def _any_of(labels: Iterable[str]) -> str:
     """A pattern of labels, the longest first; one that matches nothing without any."""
     ordered = sorted(labels, key=lambda label: (-len(label), label))
     patterns = (r"\s+".join(map(re.escape, label.split())) for label in ordered)

@@ -15,7 +15,7 @@ from attribot_rag.methods.base import total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker
 from attribot_rag.result.pieces import markdown
-from attribot_rag.verdicts.marker_syntax import KnownLabels, Syntax, labels_in
+from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
 
 _OPENED = re.compile(
     r"<(?P<tag>[a-z]\w*)(?:\s[^<>]*)?>\Z|(?P<same>\*{1,3}|_{1,3}|~~|\^)\Z", re.IGNORECASE
@@ -47,22 +47,19 @@ def written_markers(
     a bracket (`items[1]`), or where it stands so in a document, from which the model copied it.
     """
     code = markdown(response).code
-    syntax = Syntax.of(known)
     markers: list[WrittenMarker] = []
-    for match in syntax.marker.finditer(response):
-        start, end = match.span()
+    for found in candidates(response, known):
+        start, end = found.start, found.end
         run = start
         for marker in markers[: -_MAX_RUN - 1 : -1]:
             if response[marker.end : run].strip(" ,;\t"):
                 break
             run = marker.start
-        labels = labels_in(match[0], syntax)
         follows_another = bool(markers) and markers[-1].end == start
-        is_sure = follows_another or syntax.called.search(match[0]) is not None
-        is_known = all(map(known.has, labels)) and not _is_index(response, match)
-        may_be = labels and (is_sure or is_known) and not at(code, start)
-        if may_be and not _is_copied(response, run, end, documents):
-            markers.append(WrittenMarker(start, end, labels))
+        is_known = all(map(known.has, found.labels)) and not _is_index(response, start, end)
+        may_be = found.labels and (follows_another or found.is_called or is_known)
+        if may_be and not at(code, start) and not _is_copied(response, run, end, documents):
+            markers.append(WrittenMarker(start, end, found.labels))
     return tuple(_with_markup(response, markers))
 
 
@@ -96,13 +93,17 @@ def _around(response: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _is_index(response: str, match: re.Match[str]) -> bool:
+def _is_index(response: str, start: int, end: int) -> bool:
     """Whether plain brackets follow a name or a bracket, as an index does in code.
 
-    A word of a script without capitals is no name: such scripts need no space before a marker.
+    So does a power (`m<sup>2</sup>`). A word of a script without capitals is no name: such scripts
+    need no space before a marker.
     """
-    start = match.start()
-    if not match[0].startswith(("[", "(", "<")) or match[0].startswith("[^") or not start:
+    if response[start] not in "[(<" or response[start + 1] == "^" or not start:
+        return False
+    if response[start] == "<":
+        return response[start - 1].isalnum()
+    if _around(response, start, end) != (start, end):
         return False
     before = response[start - 1]
     if before in ")]}":

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
-from support.attributions import handmade, verdicts_of
+from support.attributions import handmade
 
 from attribot_rag import Attribution
-from attribot_rag.attribution import Marker
+from attribot_rag.attribution import Marker, Verdict, cite
 from attribot_rag.display import answer_data, render_cited, render_markdown, render_table
 from attribot_rag.errors import InvalidInput
 
@@ -32,18 +33,20 @@ def attribution(
             number = int(label) if label.isdecimal() else None
             given = {"document": of, "supported": supported and of == document}
             markers.append(Marker(start=start, end=end, label=label, number=number, **given))
-    verdicts = [
-        ids if isinstance(ids, dict) else {"kind": "grounded", "source_ids": ids} for ids in cited
-    ]
-    return handmade(
+    result = handmade(
         response,
         TEXTS,
         dict.fromkeys(TEXTS, (0.0,)),
         markers=tuple(markers),
-        verdicts=verdicts_of(response, *verdicts),
         prompt_numbers={0: 1, 1: 2, 2: 3},
         **fields,
     )
+    verdicts = [
+        Verdict(start=sentence.start, end=sentence.end, **of)
+        for sentence, ids in zip_longest(cite(result), cited, fillvalue={"kind": "trivial"})
+        for of in [ids if isinstance(ids, dict) else {"kind": "grounded", "source_ids": ids}]
+    ]
+    return replace(result, verdicts=tuple(verdicts))
 
 
 def table(result: Attribution) -> str:
@@ -181,7 +184,6 @@ def test_the_entries_of_a_list_keep_their_labels() -> None:
     response = "It has 14 arches [1].\n\n[1] span.pdf\n[3] a.txt"
     marked = [("[1]", 0, True), ("[1]", 0, True), ("[3]", 2, False)]
     result = attribution(response, marked, (0,))
-    result = replace(result, verdicts=(replace(result.verdicts[0], end=len(response)),))
     assert result.to_cited_text(remarks=False) == response
 
 
