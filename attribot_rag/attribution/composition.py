@@ -10,9 +10,10 @@ from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
 from attribot_rag.display.markdown import with_citations, with_legend
+from attribot_rag.display.marks import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.remarks import check_remark, remark_on
-from attribot_rag.display.report import CitedDocument, Mark, quote_of
+from attribot_rag.display.report import CitedDocument, quote_of
 from attribot_rag.result.citations import CitedSentence, cite
 from attribot_rag.result.verdict import Kind, Relation
 

@@ -13,6 +13,14 @@ from rapidfuzz.distance import Prefix
 
 from attribot_rag.context.document import Source
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.retrievals import (
+    Label,
+    Labels,
+    ShownDocuments,
+    document_places,
+    retrievals_of,
+    with_restarts,
+)
 
 _MAX_LABEL = 300  # characters before a document in which its label stands
 _MAX_NAME = 80  # characters
@@ -43,16 +51,6 @@ class _Kind(NamedTuple):
     @property
     def is_bracketed(self) -> bool:
         return not _BRACKETS.isdisjoint(self.bracket + self.marks)
-
-
-class _Label(NamedTuple):
-    """A label before a document, and the text between the document before and the label."""
-
-    text: str
-    before: str
-
-
-_Labels = Mapping[int, _Label]  # by where the document begins
 
 
 @dataclass(frozen=True)
@@ -100,16 +98,16 @@ def document_labels(
     `turns` are the characters of earlier turns. A label stands before the document in the last
     retrieval that brought it. Labels are of a kind that most documents have, and differ between
     documents. Where no bracket marks a number, it could be a page, so it must not be larger than
-    the number of documents, and there have to be two. What a later retrieval calls a document is no
-    longer the label of an earlier one. Documents without a number are given unused ones, by their
-    places in the prompt.
+    the number of documents, and there have to be two. What is counted (1, 2; A, B) begins anew in a
+    later retrieval, and is no longer the label of an earlier document. Documents without a number
+    are given unused ones, by their places in the prompt.
     """
-    places = _document_places(sources)
+    places = document_places(sources)
     intervals = sorted({place for of_document in places.values() for place in of_document})
     texts = _texts_before(prompt, intervals)
-    retrievals = _retrievals(intervals, turns)
+    retrievals = retrievals_of(intervals, turns)
     kind, numbers = _numbers(texts, retrievals, num_documents)
-    shown = _Shown(places, _with_restarts(retrievals, numbers))
+    shown = ShownDocuments(places, with_restarts(retrievals, numbers))
     written = shown.labels(numbers)
     first = {document: int(labels[0]) for document, labels in written.items()}
     used = {int(label) for labels in written.values() for label in labels}
@@ -117,39 +115,19 @@ def document_labels(
     for document in shown.in_order:
         if document not in first:
             first[document] = next(unused)
-    named = list(_names(texts))
+    names = list(_names(texts))
     return DocumentLabels(
         first,
         written,
-        tuple(shown.labels(*forms) for _, *forms in named),
+        tuple(shown.labels(x.short, x.longer, last_only=x.counted) for x in names),
         frozenset(filter(None, [kind.word])),
         frozenset(
             label.text.casefold()
-            for of_kind, labels, *_ in ((kind, numbers), *named)
+            for of_kind, labels in ((kind, numbers), *((x.kind, x.short) for x in names))
             if of_kind.bracket in ("(", "（")
             for label in labels.values()
         ),
     )
-
-
-def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
-    """For each document the stretches of the prompt that hold it from its beginning on."""
-    pieces = [
-        (occurrence, span)
-        for source in sources
-        for occurrence in source.occurrences
-        for span in occurrence.spans
-    ]
-    places: dict[int, list[Interval]] = defaultdict(list)
-    read_to: dict[int, int] = {}
-    for occurrence, span in sorted(pieces, key=lambda piece: piece[0].start):
-        of_document = places[span.document]
-        if of_document and span.start >= read_to[span.document]:
-            of_document[-1] = of_document[-1][0], occurrence.end
-        else:
-            of_document.append((occurrence.start, occurrence.end))
-        read_to[span.document] = span.end
-    return {document: tuple(places[document]) for document in sorted(places)}
 
 
 def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
@@ -162,47 +140,17 @@ def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
     return texts
 
 
-def _retrievals(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
-    """The retrieval that brought each place, from 0; a turn that begins or ends parts them."""
-    bounds = [bound for turn in turns for bound in turn]
-    retrievals: dict[int, int] = {}
-    retrieval = last = 0
-    for start, end in places:
-        if retrievals and any(last <= bound <= start for bound in bounds):
-            retrieval += 1
-        retrievals.setdefault(start, retrieval)
-        last = max(last, end)
-    return retrievals
-
-
-def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, int]:
-    """The retrievals, parted too where labels begin anew after another text than is usual."""
-    texts = Counter(label.before for label in labels.values())
-    usual, times = next(iter(texts.most_common(1)), ("", 0))
-    parted: dict[int, int] = {}
-    first, past, further = "", -1, 0
-    for start, retrieval in retrievals.items():
-        label = labels.get(start)
-        if label and (retrieval != past or not first):
-            first = label.text
-        elif label and times > 1 and label.text == first and label.before != usual:
-            further += 1
-        past = retrieval
-        parted[start] = retrieval + further
-    return parted
-
-
 def _numbers(
     texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
-) -> tuple[_Kind, _Labels]:
+) -> tuple[_Kind, Labels]:
     """The numbers of the kind that labels most of the places, with it; none without such a kind."""
-    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
     for place, text in texts.items():
         for kind, number, before in _numbers_in(text):
             if kind.is_bracketed or number <= num_documents:
-                by_kind[kind][place] = _Label(str(number), before)
+                by_kind[kind][place] = Label(str(number), before)
     is_one_each = len(set(retrievals.values())) == len(retrievals)
-    candidates: list[tuple[_Kind, _Labels]] = [(_Kind(), {})]
+    candidates: list[tuple[_Kind, Labels]] = [(_Kind(), {})]
     for kind, labels in by_kind.items():
         differ = len({label.text for label in labels.values()}) > 1
         is_bare = bool(kind.bracket) and not (kind.word or kind.marks)
@@ -212,11 +160,11 @@ def _numbers(
     return max(candidates, key=lambda candidate: _rank(candidate[1]))
 
 
-def _is_usual(labels: _Labels, texts: Mapping[int, str]) -> bool:
+def _is_usual(labels: Labels, texts: Mapping[int, str]) -> bool:
     return 2 * len(labels) > len(texts)
 
 
-def _rank(labels: _Labels) -> tuple[int, bool, bool]:
+def _rank(labels: Labels) -> tuple[int, bool, bool]:
     """The number of labelled places, and whether labels count them, or what they are parts of."""
     numbers = [int(label.text) for label in labels.values()]
     are_counted = all(after == before + 1 for before, after in pairwise(numbers))
@@ -239,28 +187,44 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
         yield kind, int(match["number"]), text[: match.start()]
 
 
-def _names(texts: Mapping[int, str]) -> Iterator[tuple[_Kind, _Labels, _Labels]]:
-    """The names of each kind that most of the places have, and the same with what is before them.
+@dataclass(frozen=True)
+class _Names:
+    """The names of a kind, and `longer`, the same with what is before them.
 
-    What all names of a kind begin with is no part of them.
+    They are `counted` if they differ only by a letter or number at the end.
     """
-    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+
+    kind: _Kind
+    short: Labels
+    longer: Labels
+    counted: bool
+
+
+def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
+    """The names of each kind that most of the places have.
+
+    What all names of a kind begin with is no part of them. A line that is always the same, without
+    a key or brackets, is none.
+    """
+    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
     for place, text in texts.items():
         for kind, name, before in _names_in(text):
-            by_kind[kind][place] = _Label(" ".join(name.split()), before)
+            by_kind[kind][place] = Label(" ".join(name.split()), before)
     for kind, labels in by_kind.items():
-        names = {label.text for label in labels.values()}
-        if not _is_usual(labels, texts) or (len(names) == 1 and len(texts) > 1):
+        first, last = min(labels.values()).text, max(labels.values()).text
+        is_line = kind == _Kind() and first == last and len(texts) > 1
+        if is_line or not _is_usual(labels, texts):
             continue
-        first, last = min(names), max(names)
-        same = _TO_LAST_WORD.match(first[: Prefix.similarity(first, last)] if first < last else "")
+        alike = Prefix.similarity(first, last) if first < last else 0
+        same = _TO_LAST_WORD.match(first[:alike])
         length = same.end() if same else 0
         short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
         short = {place: label for place, label in short.items() if _is_name(label.text)}
         key = f"{kind.word}: " if kind.word else ""
-        longer = {place: _Label(f"{key}{labels[place].text}", "") for place in short}
+        longer = {place: Label(f"{key}{labels[place].text}", "") for place in short}
+        ends = {label.text[alike:] for label in labels.values()}
         if short:
-            yield kind, short, longer
+            yield _Names(kind, short, longer, all(len(x) < 2 or x.isdecimal() for x in ends))
 
 
 def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
@@ -276,48 +240,3 @@ def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
 
 def _is_name(text: str) -> bool:
     return 0 < len(text) <= _MAX_NAME and not _WORDLESS.fullmatch(text)
-
-
-class _Shown:
-    """The places of documents in the last retrieval that brought them.
-
-    Documents of the same text have a place each, as far as there are enough.
-    """
-
-    def __init__(
-        self, places: Mapping[int, tuple[Interval, ...]], retrievals: Mapping[int, int]
-    ) -> None:
-        self._retrievals = retrievals
-        self._starts: dict[int, list[int]] = {}
-        alike: dict[tuple[Interval, ...], list[int]] = defaultdict(list)
-        for document, of_document in places.items():
-            alike[of_document].append(document)
-        for of_document, documents in alike.items():
-            last = max(retrievals[start] for start, _ in of_document)
-            starts = [start for start, _ in of_document if retrievals[start] == last]
-            for index, document in enumerate(documents):
-                self._starts[document] = starts[index :: len(documents)] or starts[-1:]
-
-    @property
-    def in_order(self) -> list[int]:
-        """The documents by their places, those with the place of another after all of them."""
-        first: dict[int, int] = {}
-        for document in sorted(self._starts):
-            first.setdefault(self._starts[document][0], document)
-        return [*(first[start] for start in sorted(first)), *sorted(self._starts)]
-
-    def labels(self, *forms: _Labels) -> dict[int, tuple[str, ...]]:
-        """The labels of each document that has some, unless a later retrieval has them."""
-        latest: dict[str, int] = {}
-        for start, label in (item for labels in forms for item in labels.items()):
-            latest[label.text] = max(self._retrievals[start], latest.get(label.text, 0))
-        labelled = {
-            document: [
-                labels[start].text
-                for labels in forms
-                for start in starts
-                if start in labels and latest[labels[start].text] == self._retrievals[start]
-            ]
-            for document, starts in self._starts.items()
-        }
-        return {document: (*dict.fromkeys(texts),) for document, texts in labelled.items() if texts}

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags
-from attribot_rag.display.own_markers import Markers, OwnMarkers, is_wrong, own_markers, without
+from attribot_rag.display.marks import Mark, mark_of, marks_of
+from attribot_rag.display.own_markers import Markers, is_wrong, own_markers, without
 from attribot_rag.display.remarks import check_remark, remark_on
-from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite
+from attribot_rag.result import Citations, Provenance, Result, cite
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The numbers of cited documents: '1', or '1 or 2' where either document suffices.
-
-    `names` stand in their place where the prompt calls the documents so.
-    """
-
-    numbers: tuple[int, ...]
-    names: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.names or tuple(map(str, self.numbers))
-
-    def __str__(self) -> str:
-        return " or ".join(self.labels)
 
 
 @dataclass(frozen=True)
@@ -174,22 +157,6 @@ def ellipsize(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
-    """The numbers of all documents that hold any of these sources."""
-    documents = {document for source in sources for document in source.documents}
-    names = {
-        citations.numbers[i]: citations.names.get(i, "") for i in documents & {*citations.numbers}
-    }
-    return _named(names) if names else None
-
-
-def _named(names: Mapping[int, str]) -> Mark:
-    """The mark of some numbers, with names if there are any."""
-    numbers = tuple(sorted(names))
-    labels = tuple(names[number] or str(number) for number in numbers)
-    return Mark(numbers, labels if any(names.values()) else ())
-
-
 def _passages(
     attribution: Result, citations: Citations, markers: Markers
 ) -> Iterable[CitedPassage]:
@@ -200,33 +167,13 @@ def _passages(
         yield CitedPassage(
             text=without(attribution.response, sentence.start, end, own.removed).rstrip(),
             end=end,
-            marks=tuple(_marks(attribution, citations, sentence, own)),
+            marks=tuple(marks_of(attribution, citations, sentence, own)),
             remark=remark_on(sentence.verdict, attribution.verdicts),
             check=check_remark(sentence.verdict),
             wrong_markers=own.remark,
             removed=own.removed,
             space=attribution.response[end : sentence.end],
         )
-
-
-def _marks(
-    attribution: Result, citations: Citations, sentence: CitedSentence, own: OwnMarkers
-) -> Iterable[Mark]:
-    """The marks of a sentence, without those that its own markers stand for."""
-    in_prompt = attribution.prompt_numbers if citations.by_marker else {}
-    numbers = {**in_prompt, **citations.numbers}
-    written = {numbers[document] for document in own.cited if document in numbers}
-    cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
-    joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
-    marks = dict.fromkeys(filter(None, (_mark(sources, citations) for sources in joined)))
-    shown = [mark for mark in marks if written.isdisjoint(mark.numbers)]
-    seen = written.union(*(mark.numbers for mark in marks))
-    further = {
-        numbers[i]: citations.names.get(i, "")
-        for i in own.covered
-        if i in numbers and numbers[i] not in seen
-    }
-    return (*shown, *(_named({number: further[number]}) for number in sorted(further)))
 
 
 def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]:
@@ -268,7 +215,7 @@ def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[Lis
             label=" or ".join(
                 label_of(attribution.documents[index], index) for index in source.documents
             ),
-            mark=_mark([source], citations) if source.id in cited else None,
+            mark=mark_of([source], citations) if source.id in cited else None,
             score=score,
             share=max(-1.0, min(1.0, score / largest)) if largest else 0.0,
             precision=precision(attribution, source.id),

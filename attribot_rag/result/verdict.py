@@ -110,4 +110,4 @@ class Marker:
     @property
     def text(self) -> str:
         """The label, also of a marker that was stored with its number alone."""
-        return self.label or str(self.number)
+        return self.label or ("" if self.number is None else str(self.number))

@@ -231,7 +231,7 @@ class _Judge:
 
     def _unsupported(self, index: int, verdict: Verdict) -> Verdict:
         """Unsupported, unless it might rest on what was not located or not looked for."""
-        if may_rest_on_unlocated(self._scorer.context, self._sentences[index].text):
+        if may_rest_on_unlocated(self._scorer.context, self._sentences[index].words):
             return replace(verdict, reason="not_located")
         if self._scorer.session.meter.exhausted and self._may_have_origins(index):
             return replace(verdict, reason=self._ended_by)

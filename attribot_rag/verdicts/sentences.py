@@ -56,8 +56,9 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 @dataclass(frozen=True)
 class AnswerSentence:
-    """Characters [start, end) of the response; `tokens` are its columns without its markers.
+    """Characters [start, end) of the response.
 
+    `words` is its text, and `tokens` are its columns, without its markers.
     `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge,
     and not `ended` if no punctuation ends it.
     """
@@ -70,6 +71,7 @@ class AnswerSentence:
     trivial: bool = False
     ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
+    words: str = ""
 
     @property
     def is_judged(self) -> bool:
@@ -122,6 +124,7 @@ def sentences_of(
                     is_trivial(without),
                     _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
+                    without,
                 )
             )
     return result

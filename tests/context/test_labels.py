@@ -142,3 +142,34 @@ def test_names_are_what_differs_before_documents(form: str) -> None:
 def test_what_is_the_same_or_no_word_is_no_name(form: str) -> None:
     shown = "\n\n".join(form.format(text, i=i) for i, text in enumerate(DOCUMENTS, start=1))
     assert named(f"Use these texts.\n\n{shown}\n\nWho?") == []
+
+
+def test_all_chunks_of_one_file_have_its_name() -> None:
+    shown = "\n".join(f"[mill.pdf] {text}" for text in DOCUMENTS)
+    assert dict.fromkeys(range(4), "mill.pdf") in named(f"{shown}\nWho?")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (("a.md", "b.md"), ("a.md", "c.md"), {0: "a.md", 1: "b.md", 2: "a.md", 3: "c.md"}),
+        (("A", "B"), ("A", "B"), {2: "A", 3: "B"}),
+        (("T1", "T2"), ("T1", "T2"), {2: "T1", 3: "T2"}),
+    ],
+)
+def test_names_stay_and_counts_begin_anew_in_a_later_turn(
+    first: Sequence[str], second: Sequence[str], expected: dict[int, str]
+) -> None:
+    turn, last = (
+        "\n".join(f"[{label}] {text}" for label, text in zip(labels, texts, strict=True))
+        for labels, texts in ((first, DOCUMENTS[:2]), (second, DOCUMENTS[2:]))
+    )
+    context = locate_context(
+        TokenizedText((), f"{turn}\nWho?\nHe did.\n{last}\nWhen?", ()),
+        DOCUMENTS,
+        ContextOptions(),
+        earlier_turns=[f"{turn}\nWho?", "He did."],
+    )
+    assert expected in [
+        {index: texts[0] for index, texts in names.items()} for names in context.labels.names
+    ]

@@ -23,23 +23,24 @@ def attributed(
 
 
 def audit(attribution: Attribution) -> list[tuple[str, bool | None]]:
-    return [(marker.label, marker.supported) for marker in attribution.markers]
+    text = attribution.response
+    return [(text[marker.start : marker.end], marker.supported) for marker in attribution.markers]
 
 
 @pytest.mark.parametrize(
     ("labels", "answer", "expected"),
     [
-        ((1, 1, 2), "The Sorrel bridge is 310 metres long [1].", [("1", True)]),
-        ((2, 2, 1), "The Sorrel bridge is 310 metres long [1].", [("1", False)]),
+        ((1, 1, 2), "The Sorrel bridge is 310 metres long [1].", [("[1]", True)]),
+        ((2, 2, 1), "The Sorrel bridge is 310 metres long [1].", [("[1]", False)]),
         (
             ("a.md", "a.md", "b.md"),
             "The Sorrel bridge is 310 metres long [a.md].",
-            [("a.md", True)],
+            [("[a.md]", True)],
         ),
         (
             ("a.md", "a.md", "b.md"),
             "The Sorrel bridge is 310 metres long [b.md].",
-            [("b.md", False)],
+            [("[b.md]", False)],
         ),
     ],
 )
@@ -77,6 +78,6 @@ def test_a_marker_is_neither_judged_nor_checked(smollm2: LanguageModel, marker: 
     shown = "\n".join(f"[{index}] {text}" for index, text in enumerate(BRIDGE, start=1))
     answer = f"Tram 4 ends at the abbey.{marker} The Sorrel bridge was painted green."
     result = attributed(smollm2, "Where does tram 4 end?", answer, BRIDGE, shown)
-    assert audit(result) == [("3", True)]
+    assert audit(result) == [(marker, True)]
     assert not any(verdict.checks for verdict in result.verdicts)
     assert [verdict.start for verdict in result.verdicts] == [0, answer.index("The Sorrel")]
