@@ -55,10 +55,12 @@ def own_markers(
         return OwnMarkers()
     if markers == "removed":
         return OwnMarkers(removed=tuple(spaces_and(text, by_place)))
-    kept, taken = [], []
-    for place, group in by_place.items():
-        is_right = citations.by_marker and not any(map(is_wrong, group))
-        (kept if is_right or _begins_line(text, *place) else taken).append(place)
+    kept = {
+        place
+        for place, group in by_place.items()
+        if _begins_line(text, *place) or (citations.by_marker and not any(map(is_wrong, group)))
+    }
+    taken = by_place.keys() - kept
     right = {
         place: {m.document for m in group if m.document is not None and not is_wrong(m)}
         for place, group in by_place.items()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -24,15 +23,25 @@ def attribution(
 
     `cited` are the ids of each sentence's sources, or the fields of its verdict.
     """
-    markers, end = [], 0
-    for text, document, supported in marked:
+    markers: list[Marker] = []
+    end = 0
+    for text, document, holds in marked:
         start = response.index(text, end)
         end = start + len(text)
         for label in text.strip("[]*").split(", "):
-            of = int(label) - 1 if label.isdecimal() and document is not None else document
             number = int(label) if label.isdecimal() else None
-            given = {"document": of, "supported": supported and of == document}
-            markers.append(Marker(start=start, end=end, label=label, number=number, **given))
+            of = document if number is None or document is None else number - 1
+            supported = holds and of == document
+            markers.append(
+                Marker(
+                    start=start,
+                    end=end,
+                    label=label,
+                    number=number,
+                    document=of,
+                    supported=supported,
+                )
+            )
     result = handmade(
         response,
         TEXTS,
@@ -41,10 +50,14 @@ def attribution(
         prompt_numbers={0: 1, 1: 2, 2: 3},
         **fields,
     )
+    judged: list[dict[str, Any]] = [
+        ids if isinstance(ids, dict) else {"kind": "grounded", "source_ids": ids} for ids in cited
+    ]
+    sentences = tuple(cite(result))
+    judged += [{"kind": "trivial"}] * (len(sentences) - len(judged))
     verdicts = [
-        Verdict(start=sentence.start, end=sentence.end, **of)
-        for sentence, ids in zip_longest(cite(result), cited, fillvalue={"kind": "trivial"})
-        for of in [ids if isinstance(ids, dict) else {"kind": "grounded", "source_ids": ids}]
+        Verdict(start=sentence.start, end=sentence.end, **verdict)
+        for sentence, verdict in zip(sentences, judged, strict=True)
     ]
     return replace(result, verdicts=tuple(verdicts))
 
