@@ -234,8 +234,8 @@ def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
     for match in _KEYED.finditer(text):
         name = match["quoted"] or match["word"] or match["line"]
         yield _Kind(word=match["key"].casefold()), name, text[: match.start()]
-    if match := _ALONE.search(text):
-        yield _Kind(), match["name"], text[: match.start()]
+    if alone := _ALONE.search(text):
+        yield _Kind(), alone["name"], text[: alone.start()]
 
 
 def _is_name(text: str) -> bool:
