@@ -2,6 +2,7 @@
 
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
+from attribot_rag.display.own_markers import Markers
 from attribot_rag.result import (
     Check,
     Citations,
@@ -30,6 +31,7 @@ __all__ = [
     "Composition",
     "Counterfactual",
     "Marker",
+    "Markers",
     "Numbering",
     "Provenance",
     "RankedDocument",

@@ -11,6 +11,7 @@ from typing import Any
 
 from attribot_rag.attribution.serialization import from_plain, parsed, plain, to_json
 from attribot_rag.display import render_cited, render_html, render_markdown, render_table
+from attribot_rag.display.own_markers import Markers
 from attribot_rag.result import Result
 from attribot_rag.result.summary_schema import SCHEMA_VERSION
 
@@ -51,14 +52,16 @@ class Attribution(Result):
         return render_table(self, top=top, width=width, color=color)
 
     def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+        self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
         """The answer with the numbers of the documents that each sentence cites.
 
         With `sources`, what the numbers stand for comes after the answer, a line for each document,
-        as in '[1] ferry.txt: "A loaf costs 7 crowns."' Without `markers`, the model's own markers
-        such as [2] are left out (those that the verdicts audited), so that only measured citations
-        stay.
+        as in '[1] ferry.txt: "A loaf costs 7 crowns."' `markers` says what becomes of the model's
+        own markers, such as [2]: 'audited', one that the audit supports is the citation, and a
+        measured citation stands for any other, with the remark '(the model cites [3], which has no
+        effect on it)'; 'written', they stay as the model wrote them, beside the citations;
+        'removed', only measured citations are shown. Raises InvalidInput for another option.
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence

@@ -82,6 +82,8 @@ class _Composite:
             if check["source"] is not None:
                 key = (id(self._composition.attribution), check["source"])
                 check["source"] = self._sources.get(key)
+        for marker in data["markers"]:
+            marker["document"] = None
         return {
             **data,
             "verdict": sentence.kind,

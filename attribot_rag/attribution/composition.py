@@ -10,8 +10,10 @@ from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
 from attribot_rag.display.markdown import with_citations, with_legend
+from attribot_rag.display.marks import Mark
+from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.remarks import check_remark, remark_on
-from attribot_rag.display.report import CitedDocument, Mark, quote_of
+from attribot_rag.display.report import CitedDocument, quote_of
 from attribot_rag.result.citations import CitedSentence, cite
 from attribot_rag.result.verdict import Kind, Relation
 
@@ -115,18 +117,23 @@ class Composition:
         return tuple(sorted(numbers))
 
     def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+        self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
         """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
 
         A sentence that comes from an earlier answer alone has the remark on that. Markers that the
         model wrote stay in a plain answer only: elsewhere their numbers are of other documents.
         """
+        attribution = self.attribution
+        if self.is_plain:
+            return attribution.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         citations = (
             (sentence.cited.end, " ".join(self._written(sentence, remarks)))
             for sentence in self.sentences
         )
-        text = with_citations(self.attribution, citations, markers=markers and self.is_plain)
+        own = ((marker.start, marker.end) for marker in attribution.markers)
+        removed = spaces_and(attribution.response, own)
+        text = with_citations(attribution.response, citations, removed)
         return with_legend(text, cited_documents([self])) if sources else text
 
     def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:

@@ -21,6 +21,7 @@ from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
+from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of
 
 OnSentence = Callable[[Attribution], None]
@@ -48,7 +49,8 @@ def attributed(
     made = partial(_assembled, scorer, method, shown, options=options)
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
-        markers = markers_of(markers_in(shown.text, scorer.context), scorer.context)
+        known = KnownLabels.of(scorer.context)
+        markers = markers_of(markers_in(shown.text, scorer.context), known)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
     return made(judge(scorer, ranking, shown, options.verdicts, settled))
@@ -64,6 +66,7 @@ def _assembled(
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
+    names = context.labels.names_for(marker.label for marker in judgement.markers)
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,
@@ -71,7 +74,8 @@ def _assembled(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
-        prompt_numbers=context.numbers,
+        prompt_numbers=context.labels.numbers_for(names),
+        prompt_names=names,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,
@@ -84,7 +88,12 @@ def _assembled(
         context_reliance=scores.context_reliance,
         unit=scores.unit,
         partial=scorer.session.meter.exhausted,
-        verdicts=with_checks(judgement.verdicts, response.text, context),
+        verdicts=with_checks(
+            judgement.verdicts,
+            response.text,
+            context,
+            [(marker.start, marker.end) for marker in judgement.markers],
+        ),
         markers=judgement.markers,
         numbering=options.numbering,
     )

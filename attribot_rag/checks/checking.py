@@ -11,7 +11,7 @@ from attribot_rag.checks.names import name_check
 from attribot_rag.checks.negations import negation_check
 from attribot_rag.checks.reading import read_sentence
 from attribot_rag.context import Context
-from attribot_rag.context.intervals import merge, subtract
+from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.locating.normalised import Visible
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.result.verdict import Check, Verdict
@@ -71,17 +71,29 @@ def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> 
 
 
 def with_checks(
-    verdicts: Sequence[Verdict], response: str, context: Context
+    verdicts: Sequence[Verdict],
+    response: str,
+    context: Context,
+    markers: Sequence[Interval] = (),
 ) -> tuple[Verdict, ...]:
     """The same verdicts with the checks of their sentences, at characters of the response.
 
     A sentence that follows from another has the other's sources. A value that stands in a document
-    which the sentence does not cite is reported: the model may have confused them.
+    which the sentence does not cite is reported: the model may have confused them. What stands in
+    the model's own citation `markers` is no value.
     """
+    readable = _without(response, markers)
     return tuple(
-        replace(verdict, checks=tuple(_checks(verdict, verdicts, response, context)))
+        replace(verdict, checks=tuple(_checks(verdict, verdicts, readable, context)))
         for verdict in verdicts
     )
+
+
+def _without(text: str, markers: Sequence[Interval]) -> str:
+    """The text with white space for these characters."""
+    for start, end in markers:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _checks(

@@ -9,7 +9,8 @@ from functools import cached_property
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
-from attribot_rag.context.labels import document_numbers, separator, with_labels
+from attribot_rag.context.labels import DocumentLabels, document_labels
+from attribot_rag.context.retrieved_text import separator, with_labels
 from attribot_rag.context.splitting.splitter import Splitter, language_of, make_splitter
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.errors import InvalidInput
@@ -71,9 +72,11 @@ class Context:
     language: str | None = None
 
     @cached_property
-    def numbers(self) -> Mapping[int, int]:
-        """The number that the prompt gives to each document in it, by the document's index."""
-        return document_numbers(self.prompt.text, self.sources, len(self.documents))
+    def labels(self) -> DocumentLabels:
+        """What the prompt calls the documents that stand in it."""
+        return document_labels(
+            self.prompt.text, self.sources, len(self.documents), self.conversation
+        )
 
     def answer_language(self, response: str) -> str:
         """The language of a response, or of the documents where the response is too short."""

@@ -1,166 +1,242 @@
-"""Labels that a prompt writes before documents, such as "[1]", "Document 2:" or "Title: ..."."""
+"""What a prompt calls its documents: "[1]", "Document 2:", "[lock.pdf]" or "Title: ..."."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, pairwise
+from dataclasses import dataclass
+from itertools import count, pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import Prefix
 
 from attribot_rag.context.document import Source
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.retrievals import (
+    Label,
+    Labels,
+    ShownDocuments,
+    document_places,
+    retrievals_of,
+    with_restarts,
+)
 
 _MAX_LABEL = 300  # characters before a document in which its label stands
-# Documents of the same retrieval are separated by titles and separators, not by a conversation.
-_MAX_GAP = 300
+_MAX_NAME = 80  # characters
 _NUMBER = re.compile(
     r"(?P<bracket>[\[({<#【［（〔^]?)(?P<word>[^\W\d_]*)(?P<marks>[^\w\n]*)(?<![\d.,/-])(?P<number>\d{1,3})"
     r"(?![.,/:-]?\d)(?=[ \t]*(?:[^\w\s]|\n|\Z))"
 )
 _BRACKETS = frozenset("[({<#【［（〔^")
+# Names: in brackets, after a key (`Source: lock.pdf`, `id="a7"`), or alone before the document.
+_IN_BRACKETS = re.compile(r"([\[【［〔(（])([^\[\]【】［］〔〕()（）\n]+)[\]】］〕)）]")
+_KEYED = re.compile(
+    r"(?P<key>[^\W\d]\w*)[\"'*]*(?:"
+    r"[:=]\s*[\"'*]*\"(?P<quoted>[^\"\n]+)\"|=(?P<word>[^\s\"'>]+)"
+    r"|:[ \t*]*(?P<line>[^\s\"][^\"\n<>|]*))"
+)
+_ALONE = re.compile(r"(?:\A|\n)[^\w\n]*(?P<name>\w[^\n\[\]()<>{}\":=]*?)\W*\Z")
+_TO_LAST_WORD = re.compile(r".*[\s:=#]", re.DOTALL)
+_WORDLESS = re.compile(r"\d{1,3}|(?=.*\D)[\W\d_]*")
 
 
 class _Kind(NamedTuple):
-    """A bracket, a word and marks before the numbers of a kind, such as "[", "index=" or "(ID:"."""
+    """A bracket, a word and marks before the labels of a kind, such as "[", "index=" or "(ID:"."""
 
-    bracket: str
-    word: str
-    marks: str
+    bracket: str = ""
+    word: str = ""
+    marks: str = ""
 
     @property
     def is_bracketed(self) -> bool:
         return not _BRACKETS.isdisjoint(self.bracket + self.marks)
 
 
-def document_numbers(prompt: str, sources: Sequence[Source], num_documents: int) -> dict[int, int]:
-    """The number of each document that stands in the prompt, by the document's index.
+@dataclass(frozen=True)
+class DocumentLabels:
+    """What a prompt calls the documents that stand in it, by their indices.
 
-    It is the label before the document's last place, of a kind that differs for most documents.
-    Where no bracket marks it, it could be a page, so it must not be larger than the number of
-    documents, and there have to be two. Documents without a label are counted by their places in
-    the prompt. No two have the same number: of those at one place, the first has its label.
+    `numbers` has a number for each document, which several may share; `written` the numbers that
+    the prompt writes before it, as they are in each of its places. `names` are, for each kind of
+    them, labels that are no such numbers (file names, titles, ids): the name, then longer forms of
+    it. `words` stand before the numbers ("dokument"), in lower case; `in_parentheses` are labels
+    that the prompt writes in these.
     """
-    places = _last_places(sources)
-    labels = _labels(_texts_before(prompt, places.values()), num_documents)
-    by_start: dict[int, int] = {}
-    for document in sorted(places):
-        start, _ = places[document]
-        by_start.setdefault(start, document)
-    numbers = {by_start[start]: number for start, number in labels.items()}
-    unused = (number for number in count(1) if number not in labels.values())
-    in_prompt_order = [by_start[start] for start in sorted(by_start)]
-    for document in (*in_prompt_order, *sorted(places)):
-        if document not in numbers:
-            numbers[document] = next(unused)
-    return numbers
+
+    numbers: Mapping[int, int]
+    written: Mapping[int, tuple[str, ...]]
+    names: tuple[Mapping[int, tuple[str, ...]], ...] = ()
+    words: frozenset[str] = frozenset()
+    in_parentheses: frozenset[str] = frozenset()
+
+    def names_for(self, labels: Iterable[str]) -> dict[int, str]:
+        """A name for each document, of the kind that most of these labels are; none of a number."""
+        repeated = Counter(label.casefold() for label in labels)
+
+        def count_in(texts_of: Mapping[int, tuple[str, ...]]) -> int:
+            return sum(repeated[x] for x in {x.casefold() for of in texts_of.values() for x in of})
+
+        named = max((self.written, *self.names), key=count_in)
+        if named is self.written or not count_in(named):
+            return {}
+        return {document: texts[0] for document, texts in named.items()}
+
+    def numbers_for(self, names: Mapping[int, str]) -> dict[int, int]:
+        """The numbers, which documents of the same name share."""
+        first = {
+            name: number for i, number in [*self.numbers.items()][::-1] if (name := names.get(i))
+        }
+        return {i: first[names[i]] if i in names else number for i, number in self.numbers.items()}
 
 
-def _last_places(sources: Sequence[Source]) -> dict[int, Interval]:
-    """For each document the last stretch of the prompt that holds it from its beginning on."""
-    pieces = [
-        (occurrence, span)
-        for source in sources
-        for occurrence in source.occurrences
-        for span in occurrence.spans
-    ]
-    places: dict[int, Interval] = {}
-    read_to: dict[int, int] = {}
-    for occurrence, span in sorted(pieces, key=lambda piece: piece[0].start):
-        begins_again = span.document not in places or span.start < read_to[span.document]
-        start = occurrence.start if begins_again else places[span.document][0]
-        places[span.document] = start, occurrence.end
-        read_to[span.document] = span.end
-    return places
+def document_labels(
+    prompt: str, sources: Sequence[Source], num_documents: int, turns: Sequence[Interval] = ()
+) -> DocumentLabels:
+    """The labels of each document that stands in the prompt.
+
+    `turns` are the characters of earlier turns. A label stands before the document in the last
+    retrieval that brought it. Labels are of a kind that most documents have, and differ between
+    documents. Where no bracket marks a number, it could be a page, so it must not be larger than
+    the number of documents, and there have to be two. What is counted (1, 2; A, B) begins anew in a
+    later retrieval, and is no longer the label of an earlier document. Documents without a number
+    are given unused ones, by their places in the prompt.
+    """
+    places = document_places(sources)
+    intervals = sorted({place for of_document in places.values() for place in of_document})
+    texts = _texts_before(prompt, intervals)
+    retrievals = retrievals_of(intervals, turns)
+    kind, numbers = _numbers(texts, retrievals, num_documents)
+    shown = ShownDocuments(places, with_restarts(retrievals, numbers))
+    written = shown.labels(numbers)
+    first = {document: int(labels[0]) for document, labels in written.items()}
+    used = {int(label) for labels in written.values() for label in labels}
+    unused = (number for number in count(1) if number not in used)
+    for document in shown.in_order:
+        if document not in first:
+            first[document] = next(unused)
+    names = list(_names(texts))
+    return DocumentLabels(
+        first,
+        written,
+        tuple(shown.labels(x.short, x.longer, last_only=x.counted) for x in names),
+        frozenset(filter(None, [kind.word])),
+        frozenset(
+            label.text.casefold()
+            for of_kind, labels in ((kind, numbers), *((x.kind, x.short) for x in names))
+            if of_kind.bracket in ("(", "（")
+            for label in labels.values()
+        ),
+    )
 
 
 def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
     """The text between each place and the places before it, by where the place begins."""
     texts: dict[int, str] = {}
     done = 0
-    for start, end in sorted(places):
+    for start, end in places:
         texts.setdefault(start, prompt[max(done, start - _MAX_LABEL) : start])
         done = max(done, end)
     return texts
 
 
-def _labels(texts_before: Mapping[int, str], num_documents: int) -> dict[int, int]:
-    """The numbers of the kind that labels most of the places; none without such a kind."""
-    by_kind: dict[_Kind, dict[int, int]] = {}
-    for place, text in texts_before.items():
-        for kind, number in _numbers(text):
+def _numbers(
+    texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
+) -> tuple[_Kind, Labels]:
+    """The numbers of the kind that labels most of the places, with it; none without such a kind."""
+    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
+    for place, text in texts.items():
+        for kind, number, before in _numbers_in(text):
             if kind.is_bracketed or number <= num_documents:
-                by_kind.setdefault(kind, {}).setdefault(place, number)
-    candidates = []
-    for kind, numbers in by_kind.items():
-        labels = _last_of_equal(numbers)
-        is_label = kind.is_bracketed or len(labels) > 1
-        if is_label and 2 * len(labels) > len(texts_before):
-            candidates.append(labels)
-    return max(candidates, key=_rank, default={})
+                by_kind[kind][place] = Label(str(number), before)
+    is_one_each = len(set(retrievals.values())) == len(retrievals)
+    candidates: list[tuple[_Kind, Labels]] = [(_Kind(), {})]
+    for kind, labels in by_kind.items():
+        differ = len({label.text for label in labels.values()}) > 1
+        is_bare = bool(kind.bracket) and not (kind.word or kind.marks)
+        is_label = len(labels) > 1 and (differ or is_one_each or is_bare)
+        if (is_label or (kind.is_bracketed and len(labels) == 1)) and _is_usual(labels, texts):
+            candidates.append((kind, labels))
+    return max(candidates, key=lambda candidate: _rank(candidate[1]))
 
 
-def _rank(labels: Mapping[int, int]) -> tuple[int, bool]:
-    """The number of labelled places, and whether the labels count them."""
-    numbers = list(labels.values())
-    return len(numbers), all(after == before + 1 for before, after in pairwise(numbers))
+def _is_usual(labels: Labels, texts: Mapping[int, str]) -> bool:
+    return 2 * len(labels) > len(texts)
 
 
-def _last_of_equal(numbers: Mapping[int, int]) -> dict[int, int]:
-    """Of places with the same number, which an earlier turn may have given, only the last."""
-    last = {number: place for place, number in numbers.items()}
-    return {place: number for number, place in sorted(last.items(), key=lambda item: item[1])}
+def _rank(labels: Labels) -> tuple[int, bool, bool]:
+    """The number of labelled places, and whether labels count them, or what they are parts of."""
+    numbers = [int(label.text) for label in labels.values()]
+    are_counted = all(after == before + 1 for before, after in pairwise(numbers))
+    highest = [max(numbers[:index], default=number) for index, number in enumerate(numbers)]
+    are_parts = all(number <= most + 1 for number, most in zip(numbers, highest, strict=True))
+    return len(numbers), are_counted, are_parts
 
 
-def _numbers(text: str) -> Iterator[tuple[_Kind, int]]:
-    """The numbers in a text, each with its kind; a space parts a word from the marks after it."""
+def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
+    """The numbers in a text, each with its kind and what stands before it.
+
+    A space parts a word from the marks after it.
+    """
     for match in _NUMBER.finditer(text):
         kind = _Kind(match["bracket"], match["word"].casefold(), match["marks"].strip())
         attached = match["marks"].rpartition(" ")[2]
         if attached and attached != match["marks"]:
-            kind = _Kind("", "", attached.strip())
-        yield kind, int(match["number"])
+            length = attached[0] in _BRACKETS
+            kind = _Kind(attached[:length], "", attached[length:].strip())
+        yield kind, int(match["number"]), text[: match.start()]
 
 
-def with_labels(
-    prompt: str, regions: Sequence[Interval], turns: Sequence[Interval]
-) -> tuple[Interval, ...]:
-    """The documents' regions with the text between them, such as titles and metadata lines.
+@dataclass(frozen=True)
+class _Names:
+    """The names of a kind, and `longer`, the same with what is before them.
 
-    Unless one of the earlier `turns` begins or ends there. A label on the line before each document
-    ("Title: ...") also belongs to the first document.
+    They are `counted` if they differ only by a letter or number at the end.
     """
-    joined: list[Interval] = []
-    labels: set[str] = set()
-    bounds = [*chain.from_iterable(turns)]
-    for start, end in regions:
-        first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
-        is_near = start - last <= _MAX_GAP
-        if is_near and not any(last <= bound <= start for bound in bounds):
-            labels.add(_label(prompt, last, start))
-            joined[-1] = first, end
-        else:
-            joined.append((start, end))
-    if "" in labels or not labels:
-        return tuple(joined)
-    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
+
+    kind: _Kind
+    short: Labels
+    longer: Labels
+    counted: bool
 
 
-def _label(prompt: str, first: int, start: int) -> str:
-    """The text on the same line before a document, from `first` on."""
-    return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
+def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
+    """The names of each kind that most of the places have.
 
-
-def separator(prompt: str, regions: Sequence[Interval]) -> str:
-    """What separates documents: the beginning that the texts between them have in common.
-
-    If these are not the same, it ends with a line, so that it is no part of a label; with white
-    space where there is only one.
+    What all names of a kind begin with is no part of them. A line that is always the same, without
+    a key or brackets, is none.
     """
-    gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
-    common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
-    if len(gaps) > 1 and all(gap == common for gap in gaps):
-        return common
-    lines = common.rfind("\n") + 1 if len(gaps) > 1 else 0
-    return common[: lines or len(common) - len(common.lstrip())]
+    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
+    for place, text in texts.items():
+        for kind, name, before in _names_in(text):
+            by_kind[kind][place] = Label(" ".join(name.split()), before)
+    for kind, labels in by_kind.items():
+        first, last = min(labels.values()).text, max(labels.values()).text
+        is_line = kind == _Kind() and first == last and len(texts) > 1
+        if is_line or not _is_usual(labels, texts):
+            continue
+        alike = Prefix.similarity(first, last) if first < last else 0
+        same = _TO_LAST_WORD.match(first[:alike])
+        length = same.end() if same else 0
+        short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
+        short = {place: label for place, label in short.items() if _is_name(label.text)}
+        key = f"{kind.word}: " if kind.word else ""
+        longer = {place: Label(f"{key}{labels[place].text}", "") for place in short}
+        ends = {label.text[alike:] for label in labels.values()}
+        if short:
+            yield _Names(kind, short, longer, all(len(x) < 2 or x.isdecimal() for x in ends))
+
+
+def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
+    """The names in a text, each with its kind and what stands before it."""
+    for match in _IN_BRACKETS.finditer(text):
+        yield _Kind(bracket=match[1]), match[2], text[: match.start()]
+    for match in _KEYED.finditer(text):
+        name = match["quoted"] or match["word"] or match["line"]
+        yield _Kind(word=match["key"].casefold()), name, text[: match.start()]
+    if alone := _ALONE.search(text):
+        yield _Kind(), alone["name"], text[: alone.start()]
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= _MAX_NAME and not _WORDLESS.fullmatch(text)

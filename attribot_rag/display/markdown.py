@@ -6,19 +6,19 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.display.own_markers import Markers
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
-from attribot_rag.result import Marker, Result
+from attribot_rag.result import Result
 from attribot_rag.result.placing import Place, place_of
 
 _SOURCE_LENGTH = 200
-_BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
 
 
 def render_markdown(attribution: Result, *, top: int = 5) -> str:
@@ -34,38 +34,42 @@ def render_cited(
     attribution: Result,
     *,
     remarks: bool = True,
-    markers: bool = True,
+    markers: Markers = "audited",
     sources: bool = False,
     escape: Callable[[str], str] = str,
     link: Callable[[int, int], str] | None = None,
 ) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
-    Without the numbers and remarks, it is the answer to the character. They stand where Markdown
-    shows them and changes nothing else: in the last cell of a row, after a block of code. Numbers
-    are those of `cite`, and of every other rendering of the attribution.
+    Without the numbers and remarks, and but for the model's own markers, it is the answer to the
+    character. They stand where Markdown shows them and changes nothing else: in the last cell of a
+    row, after a block of code. Numbers are those of `cite`, and of every other rendering of the
+    attribution.
 
     Args:
         attribution: The result whose answer is cited.
         remarks: Whether verdicts that the numbers do not show, and values that the cited sources do
             not have, stand in words, as in '... blue. (not caused by the context)'.
-        markers: Whether the markers that the model wrote itself stay.
+        markers: What becomes of the markers that the model wrote itself: 'audited' (one that the
+            audit supports is the citation, a measured citation stands for any other), 'written'
+            (all stay, beside the citations) or 'removed'.
         sources: Whether the cited documents follow, a line for each, with what is cited of them.
         escape: Applied to every text, for a text with links, such as HTML.
         link: Writes each number, for such a text: it gets the sentence's index and the number.
     """
     citations = []
-    report = report_on(attribution, top=0)
+    report = report_on(attribution, top=0, markers=markers)
     for index, passage in enumerate(report.passages):
         written = []
         for mark in passage.marks:
-            numbers = (link(index, number) if link else str(number) for number in mark.numbers)
-            written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
+            labels = (link(index, number) for number in mark.numbers) if link else mark.labels
+            shown = " or ".join(labels) if link else escape(" or ".join(labels))
+            written.append(f"{escape('[')}{shown}{escape(']')}")
         if remarks:
-            remarks_in_words = filter(None, (passage.remark, passage.check))
-            written += [escape(f"({remark})") for remark in remarks_in_words]
+            written += [escape(f"({remark})") for remark in passage.remarks]
         citations.append((passage.end, " ".join(written)))
-    text = with_citations(attribution, citations, markers=markers, escape=escape)
+    removed = merge(chain.from_iterable(passage.removed for passage in report.passages))
+    text = with_citations(attribution.response, citations, removed, escape)
     return with_legend(text, report.documents, escape) if sources else text
 
 
@@ -81,23 +85,20 @@ def with_legend(
 
 def _legend_line(document: CitedDocument) -> str:
     quotes = (f'"{on_one_line(quote)}"' for quote in document.quotes)
-    return f"[{document.number}] {on_one_line(document.label)}: {' '.join(quotes)}"
+    return f"[{document.mark}] {on_one_line(document.label)}: {' '.join(quotes)}"
 
 
 def with_citations(
-    attribution: Result,
+    answer: str,
     citations: Iterable[tuple[int, str]],
-    *,
-    markers: bool,
+    removed: Sequence[Interval] = (),
     escape: Callable[[str], str] = str,
 ) -> str:
     """The answer with what is written after the sentences that end at these characters.
 
-    Nothing else is changed. A text that is escaped is no Markdown, so there a citation follows its
-    sentence wherever it ends.
+    Nothing else is changed, but that the characters `removed` are left out. A text that is escaped
+    is no Markdown, so there a citation follows its sentence wherever it ends.
     """
-    answer = attribution.response
-    removed = [] if markers else _removed(answer, attribution.markers)
     pieces = subtract((0, len(answer)), removed)
     kept = [index for start, end in pieces for index in range(start, end)]
     text = "".join(answer[index] for index in kept)
@@ -114,25 +115,6 @@ def with_citations(
     marked = escape(unused.join(text[start:end] for start, end in pairwise(edges)))
     inserted = (written for _, written in placed)
     return re.sub(unused, lambda _: next(inserted), marked)
-
-
-def _removed(text: str, markers: Sequence[Marker]) -> list[Interval]:
-    """The characters of the model's markers, of what parts them, and of the space before them."""
-    runs: list[Interval] = []
-    for start, end in merge((marker.start, marker.end) for marker in markers):
-        if runs and _BETWEEN_MARKERS.fullmatch(text, runs[-1][1], start):
-            start = runs.pop()[0]
-        runs.append((start, end))
-    removed = []
-    for start, end in runs:
-        begins_line = not text[:start].rpartition("\n")[2].strip()
-        ends_line = not text[end:].partition("\n")[0].strip()
-        if begins_line and not ends_line:
-            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
-        else:
-            start = len(text[:start].rstrip() if begins_line else text[:start].rstrip(" \t"))
-        removed.append((start, end))
-    return merge(removed)
 
 
 @cache

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
+from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags
+from attribot_rag.display.marks import Mark, mark_of, marks_of
+from attribot_rag.display.own_markers import Markers, is_wrong, own_markers, without
 from attribot_rag.display.remarks import check_remark, remark_on
 from attribot_rag.result import Citations, Provenance, Result, cite
 
@@ -18,22 +21,13 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The numbers of cited documents: '1', or '1 or 2' where either document suffices."""
-
-    numbers: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return " or ".join(map(str, self.numbers))
-
-
-@dataclass(frozen=True)
 class CitedPassage:
     """A passage of the answer, which ends at the character `end`, with its marks.
 
-    `remark` names a verdict that the marks do not show, and `check` values that the cited sources
-    do not have; they are '' without any. `space` is the white space between the passage and the
-    next.
+    `remark` names a verdict that the marks do not show, `check` values that the cited sources do
+    not have, and `wrong_markers` what the model itself cites wrongly; they are '' without any. Of
+    the answer's characters, those `removed` are not in the text: a mark stands for them. `space` is
+    the white space between the passage and the next.
     """
 
     text: str
@@ -41,17 +35,31 @@ class CitedPassage:
     marks: tuple[Mark, ...]
     remark: str
     check: str
+    wrong_markers: str
+    removed: tuple[Interval, ...]
     space: str
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.remark, self.check, self.wrong_markers)))
 
 
 @dataclass(frozen=True)
 class CitedDocument:
-    """A document under its number, with its sentences that caused the answer, best first."""
+    """A document under its number, with its sentences that caused the answer, best first.
+
+    `name` stands in the number's place where the prompt calls the document so.
+    """
 
     index: int
     number: int
     label: str
     quotes: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def mark(self) -> str:
+        return self.name or str(self.number)
 
 
 @dataclass(frozen=True)
@@ -105,14 +113,17 @@ class Report:
     provenance: str
 
 
-def report_on(attribution: Result, *, top: int) -> Report:
-    """The citations of the whole answer and its `top` sources."""
+def report_on(attribution: Result, *, top: int, markers: Markers = "audited") -> Report:
+    """The citations of the whole answer and its `top` sources.
+
+    `markers` says what becomes of the model's own, as in `own_markers`.
+    """
     citations = cite(attribution)
     sources = tuple(_listed(attribution, citations, top))
     num_sources = len(attribution.sources)
     num_scored = num_sources - attribution.token_scores.count(None)
     return Report(
-        passages=tuple(_passages(attribution, citations)),
+        passages=tuple(_passages(attribution, citations, markers)),
         documents=tuple(_cited(attribution, citations)),
         nothing_cited=_nothing_cited(citations, num_scored),
         sources=sources,
@@ -146,27 +157,22 @@ def ellipsize(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
-    """The numbers of all documents that hold any of these sources."""
-    documents = {document for source in sources for document in source.documents}
-    numbers = sorted(citations.numbers[index] for index in documents if index in citations.numbers)
-    return Mark(tuple(numbers)) if numbers else None
-
-
-def _passages(attribution: Result, citations: Citations) -> Iterable[CitedPassage]:
+def _passages(
+    attribution: Result, citations: Citations, markers: Markers
+) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
-        cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
-        joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
-        marks = (_mark(sources, citations) for sources in joined)
-        text = attribution.response[sentence.start : sentence.end]
-        words = text.rstrip()
+        own = own_markers(attribution, citations, sentence, markers)
+        whole = attribution.response[sentence.start : sentence.end]
+        end = sentence.start + len(whole.rstrip())
         yield CitedPassage(
-            text=words,
-            end=sentence.start + len(words),
-            marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
+            text=without(attribution.response, sentence.start, end, own.removed).rstrip(),
+            end=end,
+            marks=tuple(marks_of(attribution, citations, sentence, own)),
             remark=remark_on(sentence.verdict, attribution.verdicts),
             check=check_remark(sentence.verdict),
-            space=text[len(words) :],
+            wrong_markers=own.remark,
+            removed=own.removed,
+            space=attribution.response[end : sentence.end],
         )
 
 
@@ -181,7 +187,8 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
             if document in attribution.sources[source_id].documents
         )
         label = label_of(attribution.documents[document], document)
-        yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
+        name = citations.names.get(document, "")
+        yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)), name)
 
 
 def quote_of(attribution: Result, source: Source, document: int) -> str:
@@ -208,7 +215,7 @@ def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[Lis
             label=" or ".join(
                 label_of(attribution.documents[index], index) for index in source.documents
             ),
-            mark=_mark([source], citations) if source.id in cited else None,
+            mark=mark_of([source], citations) if source.id in cited else None,
             score=score,
             share=max(-1.0, min(1.0, score / largest)) if largest else 0.0,
             precision=precision(attribution, source.id),
@@ -231,13 +238,10 @@ def _remarks(attribution: Result, num_unscored: int) -> Iterable[str]:
         were = "was" if num_unscored == 1 else "were"
         where = " in groups that matter little" if attribution.groups else ""
         yield f"{_count(num_unscored, 'source')}{where} {were} not scored."
-    for marker in attribution.markers:
-        if marker.supported is False or marker.document is None:
-            text = attribution.response[marker.start : marker.end]
-            reason = (
-                "has no effect on its sentence" if marker.document is not None else "is missing"
-            )
-            yield f"The model cites {text}, but document {marker.number} {reason}."
+    for marker in filter(is_wrong, attribution.markers):
+        text = attribution.response[marker.start : marker.end]
+        reason = "has no effect on its sentence" if marker.document is not None else "is missing"
+        yield f"The model cites {text}, but document {marker.text} {reason}."
 
 
 def _described(provenance: Provenance) -> str:

@@ -101,8 +101,8 @@ def _answer(report: Report) -> RenderableType:
     for passage in report.passages:
         answer.append(visible(passage.text), style="bold")
         for mark in passage.marks:
-            answer.append(f" [{mark}]", style="cyan")
-        for remark in filter(None, (passage.remark, passage.check)):
+            answer.append(f" [{visible(str(mark))}]", style="cyan")
+        for remark in passage.remarks:
             answer.append(f" ({remark})", style="yellow")
         answer.append(visible(passage.space))
     answer.rstrip()
@@ -116,7 +116,7 @@ def _citations(report: Report) -> RenderableType:
     for document in report.documents:
         cell = Text(_label(document.label), style="dim", overflow="fold")
         quotes = (Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes)
-        grid.add_row(Text(f"[{document.number}]", style="cyan"), Group(cell, *quotes))
+        grid.add_row(Text(f"[{_label(document.mark)}]", style="cyan"), Group(cell, *quotes))
     return grid
 
 
@@ -136,7 +136,7 @@ def _sources(sources: Iterable[ListedSource], bar_width: int) -> RenderableType:
 def _where(source: ListedSource) -> Text:
     where = Text(overflow="fold")
     if source.mark:
-        where.append(f"[{source.mark}] ", style="cyan")
+        where.append(f"[{_label(str(source.mark))}] ", style="cyan")
     return where.append(_label(source.label), style="dim")
 
 

@@ -48,9 +48,10 @@ def _named_after(file: Path) -> str:
 
 def _convert(file: Path, folder: Path) -> None:
     """Write to a temporary folder first, so that no half-written folder is ever used."""
-    where = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
-    tokenizer = AutoTokenizer.from_pretrained(**where)
-    model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32
+    )
     model.__dict__["hf_quantizer"] = None  # the saved model is no GGUF any more
     del model.config.quantization_config
     folder.parent.mkdir(parents=True, exist_ok=True)

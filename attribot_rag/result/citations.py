@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.splitter import (
-    Splitter,
-    language_of,
-    make_splitter,
-    split_spans,
-)
-from attribot_rag.result.pieces import pieces
+from attribot_rag.context.intervals import Interval, merge
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
+from attribot_rag.result.pieces import pieces, sentence_spans
 from attribot_rag.result.result import Result
 from attribot_rag.result.verdict import Relation, Verdict
 
@@ -43,11 +38,15 @@ class Citations:
 
     Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
     markers such as [2] of its own, they are numbered as the prompt numbers them, and so the
-    markers, unless the attribution's `numbering` is 'by_citation'.
+    markers, unless the attribution's `numbering` is 'by_citation'; documents that share a label in
+    the prompt then share their number, and `names` has the labels that are no numbers, by the
+    document.
     """
 
     sentences: tuple[CitedSentence, ...]
     numbers: dict[int, int]
+    names: Mapping[int, str] = field(default_factory=dict)
+    by_marker: bool = False
 
     def __iter__(self) -> Iterator[CitedSentence]:
         return iter(self.sentences)
@@ -75,11 +74,11 @@ def cite(
     ]
     if not cited:
         text = attribution.response
-        markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
+        markers = merge((marker.start, marker.end) for marker in attribution.markers)
         option = attribution.provenance.options.get("language")
         texts = (document.text for document in attribution.documents)
         language = str(option or language_of(text, texts))
-        split = partial(_sentences, text, make_splitter("sentence", language))
+        split = partial(sentence_spans, text, markers, make_splitter("sentence", language))
         cited = [
             _by_rule(attribution, span, min_score, min_share)
             if is_sentence
@@ -95,7 +94,8 @@ def cite(
             for document in attribution.sources[source_id].documents:
                 in_prompt = attribution.prompt_numbers.get(document, document + 1)
                 numbers.setdefault(document, in_prompt if by_marker else len(numbers) + 1)
-    return Citations(tuple(cited), numbers)
+    names = attribution.prompt_names if by_marker else {}
+    return Citations(tuple(cited), numbers, names, by_marker)
 
 
 def document_order(attribution: Result, numbers: Mapping[int, int]) -> list[int]:
@@ -104,11 +104,6 @@ def document_order(attribution: Result, numbers: Mapping[int, int]) -> list[int]
     of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
     cited = sorted(numbers, key=lambda index: numbers[index])
     return list(dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))]))
-
-
-def _sentences(text: str, splitter: Splitter, first: int, last: int) -> list[Interval]:
-    spans = split_spans(text[first:last], splitter)
-    return [(first + start, first + end) for start, end in spans]
 
 
 def _by_rule(

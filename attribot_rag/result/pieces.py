@@ -15,6 +15,7 @@ from markdown_it.rules_block import table
 
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.markup import json_in, json_values
+from attribot_rag.context.splitting.splitter import Splitter, split_spans
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = r"\n[ \t\r]*\n"
@@ -109,6 +110,9 @@ _PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph",
 
 
 _SPACE = re.compile(r"\s*")
+_STOPPED = re.compile(r"[.!?…。！？؟।॥።][\"'”’»)\]*_]*[ \t]*\Z")
+_MAX_CLOSING = 20
+_AFTER_MARKER = re.compile(r"[\s.,]*")
 
 Split = Callable[[int, int], Sequence[Interval]]
 
@@ -177,3 +181,50 @@ def _of_leaf(leaf: re.Match[str], split: Split) -> Iterator[Interval]:
         return iter([leaf.span()])
     later = [start for start, _ in split(*leaf.span("string"))[1:]]
     return pairwise([leaf.start(), *later, leaf.end()])
+
+
+def sentence_spans(
+    text: str, markers: Sequence[Interval], splitter: Splitter, first: int, last: int
+) -> list[Interval]:
+    """Characters of the sentences in [first, last) of a text with these citation markers.
+
+    Text without a word belongs to the sentence before it, and so do markers and white space that
+    the splitter left before a sentence. No sentence ends within a marker.
+    """
+    spans: list[Interval] = []
+    for start, end in split_spans(_readable(text, markers, first, last), splitter):
+        start, end = max(first + start, spans[-1][1] if spans else first), first + end
+        own = _markers_end(text, markers, start, end) if spans else start
+        kept = subtract((own, end), overlapping(markers, (own, end)))
+        if spans and not any(any(map(str.isalnum, text[a:b])) for a, b in kept):
+            own = end
+        if own > start:
+            spans[-1] = spans[-1][0], own
+        if own < end:
+            spans.append((own, end))
+    return spans
+
+
+def _readable(text: str, markers: Sequence[Interval], first: int, last: int) -> str:
+    """[first, last) of a text, with white space for the markers after a full stop."""
+    readable = ""
+    done, is_after_stop = first, False
+    for start, end in overlapping(markers, (first, last)):
+        start, end = max(start, first), min(end, last)
+        between = text[done:start]
+        is_run = is_after_stop and not between.strip(" \t,;")
+        is_after_stop = is_run or _STOPPED.search(between[-_MAX_CLOSING:]) is not None
+        readable += " " * len(between) if is_run else between
+        readable += " " * (end - start) if is_after_stop else text[start:end]
+        done = end
+    return readable + text[done:last]
+
+
+def _markers_end(text: str, markers: Sequence[Interval], start: int, end: int) -> int:
+    """The end of the white space and the markers with which [start, end) begins."""
+    for first, last in overlapping(markers, (start, end)):
+        if text[start:first].strip():
+            break
+        after = _AFTER_MARKER.match(text, last, max(last, end))
+        start = after.end() if after else last
+    return max(start, end - len(text[start:end].lstrip()))

@@ -115,7 +115,10 @@ class Result:
     from 0 to 1, that does."""
     prompt_numbers: Mapping[int, int] = field(default_factory=dict)
     """The number that the prompt gives to each document in it, by the document's index: its label,
-    such as [2] before it, or its place among the documents."""
+    such as [2] before it, which several may share, or its place among the documents."""
+    prompt_names: Mapping[int, str] = field(default_factory=dict)
+    """What else the prompt calls documents, by their index, such as [lock.pdf]: where the model's
+    own markers repeat it."""
     groups: tuple[SourceGroup, ...] = ()
     """Sources that were removed together, with their joint scores."""
     context_reliance: tuple[float, ...] | None = None
@@ -139,7 +142,7 @@ class Result:
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
         documents.update(marker.document for marker in self.markers if marker.document is not None)
-        documents.update(self.partly_located, self.prompt_numbers)
+        documents.update(self.partly_located, self.prompt_numbers, self.prompt_names)
         checked = [check for verdict in self.verdicts for check in verdict.checks]
         source_ids = {check.source for check in checked if check.source is not None}
         source_ids.update(*(group.source_ids for group in self.groups))

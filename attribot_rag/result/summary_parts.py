@@ -12,10 +12,11 @@ from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_schema import (
     CheckSummary,
     DocumentSummary,
+    MarkerSummary,
     SentenceSummary,
     SourceSummary,
 )
-from attribot_rag.result.verdict import Check
+from attribot_rag.result.verdict import Check, Marker
 
 _DECIMALS = 4
 _MAX_BITS = 64
@@ -77,6 +78,21 @@ class SummaryParts:
             "follows": None if verdict is None else verdict.follows,
             "reason": None if verdict is None else verdict.reason,
             "checks": [] if verdict is None else list(map(self.check, verdict.checks)),
+            "markers": [
+                self.marker(marker)
+                for marker in self.attribution.markers
+                if cited.start <= marker.start < cited.end
+            ],
+        }
+
+    def marker(self, marker: Marker) -> MarkerSummary:
+        start, end = self.shown.interval(marker.start, marker.end)
+        return {
+            "start": start,
+            "end": end,
+            "label": self._cut(marker.text),
+            "document": marker.document,
+            "supported": marker.supported,
         }
 
     def check(self, check: Check) -> CheckSummary:

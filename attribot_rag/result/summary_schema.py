@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
 
-SCHEMA_VERSION = "1.7"
+SCHEMA_VERSION = "1.8"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -40,6 +40,20 @@ class CheckSummary(TypedDict):
     source: Index | None
     """The id of the source that `source_value` is from; `sources` of the summary need not hold
     it."""
+
+
+class MarkerSummary(TypedDict):
+    """A citation of the model's own at the characters [start, end), mark-up included; one for each
+    label in it."""
+
+    start: Index
+    end: Index
+    label: str
+    """What it calls the document: a number, or the prompt's own label."""
+    document: Index | None
+    """Index of the document, null if there is none of that label."""
+    supported: bool | None
+    """Whether the document has an effect on the sentence; null if that was not measured."""
 
 
 class SentenceSummary(TypedDict):
@@ -79,6 +93,8 @@ class SentenceSummary(TypedDict):
     checks: list[CheckSummary]
     """Values that the cited sources do not have, such as another number: texts are compared, and no
     verdict depends on it."""
+    markers: list[MarkerSummary]
+    """What the model itself cites in it. Of a composite, the documents are not told."""
 
 
 class DocumentSummary(TypedDict):
@@ -89,8 +105,9 @@ class DocumentSummary(TypedDict):
     id: str | None
     """The owner's name for it."""
     number: Annotated[int, Field(ge=1)] | None
-    """Counts the cited documents from 1, in the order in which they are first cited, or all of them
-    where the model wrote markers such as [2] of its own; null for documents that are not cited."""
+    """Counts the cited documents from 1, in the order in which they are first cited, or is that of
+    the prompt where the model wrote markers such as [2] of its own: there several documents may
+    share one. Null for documents that are not cited."""
     title: str
     """What its metadata calls it, or where that says it is from; empty without either."""
     url: str

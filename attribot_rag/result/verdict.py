@@ -87,13 +87,27 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """A citation marker, such as [2], that the model wrote at the characters [start, end)."""
+    """A citation marker, such as [2], that the model wrote at the characters [start, end).
+
+    Mark-up around it belongs to it.
+    """
 
     start: int
     end: int
-    number: int
-    """The number in the marker: a document's label in the prompt, or its place there from 1."""
+    label: str = ""
+    """What the marker calls the document: a number, or the prompt's own label, such as a file's
+    name."""
+    number: int | None = None
+    """The label as a number: the document's in the prompt, or its place there from 1. None for
+    other labels."""
     document: int | None
-    """Index of the document, None if there is no document of that number."""
+    """Index of the document, None if there is none of that label; of several, the first that has an
+    effect on the sentence, else the first."""
     supported: bool | None
-    """Whether the document has an effect on the sentence, None if that was not measured."""
+    """Whether the document, or another of that label, has an effect on the sentence; None if that
+    was not measured."""
+
+    @property
+    def text(self) -> str:
+        """The label, also of a marker that was stored with its number alone."""
+        return self.label or ("" if self.number is None else str(self.number))

@@ -12,6 +12,7 @@ from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.attribution.composition import cited_documents
 from attribot_rag.display.markdown import with_legend
+from attribot_rag.display.own_markers import Markers
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import Answer
 from attribot_rag.result.offsets import Offsets, Shown
@@ -93,7 +94,7 @@ class AttributedRun:
         return compositions
 
     def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+        self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
         """The answer with the numbers of what it cites; as Attribution.to_cited_text.
 

@@ -19,6 +19,7 @@ from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.cited_sources import CitedSources, may_rest_on_unlocated
+from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
@@ -86,7 +87,7 @@ def judge(
                 Judgement(
                     scores=judged.search.refine(ranking.scores),
                     verdicts=(*verdicts, *pending),
-                    markers=markers_of(markers, scorer.context),
+                    markers=markers_of(markers, KnownLabels.of(scorer.context)),
                     notes=notes,
                 )
             )
@@ -230,7 +231,7 @@ class _Judge:
 
     def _unsupported(self, index: int, verdict: Verdict) -> Verdict:
         """Unsupported, unless it might rest on what was not located or not looked for."""
-        if may_rest_on_unlocated(self._scorer.context, self._sentences[index].text):
+        if may_rest_on_unlocated(self._scorer.context, self._sentences[index].words):
             return replace(verdict, reason="not_located")
         if self._scorer.session.meter.exhausted and self._may_have_origins(index):
             return replace(verdict, reason=self._ended_by)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from operator import attrgetter
 
 from attribot_rag.context import Context, Document
@@ -15,92 +15,95 @@ from attribot_rag.methods.base import total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker
 from attribot_rag.result.pieces import markdown
+from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
 
-# What a number in brackets is called, by models and in the prompts that they answer.
-_NAME = (
-    r"(?:sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?|citations?"
-    r"|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
+_OPENED = re.compile(
+    r"<(?P<tag>[a-z]\w*)(?:\s[^<>]*)?>\Z|(?P<same>\*{1,3}|_{1,3}|~~|\^)\Z", re.IGNORECASE
 )
-_LABEL = rf"(?:{_NAME}|ids?)[.:：#\s]*"
-_ITEM = rf"(?:{_LABEL})?#?\d{{1,3}}(?:\s*[-–—]\s*\d{{1,3}})?"
-_ITEMS = rf"{_ITEM}(?:\s*(?:[,;，；、&]|\band\b)\s*{_ITEM})*"
-_LINK = r"(?:\((?:<[^<>\n]*>|[^()\s]*)(?:\s+\"[^\"\n]*\")?\))?"
-_UNIT = (
-    rf"\[\^?{_ITEMS}(?:†[^\[\]\n]*)?\]{_LINK}"
-    rf"|[【［〔]\^?{_ITEMS}(?:†[^】］〕\n]*)?[】］〕]"
-    rf"|[(（](?:see\s+)?(?={_NAME}){_ITEMS}[)）]"
-)
-_UNITS = rf"(?:{_UNIT})(?:[\s,;，；、]*(?:{_UNIT}))*"
-# Markers in brackets of their own are one marker: nothing of it stays when it is taken out.
-_MARKER = re.compile(
-    rf"[(（](?:see\s+)?(?:{_LABEL})?{_UNITS}[)）]|\[(?:{_UNIT})\]{_LINK}|[\[【［]{_LABEL}{_UNITS}[\]】］]"
-    rf"|{_UNIT}",
-    re.IGNORECASE,
-)
-_RANGE = re.compile(r"(\d{1,3})(?:\s*[-–—]\s*(\d{1,3}))?")
-_NAMES_NO_DOCUMENT = re.compile(r"†[^】］〕\]]*|\]\([^()]*\)")
-_CALLED = re.compile(rf"{_NAME}|†", re.IGNORECASE)
+_MAX_TAG = 200
+_BETWEEN = re.compile(r"[ \t,;]*")
 _INDEXED = re.compile(r"[^\W\d]\w*\Z")
 _WORD_BEFORE = re.compile(r"\w+(?=\W*\Z)")
 _MAX_WORD = 40
 _MAX_RUN = 10
-_MAX_RANGE = 20
 
 
 @dataclass(frozen=True)
 class WrittenMarker:
-    """Characters [start, end) of an answer that cite the documents of these numbers."""
+    """Characters [start, end) of an answer, mark-up included, that cite documents by `labels`."""
 
     start: int
     end: int
-    numbers: tuple[int, ...]
+    labels: tuple[str, ...]
 
 
 def written_markers(
-    response: str, numbers: Collection[int], documents: Sequence[Document]
+    response: str, known: KnownLabels, documents: Sequence[Document]
 ) -> tuple[WrittenMarker, ...]:
     """The markers in a response, in order.
 
-    A number in brackets is a marker if `numbers` has it, if it is called a source or the like, or
-    if another marker stands right before it. It is none in code, right after a name or a bracket
-    (`items[1]`), or where it stands so in a document, from which the model copied it.
+    What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
+    the like, or if another marker stands right before it. It is none in code, right after a name or
+    a bracket (`items[1]`), or where it stands so in a document, from which the model copied it.
     """
     code = markdown(response).code
     markers: list[WrittenMarker] = []
-    for match in _MARKER.finditer(response):
-        start, end = match.span()
+    for found in candidates(response, known):
+        start, end = found.start, found.end
         run = start
         for marker in markers[: -_MAX_RUN - 1 : -1]:
             if response[marker.end : run].strip(" ,;\t"):
                 break
             run = marker.start
-        written = _numbers(match[0])
         follows_another = bool(markers) and markers[-1].end == start
-        is_sure = follows_another or _CALLED.search(match[0]) is not None
-        is_known = {*written} <= {*numbers} and not _is_index(response, match)
-        may_be = written and (is_sure or is_known) and not at(code, start)
-        if may_be and not _is_copied(response, run, end, documents):
-            markers.append(WrittenMarker(start, end, written))
-    return tuple(markers)
+        is_known = all(map(known.has, found.labels)) and not _is_index(response, start, end)
+        may_be = found.labels and (follows_another or found.is_called or is_known)
+        if may_be and not at(code, start) and not _is_copied(response, run, end, documents):
+            markers.append(WrittenMarker(start, end, found.labels))
+    return tuple(_with_markup(response, markers))
 
 
-def _numbers(marker: str) -> tuple[int, ...]:
-    numbers: list[int] = []
-    for match in _RANGE.finditer(_NAMES_NO_DOCUMENT.sub("]", marker)):
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last <= first + _MAX_RANGE:
-            return ()
-        numbers += range(first, last + 1)
-    return tuple(numbers)
+def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
+    """The markers with the mark-up around each of them, or around several in a row."""
+    run: list[WrittenMarker] = []
+    for marker in markers:
+        start, end = _around(response, marker.start, marker.end)
+        if run and not _BETWEEN.fullmatch(response, run[-1].end, start):
+            yield from _run_with_markup(response, run)
+            run = []
+        run.append(replace(marker, start=start, end=end))
+    if run:
+        yield from _run_with_markup(response, run)
 
 
-def _is_index(response: str, match: re.Match[str]) -> bool:
+def _run_with_markup(response: str, run: list[WrittenMarker]) -> list[WrittenMarker]:
+    start, end = _around(response, run[0].start, run[-1].end)
+    run[0] = replace(run[0], start=start)
+    run[-1] = replace(run[-1], end=end)
+    return run
+
+
+def _around(response: str, start: int, end: int) -> tuple[int, int]:
+    """The characters with tags and marks that open right before [start, end) and close after it."""
+    while opened := _OPENED.search(response[max(0, start - _MAX_TAG) : start]):
+        closing = f"</{opened['tag']}>" if opened["tag"] else opened["same"]
+        if not response.startswith(closing, end):
+            break
+        start, end = start - len(opened[0]), end + len(closing)
+    return start, end
+
+
+def _is_index(response: str, start: int, end: int) -> bool:
     """Whether plain brackets follow a name or a bracket, as an index does in code.
 
-    A word of a script without capitals is no name: such scripts need no space before a marker.
+    So does a power (`m<sup>2</sup>`). A word of a script without capitals is no name: such scripts
+    need no space before a marker.
     """
-    start = match.start()
-    if not match[0].startswith(("[", "(")) or match[0].startswith("[^") or not start:
+    if response[start] not in "[(<" or response[start + 1] == "^" or not start:
+        return False
+    if response[start] == "<":
+        return response[start - 1].isalnum()
+    if _around(response, start, end) != (start, end):
         return False
     before = response[start - 1]
     if before in ")]}":
@@ -127,40 +130,42 @@ def _is_copied(response: str, start: int, end: int, documents: Sequence[Document
     return any(pattern.search(text) for text in holding)
 
 
-def numbered_documents(context: Context) -> Mapping[int, int]:
-    """The index of each document by the number that markers give it.
-
-    A document that the prompt gives no number has its place among all, if no other has that number.
-    """
-    places = {index + 1: index for index in range(len(context.documents))}
-    missing = {place: index for place, index in places.items() if index not in context.numbers}
-    return missing | {number: index for index, number in context.numbers.items()}
-
-
 def markers_in(response: str, context: Context) -> tuple[WrittenMarker, ...]:
     """The markers in a response to a prompt with these documents."""
-    return written_markers(response, numbered_documents(context), context.documents)
+    return written_markers(response, KnownLabels.of(context), context.documents)
 
 
 def markers_of(
     markers: Iterable[WrittenMarker],
-    context: Context,
+    known: KnownLabels,
     supports: Callable[[int], bool | None] = lambda document: None,
 ) -> tuple[Marker, ...]:
     """The markers with their documents; `supports` says whether one supports what is marked."""
-    documents = numbered_documents(context)
     return tuple(
         Marker(
             start=marker.start,
             end=marker.end,
-            number=number,
+            label=label,
+            number=int(label) if label.isdecimal() else None,
             document=document,
-            supported=None if document is None else supports(document),
+            supported=supported,
         )
         for marker in markers
-        for number in marker.numbers
-        for document in [documents.get(number)]
+        for label in marker.labels
+        for document, supported in [_audited(known.of_label(label), supports)]
     )
+
+
+def _audited(
+    documents: Sequence[int], supports: Callable[[int], bool | None]
+) -> tuple[int | None, bool | None]:
+    """Of the documents of a label the first that supports what is marked, else the first."""
+    audits = []
+    for document in documents:
+        audits.append(supports(document))
+        if audits[-1]:
+            return document, True
+    return next(iter(documents), None), None if None in audits or not audits else False
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,8 @@ class MarkerAudit:
     """Checks whether the scores support the markers of a response.
 
     A marker is supported if a source of its document is cited for the marked text, or if the
-    document is worth `min_effect` nats to it.
+    document is worth `min_effect` nats to it; of several documents with its label, if one of them
+    is.
     """
 
     markers: tuple[WrittenMarker, ...]
@@ -187,7 +193,11 @@ class MarkerAudit:
         supports = cache(partial(self._supports, tokens, cited))
         by_start = attrgetter("start")
         first, last = (bisect_left(self.markers, edge, key=by_start) for edge in (start, end))
-        return markers_of(self.markers[first:last], self.context, supports)
+        return markers_of(self.markers[first:last], self._known, supports)
+
+    @cached_property
+    def _known(self) -> KnownLabels:
+        return KnownLabels.of(self.context)
 
     def _supports(
         self, tokens: Sequence[int], cited: Collection[int], document: int

@@ -10,16 +10,11 @@ from itertools import chain, pairwise
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
-from attribot_rag.context.splitting.splitter import (
-    Splitter,
-    language_of,
-    make_splitter,
-    split_spans,
-)
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
-from attribot_rag.result.pieces import pieces
+from attribot_rag.result.pieces import pieces, sentence_spans
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (
@@ -61,15 +56,15 @@ _HEADING = re.compile(
 )
 _STATES = re.compile(r"\d|[.!。！।]\W*\Z")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_AFTER_MARKER = re.compile(r"[\s.,]*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
 @dataclass(frozen=True)
 class AnswerSentence:
-    """Characters [start, end) of the response; `tokens` are its columns without its markers.
+    """Characters [start, end) of the response.
 
+    `words` is its text, and `tokens` are its columns, without its markers.
     `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge,
     and not `ended` if no punctuation ends it.
     """
@@ -82,6 +77,7 @@ class AnswerSentence:
     trivial: bool = False
     ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
+    words: str = ""
 
     @property
     def is_judged(self) -> bool:
@@ -121,7 +117,7 @@ def sentences_of(
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
-        split = partial(_spans, text, marked, splitter)
+        split = partial(sentence_spans, text, marked, splitter)
         for (start, end), is_told in pieces(text, *part, split, marked):
             own = overlapping(marked, (start, end))
             without = "".join(text[first:last] for first, last in subtract((start, end), own))
@@ -138,6 +134,7 @@ def sentences_of(
                     is_trivial(without),
                     _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
+                    without,
                 )
             )
     return result
@@ -151,38 +148,6 @@ def _figures(
         of_number = tuple(index for index in response.tokens_in(*match.span()) if index in tokens)
         if of_number:
             yield of_number
-
-
-def _spans(
-    response: str, marked: Sequence[Interval], splitter: Splitter, first: int, last: int
-) -> list[Interval]:
-    """Characters of the sentences in [first, last) of the response.
-
-    Text without a word belongs to the sentence before it, and so do markers and white space that
-    the splitter left before a sentence. No sentence ends within a marker.
-    """
-    spans: list[Interval] = []
-    for start, end in split_spans(response[first:last], splitter):
-        start, end = max(first + start, spans[-1][1] if spans else first), first + end
-        own = _markers_end(response, marked, start, end) if spans else start
-        kept = subtract((own, end), overlapping(marked, (own, end)))
-        if spans and not any(any(map(str.isalnum, response[a:b])) for a, b in kept):
-            own = end
-        if own > start:
-            spans[-1] = spans[-1][0], own
-        if own < end:
-            spans.append((own, end))
-    return spans
-
-
-def _markers_end(response: str, marked: Sequence[Interval], start: int, end: int) -> int:
-    """The end of the white space and the markers with which [start, end) begins."""
-    for first, last in overlapping(marked, (start, end)):
-        if response[start:first].strip():
-            break
-        after = _AFTER_MARKER.match(response, last, max(last, end))
-        start = after.end() if after else last
-    return max(start, end - len(response[start:end].lstrip()))
 
 
 Tags = tuple[str, str]

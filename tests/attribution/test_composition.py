@@ -107,7 +107,7 @@ def test_markers_of_the_model_s_own_give_way_to_the_numbers_of_the_whole() -> No
         markers=(marker,),
         numbering="by_marker",
     )
-    assert run("alone", about_ferry).to_cited_text() == f"{part} [2]"
+    assert run("alone", about_ferry).to_cited_text() == part
     earlier = (run("a", about_ferry), run("b", ABOUT_TOWER))
     places = ((0, len(part)), (len(part) + 1, len(f"{part} {HIGH} {WHITE}")))
     answer = Answer(f"{part} {HIGH} {WHITE}")
@@ -151,10 +151,11 @@ def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
     attribution = handmade(
         response, [TOWER, FERRY], {CARRIES: (9.0, 0.0)}, verdicts=verdicts, markers=(marker,)
     )
-    assert attribution.to_cited_text(remarks=False) == (
+    assert attribution.to_cited_text(remarks=False, markers="written") == (
         "The ferry carries 84 passengers [2]. [2] It is red."
     )
-    assert attribution.to_cited_text(remarks=False, markers=False) == (
+    assert attribution.to_cited_text(remarks=False) == response
+    assert attribution.to_cited_text(remarks=False, markers="removed") == (
         "The ferry carries 84 passengers. [2] It is red."
     )
 

@@ -53,6 +53,22 @@ def test_a_value_of_another_document_is_reported(
     assert with_checks([verdict], sentence, whole)[0].checks == ()
 
 
+@pytest.mark.parametrize(
+    "marker", ["[Beleg 31]", "(Source 31, p. 45)", "【31†L45】", "[^31]", "[31, Kap. 45]", "[A-31]"]
+)
+def test_what_a_marker_says_is_no_value(marker: str) -> None:
+    sentence = f"The hut has 40 beds {marker}."
+    context = scorer(documents=("The hut has 18 beds.",)).context
+    verdict = Verdict(start=0, end=len(sentence), kind="grounded", source_ids=(0,))
+    start = sentence.index(marker)
+    spans = [(start, start + len(marker))]
+    (checked,) = with_checks([verdict], sentence, context, spans)
+    plain = sentence.replace(f" {marker}", "")
+    (expected,) = with_checks([verdict], plain, context)
+    assert [check.value for check in checked.checks] == [check.value for check in expected.checks]
+    assert [sentence[check.start : check.end] for check in checked.checks] == ["40"]
+
+
 def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None:
     attributor = Attributor(smollm2.model, smollm2.tokenizer, progress=False)
     prompt = rag_prompt("What does a loaf cost?", [*map(Document, DOCUMENTS)], chat=True)

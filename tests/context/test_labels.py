@@ -17,7 +17,7 @@ RERANKED = (2, 0, 3, 1)
 
 def numbers(prompt: str, documents: Sequence[str] = DOCUMENTS) -> dict[int, int]:
     context = locate_context(TokenizedText((), prompt, ()), documents, ContextOptions())
-    return dict(context.numbers)
+    return dict(context.labels.numbers)
 
 
 LABELLED: dict[str, Callable[[int, str], str]] = {
@@ -62,8 +62,114 @@ def test_documents_without_labels_are_counted_in_the_prompt(shown: str) -> None:
     assert numbers(f"Use these 4 texts:\n{context}\n\nWho?") == {3: 1, 1: 2}
 
 
-def test_the_last_place_counts_and_equal_documents_have_different_numbers() -> None:
+def test_the_last_place_counts_and_equal_documents_share_a_place() -> None:
     mill, ferry, letters, _ = DOCUMENTS
     prompt = f"[1] {ferry}\n[2] {mill}\nUser: Who?\n\n[1] {letters}\n[2] {ferry}\nUser: When?"
     assert numbers(prompt, [mill, ferry, letters, ferry])[1] == 2
-    assert numbers(f"[1] {letters}\n[2] {ferry}\n", [ferry, letters, ferry]) == {0: 2, 1: 1, 2: 3}
+    assert numbers(f"[1] {letters}\n[2] {ferry}\n", [ferry, letters, ferry]) == {0: 2, 1: 1, 2: 2}
+
+
+def named(prompt: str, documents: Sequence[str] = DOCUMENTS) -> list[dict[int, str]]:
+    """The names of each kind, without their longer forms."""
+    context = locate_context(TokenizedText((), prompt, ()), documents, ContextOptions())
+    return [{index: texts[0] for index, texts in names.items()} for names in context.labels.names]
+
+
+SHARED: dict[str, Callable[[object, str], str]] = {
+    "attribute": lambda label, text: f'<chunk file="{label}">{text}</chunk>',
+    "word": lambda label, text: f"Beleg {label}: {text}",
+    "angle": lambda label, text: f"【{label}】{text}",
+}
+
+
+@pytest.mark.parametrize("labels", [(1, 1, 2, 3), (1, 2, 1, 3), (1, 2, 2, 2)])
+@pytest.mark.parametrize("form", SHARED)
+def test_chunks_of_a_file_share_its_number(form: str, labels: Sequence[int]) -> None:
+    shown = "\n".join(map(SHARED[form], labels, DOCUMENTS))
+    assert numbers(f"Context:\n{shown}\n\nWho?") == dict(enumerate(labels))
+
+
+def test_pages_are_no_labels_beside_labels_that_are_shared() -> None:
+    of = zip((1, 1, 2, 3), (2, 1, 1, 4), DOCUMENTS, strict=True)
+    shown = "\n".join(
+        f'<source id="{label}" page="{page}">{text}</source>' for label, page, text in of
+    )
+    assert numbers(f"{shown}\nWho?") == {0: 1, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_text_in_two_places_has_the_labels_of_both() -> None:
+    mill, ferry, *_ = DOCUMENTS
+    prompt = f"(1) {mill}\n(2) {ferry}\n(3) {mill}\nWho?"
+    assert numbers(prompt, [mill, ferry, mill]) == {0: 1, 1: 2, 2: 3}
+    context = locate_context(TokenizedText((), prompt, ()), [mill, ferry], ContextOptions())
+    assert context.labels.written == {0: ("1", "3"), 1: ("2",)}
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("form", ["[{}] {}", "Passage {}: {}", '<doc index="{}">{}</doc>'])
+def test_labels_are_those_of_the_last_retrieval(form: str, is_told: bool) -> None:
+    first, second = (
+        "\n".join(form.format(label, text) for label, text in enumerate(texts, start=1))
+        for texts in (DOCUMENTS[:2], DOCUMENTS[2:])
+    )
+    turns = [f"{first}\n\nHow old is it?", "It is old [1]."] if is_told else []
+    prompt = f"User: {first}\n\nHow old is it?\nBot: It is old [1].\nUser: {second}\n\nWho?"
+    located = locate_context(
+        TokenizedText((), prompt, ()), DOCUMENTS, ContextOptions(), earlier_turns=turns
+    )
+    assert located.labels.numbers == {0: 3, 1: 4, 2: 1, 3: 2}
+    assert located.labels.written == {2: ("1",), 3: ("2",)}
+
+
+NAMES = ("mill.pdf", "A7-03", "Letters by boat", "20481")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("[{}] {}", "Datei: {}\n{}", "### {}\n\n{}", "Quelle {}: {}", "[Akte {}] {}"),
+        *('<text name="{}" page="3">{}</text>', '{{"key": "{}", "text": "{}"}}', "({}) {}"),
+    ],
+)
+def test_names_are_what_differs_before_documents(form: str) -> None:
+    shown = "\n\n".join(map(form.format, NAMES, DOCUMENTS))
+    assert dict(enumerate(NAMES)) in named(f"Use these texts.\n\n{shown}\n\nWho?")
+
+
+@pytest.mark.parametrize(
+    "form", ["Text: {}", "On 2024-03-0{i}. {}", "Score: 0.8{i}\n{}", "{}", "---\n{}"]
+)
+def test_what_is_the_same_or_no_word_is_no_name(form: str) -> None:
+    shown = "\n\n".join(form.format(text, i=i) for i, text in enumerate(DOCUMENTS, start=1))
+    assert named(f"Use these texts.\n\n{shown}\n\nWho?") == []
+
+
+def test_all_chunks_of_one_file_have_its_name() -> None:
+    shown = "\n".join(f"[mill.pdf] {text}" for text in DOCUMENTS)
+    assert dict.fromkeys(range(4), "mill.pdf") in named(f"{shown}\nWho?")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (("a.md", "b.md"), ("a.md", "c.md"), {0: "a.md", 1: "b.md", 2: "a.md", 3: "c.md"}),
+        (("A", "B"), ("A", "B"), {2: "A", 3: "B"}),
+        (("T1", "T2"), ("T1", "T2"), {2: "T1", 3: "T2"}),
+    ],
+)
+def test_names_stay_and_counts_begin_anew_in_a_later_turn(
+    first: Sequence[str], second: Sequence[str], expected: dict[int, str]
+) -> None:
+    turn, last = (
+        "\n".join(f"[{label}] {text}" for label, text in zip(labels, texts, strict=True))
+        for labels, texts in ((first, DOCUMENTS[:2]), (second, DOCUMENTS[2:]))
+    )
+    context = locate_context(
+        TokenizedText((), f"{turn}\nWho?\nHe did.\n{last}\nWhen?", ()),
+        DOCUMENTS,
+        ContextOptions(),
+        earlier_turns=[f"{turn}\nWho?", "He did."],
+    )
+    assert expected in [
+        {index: texts[0] for index, texts in names.items()} for names in context.labels.names
+    ]

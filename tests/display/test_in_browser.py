@@ -26,6 +26,7 @@ from support.receipts import (
 )
 
 from attribot_rag import Document
+from attribot_rag.attribution import Marker
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import summarize, without_attribution
@@ -1083,3 +1084,34 @@ def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], 
     page = new_page(java_script_enabled=False)
     show(page, ISLAND.to_html())
     expect(page.locator("attribot-answer p")).to_have_text(ISLAND.to_cited_text())
+
+
+def test_numbers_stand_for_the_markers_of_the_model(desktop: Page, show: Show) -> None:
+    response = "The ferry carries 84 people [1]. A ticket costs 18 crowns. **[3]** So it is [2]."
+    marked = [("[1]", 0, True), ("**[3]**", 2, False), ("[2]", 1, True)]
+    markers = tuple(
+        Marker(
+            start=start,
+            end=start + len(text),
+            label=text.strip("*[]"),
+            document=document,
+            supported=holds,
+        )
+        for text, document, holds in marked
+        for start in [response.index(text)]
+    )
+    cites = ({"kind": "grounded", "source_ids": (0,)}, {"kind": "grounded", "source_ids": (1,)})
+    verdicts = verdicts_of(response, *cites, {"kind": "follows", "follows": 0})
+    texts = ("The ferry carries 84 people.", "A ticket costs 18 crowns.", "The museum is open.")
+    result = handmade(
+        response, texts, dict.fromkeys(texts, (0.0,)), markers=markers, verdicts=verdicts
+    )
+    show(desktop, html(answer_data(result)))
+    shown = [" ".join(text.split()) for text in desktop.locator(".sentence").all_inner_texts()]
+    assert shown == [
+        "The ferry carries 84 people. 1",
+        "A ticket costs 18 crowns. 2 model cites [3]",
+        "So it is [2]. from sentence 1",
+    ]
+    sentence(desktop, "A ticket").click()
+    expect(card(desktop)).to_contain_text("The model itself cites [3], which has no effect")

@@ -80,6 +80,7 @@ def checked(attribution: Attribution, start: int = 0) -> dict[str, Any]:
 UNJUDGED: dict[str, Any] = {
     "relation": "each",
     "checks": [],
+    "markers": [],
     **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "reason")),
     "in_part": False,
 }

@@ -127,7 +127,8 @@ def _markers(length: int, documents: int) -> st.SearchStrategy[tuple[Marker, ...
         st.builds(
             lambda places, **fields: Marker(start=min(places), end=max(places), **fields),
             st.tuples(place, place),
-            number=st.integers(-3, 99),
+            label=st.sampled_from(["", "2", "lock.pdf", "[a]\n|b"]),
+            number=st.none() | st.integers(-3, 99),
             document=st.none() | _indices(documents),
             supported=st.none() | st.booleans(),
         ),
@@ -157,6 +158,9 @@ def attributions(draw: st.DrawFn) -> Attribution:
         not_located=draw(_some(len(documents), 2)),
         partly_located=draw(st.dictionaries(_indices(len(documents)), st.floats(0, 1), max_size=2)),
         prompt_numbers=draw(st.just({}) | _permuted(len(documents))),
+        prompt_names=draw(
+            st.dictionaries(_indices(len(documents)), st.text(max_size=9), max_size=2)
+        ),
         sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(sources)),
         token_scores=tuple(draw(st.none() | row) for _ in sources),
         exact=tuple(draw(st.booleans()) for _ in sources),

@@ -9,9 +9,11 @@ from support.attributions import handmade
 
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
-from attribot_rag.context import Context, TokenizedText
+from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context.intervals import subtract
 from attribot_rag.methods.sufficiency import Sufficiency
-from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
+from attribot_rag.verdicts.marker_syntax import KnownLabels
+from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of, written_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
@@ -45,17 +47,19 @@ class Measured(Sufficiency):
         return None if None in rows else tuple(map(sum, zip(*filter(None, rows), strict=True)))
 
 
-def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
-    context = Context(
+def context_of(attribution: Attribution) -> Context:
+    return Context(
         documents=attribution.documents,
         prompt=TokenizedText((), "", ()),
         sources=attribution.sources,
         regions=(),
         not_located=attribution.not_located,
     )
-    markers = written_markers(
-        attribution.response, numbered_documents(context), attribution.documents
-    )
+
+
+def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
+    context = context_of(attribution)
+    markers = markers_in(attribution.response, context)
     audit = MarkerAudit(markers, context, Measured(attribution), min_effect=1.0)
     response = ResponseText(attribution.response, attribution.token_spans)
     return [
@@ -91,7 +95,7 @@ def test_markers_and_their_numbers(text: str, numbers: tuple[int, ...]) -> None:
     assert [marker.document for marker in markers] == [number - 1 for number in numbers]
     verdicts = (Verdict(start=0, end=len(response), kind="trivial"),)
     attribution = handmade(response, DOCUMENTS, SCORES, markers=tuple(markers), verdicts=verdicts)
-    assert attribution.to_cited_text(markers=False) == "It is red. It is old."
+    assert attribution.to_cited_text(markers="removed") == "It is red. It is old."
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,8 @@ def test_markers_of_sources_that_do_not_exist(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["([1] " * 9_000, "[1,1" * 9_000, "[[(" * 9_000, "[1]" * 9_000])
 def test_long_texts_come_to_an_end(text: str) -> None:
-    assert len(written_markers(text, [1, 2], [Document("The [1] tower.")])) <= len(text) // 3
+    known = KnownLabels({"1": (0,), "2": (1,), "kessel lock": (1,)})
+    assert len(written_markers(text, known, [Document("The [1] tower.")])) <= len(text) // 3
 
 
 def test_a_marker_is_supported_by_a_source_of_its_document() -> None:
@@ -186,3 +191,106 @@ def test_a_document_that_the_sentence_cites_supports_its_marker() -> None:
     attribution = handmade("It is red [1][2][3].", DOCUMENTS, dict.fromkeys(SCORES, (0.0, 0.0)))
     ids = [source.id for source in attribution.sources if source.text in ("Red.", "New.")]
     assert [marker.supported for marker in audits(attribution, ids)] == [True, True, False]
+
+
+def read(answer: str, form: str, labels: Iterable[object]) -> list[tuple[str, str, int | None]]:
+    """The markers in an answer to a prompt with documents of these labels, and what they cite."""
+    texts = [f"The {name} was closed in 1904." for name in ("mill", "ferry", "post", "school")]
+    prompt = "\n\n".join(map(form.format, labels, texts))
+    context = locate_context(TokenizedText((), f"{prompt}\n\nWhen?", ()), texts, ContextOptions())
+    markers = markers_of(markers_in(answer, context), KnownLabels.of(context))
+    return [(answer[m.start : m.end], m.label, m.document) for m in markers]
+
+
+FILES = ("mill.pdf", "A7-03", "Letters by boat", "20481")
+
+
+@pytest.mark.parametrize(
+    ("form", "labels", "marker", "expected"),
+    [
+        ("[{}] {}", FILES, "[mill.pdf]", [("mill.pdf", 0)]),
+        ("[{}] {}", FILES, "(A7-03)", [("A7-03", 1)]),
+        ("[{}] {}", FILES, "[Letters by boat; 20481]", [("Letters by boat", 2), ("20481", 3)]),
+        ("[{}] {}", FILES, "[20481, S. 12]", [("20481", 3)]),
+        ("Datei: {}\n{}", FILES, "(Datei: Letters by boat)", [("Datei: Letters by boat", 2)]),
+        ('<text name="{}">{}</text>', FILES, "【20481】", [("20481", 3)]),
+        ("[Akte {}] {}", (1, 2, 3, 4), "[Akte 3]", [("3", 2)]),
+        ("[Akte {}] {}", (1, 2, 3, 4), "[Akte 9]", [("9", None)]),
+        ("[T{}] {}", (1, 2, 3, 4), "(T2)", [("T2", 1)]),
+        ("{}) {}", "abcd", "[c]", [("c", 2)]),
+        ("({}) {}", "abcd", "(b, d)", [("b", 1), ("d", 3)]),
+        ("({}) {}", (1, 2, 3, 4), "(3)", [("3", 2)]),
+    ],
+)
+def test_labels_of_the_prompt_are_markers(
+    form: str, labels: Iterable[object], marker: str, expected: list[tuple[str, int | None]]
+) -> None:
+    answer = f"It was closed in 1904 {marker}. It is old."
+    found = read(answer, form, labels)
+    assert found == [(marker, label, document) for label, document in expected]
+
+
+@pytest.mark.parametrize(
+    ("form", "labels", "answer"),
+    [
+        ("[{}] {}", FILES, "See [school.pdf] and A7-03, row[A7] and `[mill.pdf]`."),
+        ("[{}] {}", FILES, "The Letters (Letters by boat) are old."),
+        ("({}) {}", (1, 2, 3, 4), "First (1) the mill, then (2) the ferry."),
+        ("[{}] {}", "abcd", "Use x[a] or f(b)."),
+        ("Text: {1}", "abcd", "It is [a]."),
+    ],
+)
+def test_what_is_no_label_is_no_marker(form: str, labels: Iterable[object], answer: str) -> None:
+    assert read(answer, form, labels) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(", p. 3", ", page 14", " § 4", ", section 2.1", ", Abs. 2", ": line 12", ", pp. 3-5"),
+        *("，第3页", ", ch. 2, p. 14", " p.iv"),
+    ],
+)
+def test_a_place_in_the_document_belongs_to_its_marker(place: str) -> None:
+    for marker in (f"[2{place}]", f"[Source 2{place}]", f"(source 2{place})", f"【2{place}】"):
+        (found,) = audited(f"It is red {marker}. It is old.")
+        assert (found.number, found.document) == (2, 1)
+        assert (found.start, found.end) == (10, 10 + len(marker))
+    assert [m.number for m in audited(f"It is red [1{place}, 3].")] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        *("<sup>[2]</sup>", "**[2]**", "_[2]_", "^[2]^", '<a href="#s2">[2]</a>', "[[2]](#s2)"),
+        *("<sup>2</sup>", "<sup><b>[2]</b></sup>", "<cite>[1], [2]</cite>", "**[1]** **[2]**"),
+    ],
+)
+def test_a_marker_with_its_markup_belongs_to_the_sentence_before(marker: str) -> None:
+    response = f"It is red.{marker} The mill is old.{marker}"
+    attribution = handmade(response, DOCUMENTS, SCORES)
+    context = context_of(attribution)
+    markers = markers_in(response, context)
+    sentences = sentences_of(ResponseText(response, attribution.token_spans), markers)
+    assert [sentence.text.strip() for sentence in sentences] == [
+        f"It is red.{marker}",
+        f"The mill is old.{marker}",
+    ]
+    pieces = subtract((0, len(response)), [(marker.start, marker.end) for marker in markers])
+    left = "".join(response[start:end] for start, end in pieces)
+    assert " ".join(left.replace(",", "").split()) == "It is red. The mill is old."
+
+
+def test_powers_are_no_markers() -> None:
+    assert audited("It has 3 m<sup>2</sup> and 10<sup>3</sup> lamps.") == []
+
+
+def test_one_of_the_documents_of_a_label_supports_its_marker() -> None:
+    known = KnownLabels({"1": (0, 1), "2": (2,)})
+    markers = written_markers("It is red [1] [2].", known, ())
+    effects = {0: False, 1: True, 2: False}
+    audit = markers_of(markers, known, effects.get)
+    assert [(m.document, m.supported) for m in audit] == [(1, True), (2, False)]
+    effects = {0: False, 1: None, 2: None}
+    audit = markers_of(markers, known, effects.get)
+    assert [(m.document, m.supported) for m in audit] == [(0, None), (2, None)]

@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 from support.attributions import handmade
 
 from attribot_rag.attribution import ResponseText
+from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of, thinking_in
 
 
 def split(response: str) -> list[AnswerSentence]:
     attribution = handmade(response, ["A fact."], {"A fact.": (1.0,)})
-    markers = written_markers(response, range(1, 5), ())
+    known = KnownLabels({str(number): (number - 1,) for number in range(1, 5)})
+    markers = written_markers(response, known, ())
     text = ResponseText(attribution.response, attribution.token_spans)
     return sentences_of(text, markers, thinking_in(response))
 

@@ -11,7 +11,8 @@ class Card extends Part {
     const cited = receipts.cited(receipts.ranked(sentence));
     return [
       this.controls(sentence), h("h2", {}, receipts.verdict(sentence)),
-      this.answer.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.words, 300)),
+      this.answer.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.shown, 300)),
+      receipts.miscited(sentence) && h("p", { class: "missing" }, receipts.miscited(sentence)),
       receipts.absence(sentence) && h("p", { class: "missing", dir: "auto" }, receipts.absence(sentence)),
       missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
       beside && h("p", { class: "missing" }, "Not in the marked text, but beside it: ", h("span", { dir: "auto" }, visible(beside))),

@@ -11,7 +11,7 @@ class Documents extends Part {
     return [
       attention.length > 0 && h("h2", {}, "Look at these"),
       h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, button({ class: sentence.state, click: () => this.answer.pin(sentence, { focus: true }) },
-        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.absent.length ? "absent " : ""}${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, this.receipts.told(sentence)))))),
+        h("span", { dir: "auto" }, brief(sentence.shown)), h("span", { class: `chip ${sentence.absent.length ? "absent " : ""}${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, this.receipts.told(sentence)))))),
       h("p", {}, h("b", {}, "Choose a sentence"), " to see what made the model write it."),
       this.answer.card.compared(),
       h("details", { open: this.answer.clientWidth >= COLUMN }, h("summary", { class: "heading" }, plural(documents.size, "document")),

@@ -81,14 +81,17 @@ class Prose extends Part {
     return span;
   }
 
-  // A sentence's text with the values to check underlined.
+  // A sentence's text with the values to check underlined. Hidden markers stay in it: positions count them.
   words(sentence) {
     const points = Array.from(sentence.words);
     const parts = [];
     let end = 0;
-    for (const check of [...sentence.checks].sort((a, b) => a.start - b.start)) {
-      const [from, to] = [check.start - sentence.start, check.end - sentence.start].map((place) => Math.max(end, Math.min(place, points.length)));
-      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", { class: "value" }, visible(points.slice(from, to).join(""))));
+    const ranges = [
+      ...sentence.checks.map((check) => ({ from: check.start - sentence.start, to: check.end - sentence.start, attributes: { class: "value" } })),
+      ...sentence.markers.filter(({ hidden }) => hidden).map((marker) => ({ ...marker, attributes: { class: "marker", hidden: true } }))];
+    for (const { attributes, ...range } of ranges.sort((a, b) => a.from - b.from)) {
+      const [from, to] = [range.from, range.to].map((place) => Math.max(end, Math.min(place, points.length)));
+      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", attributes, visible(points.slice(from, to).join(""))));
       end = to;
     }
     return [...parts, visible(points.slice(end).join(""))];

@@ -31,6 +31,11 @@ const REASONS = {
   limit: "Deciding this would have taken too long.",
 };
 
+const isWrong = ({ document, supported }) => document == null || supported === false; // of the model's own markers
+// A text without some places in it, with as much of `filler` for each of their code points.
+const without = (text, places, filler) =>
+  Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
+
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
   constructor(data, stopped) {
@@ -62,14 +67,33 @@ class Receipts {
     const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= sentence.end;
     const whole = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
     const words = whole.trimEnd();
+    const markers = this.markers(sentence, Array.from(words));
     const checks = (sentence.checks || []).filter((check) => check.end >= check.start);
     const told = checks.map(({ value }) => value || "").join(" ");
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     return {
       ...sentence, effect: measured ? sentence.effect : null, kept: measured ? sentence.kept : null, index, words, text: whole, space: whole.slice(words.length), placed,
-      state: this.state(sentence), evidence: this.evidence[index] || [], checks, content: contentOf(words).filter(({ text }) => !told.includes(text)),
-      numbers: sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean).sort((a, b) => a - b),
+      state: this.state(sentence), evidence: this.evidence[index] || [], checks, markers,
+      content: contentOf(without(words, markers, " ")).filter(({ text }) => !told.includes(text)), shown: without(words, markers.filter(({ hidden }) => hidden), ""),
+      wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
+      numbers: [...new Set(sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean))].sort((a, b) => a - b),
     };
+  }
+
+  // The places of the model's own markers in a sentence's code points, each with the spaces before it. One is hidden
+  // where pills stand for all that is right in it.
+  markers({ start, documents, markers }, points) {
+    const composite = this.summary.status === "composite"; // whose markers speak of other documents
+    const places = new Map();
+    for (const marker of markers || []) places.set(marker.start, [...(places.get(marker.start) || []), marker]);
+    return [...places.values()].flatMap((labels) => {
+      let [from, to] = [labels[0].start - start, labels[0].end - start];
+      if (from < 0 || to > points.length) return [];
+      const line = points.slice(0, from).join("").split("\n").at(-1);
+      const entry = !line.trim() && points[to] !== "\n" && to < points.length; // of a list
+      while (from > 0 && " \t".includes(points[from - 1])) from -= 1;
+      return [{ from, to, hidden: !entry && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
+    });
   }
 
   state({ verdict, checks, reason, documents }) {
@@ -227,11 +251,16 @@ class Receipts {
   told(sentence) {
     const compared = sentence.state === "check" ? sentence.checks.map((check) => h("p", {}, this.comparison(check)).textContent) : [];
     const [missing] = this.missing(sentence);
-    return [this.verdict(sentence), ...compared, this.absence(sentence), missing && `Not in the marked text: ${visible(missing)}.`].filter(Boolean).join(" ");
+    return [this.verdict(sentence), ...compared, this.miscited(sentence), this.absence(sentence), missing && `Not in the marked text: ${visible(missing)}.`].filter(Boolean).join(" ");
   }
 
   absence({ absent }) {
     return absent.length > 0 && `No document has the word${absent.length > 1 ? "s" : ""}: ${listed(absent, MOST_WORDS)}.`;
+  }
+
+  // What the model itself cites, and should not.
+  miscited({ wrong }) {
+    return wrong.length > 0 && `The model itself cites ${wrong.join(", ")}, which ${wrong.length > 1 ? "have" : "has"} no effect on this, or ${wrong.length > 1 ? "are" : "is"} missing.`;
   }
 
   chip(sentence) {
@@ -244,6 +273,7 @@ class Receipts {
     if (sentence.absent.length) return `in no document: ${listed(sentence.absent, 3)}`;
     if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
     if (sentence.state === "document" && sentence.in_part) return "in part";
+    if (sentence.state === "document" && sentence.wrong.length) return `model cites ${sentence.wrong.join(", ")}`;
     return { own: "model’s own", open: "undecided", conversation: "from the conversation", checking: "checking…", cut: "stopped here" }[sentence.state];
   }
 }

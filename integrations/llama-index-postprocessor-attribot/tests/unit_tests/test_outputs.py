@@ -152,8 +152,12 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(falsely_cited: Loc
     response, cited = citing(falsely_cited, postprocessor)
     assert not any("Source " in source["text"] for source in summary_of(response)["sources"])
     assert cited["number"] == 2
-    assert postprocessor.cited_response(response) == "The lighthouse is 38 metres high [1]. [2]"
-    replaced = postprocessor.cited_response(response, markers=False)
+    written = postprocessor.cited_response(response, markers="written")
+    assert written == "The lighthouse is 38 metres high [1]. [2]"
+    assert postprocessor.cited_response(response) == (
+        "The lighthouse is 38 metres high. [2] (the model cites [1], which has no effect on it)"
+    )
+    replaced = postprocessor.cited_response(response, markers="removed")
     assert replaced == "The lighthouse is 38 metres high. [2]"
     (marker,) = attribution_of(postprocessor.result(response)).markers
     assert (marker.number, marker.document, marker.supported) == (1, 0, False)
@@ -163,5 +167,5 @@ def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: LocalLLM
     postprocessor = AttributionPostprocessor(numbering="by_citation")
     response, cited = citing(falsely_cited, postprocessor)
     assert cited["number"] == 1
-    replaced = postprocessor.cited_response(response, markers=False)
+    replaced = postprocessor.cited_response(response, markers="removed")
     assert replaced == "The lighthouse is 38 metres high. [1]"

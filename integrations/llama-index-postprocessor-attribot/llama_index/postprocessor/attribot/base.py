@@ -38,6 +38,7 @@ from pydantic import Field, PrivateAttr, SkipValidation
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
+from attribot_rag.attribution import Markers
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
@@ -182,7 +183,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         response: AnyResponse,
         *,
         remarks: bool = True,
-        markers: bool = True,
+        markers: Markers = "audited",
         sources: bool = False,
     ) -> str:
         """The answer with the numbers of what it cites; as Attribution.to_cited_text.

@@ -1,0 +1,118 @@
+"""The model's own markers where citations are shown: which stay, and what is said of the others."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, get_args
+
+from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.display.escaping import on_one_line
+from attribot_rag.errors import InvalidInput
+from attribot_rag.result import Citations, CitedSentence, Marker, Result
+
+Markers = Literal["audited", "written", "removed"]
+
+_NO_EFFECT = ("has no effect on it", "have no effect on it")
+_BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
+
+
+@dataclass(frozen=True)
+class OwnMarkers:
+    """The markers of one sentence.
+
+    `removed` are the characters of those that are not shown. `cited` are the documents that the
+    others cite, `covered` those that only markers which are not shown cite rightly. `remark` names
+    the wrong labels in words.
+    """
+
+    removed: tuple[Interval, ...] = ()
+    cited: frozenset[int] = frozenset()
+    covered: frozenset[int] = frozenset()
+    remark: str = ""
+
+
+def own_markers(
+    attribution: Result, citations: Citations, sentence: CitedSentence, markers: Markers
+) -> OwnMarkers:
+    """What becomes of the markers in a sentence.
+
+    'written': all stay. 'removed': none does. 'audited': a marker stays unless the audit does not
+    support it, or citations are numbered in another way; so does one that begins a line of a list.
+    Raises InvalidInput for another option.
+    """
+    if markers not in get_args(Markers):
+        raise InvalidInput(f"markers={markers!r}; use one of {get_args(Markers)}")
+    text = attribution.response
+    by_place: dict[Interval, list[Marker]] = defaultdict(list)
+    for marker in attribution.markers:
+        if sentence.start <= marker.start < sentence.end:
+            by_place[marker.start, marker.end].append(marker)
+    if markers == "written":
+        return OwnMarkers()
+    if markers == "removed":
+        return OwnMarkers(removed=tuple(spaces_and(text, by_place)))
+    kept = {
+        place
+        for place, group in by_place.items()
+        if _begins_line(text, *place) or (citations.by_marker and not any(map(is_wrong, group)))
+    }
+    taken = by_place.keys() - kept
+    right = {
+        place: {m.document for m in group if m.document is not None and not is_wrong(m)}
+        for place, group in by_place.items()
+    }
+    cited = frozenset(chain.from_iterable(right[place] for place in kept))
+    return OwnMarkers(
+        removed=tuple(spaces_and(text, taken)),
+        cited=cited,
+        covered=frozenset(chain.from_iterable(right[place] for place in taken)) - cited,
+        remark="; ".join(_remarks([m for m in chain(*by_place.values()) if is_wrong(m)])),
+    )
+
+
+def is_wrong(marker: Marker) -> bool:
+    """Whether a marker has no document, or one without an effect on its sentence."""
+    return marker.document is None or marker.supported is False
+
+
+def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str:
+    """The characters [start, end) of a text without those that are removed."""
+    return "".join(text[first:last] for first, last in subtract((start, end), removed))
+
+
+def _begins_line(text: str, start: int, end: int) -> bool:
+    """Whether a marker begins a line that goes on after it, as an entry of a list does."""
+    is_first = not text[:start].rpartition("\n")[2].strip()
+    return is_first and bool(text[end:].partition("\n")[0].strip())
+
+
+def _remarks(wrong: Sequence[Marker]) -> Iterator[str]:
+    for is_missing in (False, True):
+        of = [marker.text for marker in wrong if (marker.document is None) == is_missing]
+        labels = [f"[{on_one_line(label)}]" for label in dict.fromkeys(of)]
+        if labels:
+            one, many = ("is missing", "are missing") if is_missing else _NO_EFFECT
+            yield f"the model cites {', '.join(labels)}, which {one if len(labels) == 1 else many}"
+
+
+def spaces_and(text: str, markers: Iterable[Interval]) -> list[Interval]:
+    """The characters of markers, of what parts them, and of the space before them."""
+    runs: list[Interval] = []
+    for start, end in merge(markers):
+        if runs and _BETWEEN_MARKERS.fullmatch(text, runs[-1][1], start):
+            start = runs.pop()[0]
+        runs.append((start, end))
+    removed = []
+    for start, end in runs:
+        begins_line = not text[:start].rpartition("\n")[2].strip()
+        ends_line = not text[end:].partition("\n")[0].strip()
+        if begins_line and not ends_line:
+            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+        else:
+            start = len(text[:start].rstrip() if begins_line else text[:start].rstrip(" \t"))
+        removed.append((start, end))
+    return merge(removed)

@@ -1,0 +1,210 @@
+"""What becomes of the markers that the model wrote, where citations are shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.attributions import handmade
+
+from attribot_rag import Attribution
+from attribot_rag.attribution import Marker, Verdict, cite
+from attribot_rag.display import answer_data, render_cited, render_markdown, render_table
+from attribot_rag.errors import InvalidInput
+
+TEXTS = ("It has 14 arches.", "Bus 7 stops there.", "It was opened in 1866.")
+NO_EFFECT = "(the model cites [{}], which has no effect on it)"
+
+
+def attribution(
+    response: str, marked: Sequence[tuple[str, int | None, bool | None]], *cited: Any, **fields: Any
+) -> Attribution:
+    """A response whose markers, in order, are of these texts, documents and audits.
+
+    `cited` are the ids of each sentence's sources, or the fields of its verdict.
+    """
+    markers: list[Marker] = []
+    end = 0
+    for text, document, holds in marked:
+        start = response.index(text, end)
+        end = start + len(text)
+        for label in text.strip("[]*").split(", "):
+            number = int(label) if label.isdecimal() else None
+            of = document if number is None or document is None else number - 1
+            supported = holds and of == document
+            markers.append(
+                Marker(
+                    start=start,
+                    end=end,
+                    label=label,
+                    number=number,
+                    document=of,
+                    supported=supported,
+                )
+            )
+    result = handmade(
+        response,
+        TEXTS,
+        dict.fromkeys(TEXTS, (0.0,)),
+        markers=tuple(markers),
+        prompt_numbers={0: 1, 1: 2, 2: 3},
+        **fields,
+    )
+    judged: list[dict[str, Any]] = [
+        ids if isinstance(ids, dict) else {"kind": "grounded", "source_ids": ids} for ids in cited
+    ]
+    sentences = tuple(cite(result))
+    judged += [{"kind": "trivial"}] * (len(sentences) - len(judged))
+    verdicts = [
+        Verdict(start=sentence.start, end=sentence.end, **verdict)
+        for sentence, verdict in zip(sentences, judged, strict=True)
+    ]
+    return replace(result, verdicts=tuple(verdicts))
+
+
+def table(result: Attribution) -> str:
+    return " ".join(render_table(result, width=200).split())
+
+
+def markdown(result: Attribution) -> str:
+    text = render_markdown(result).replace("\\", "").replace("*(", "(").replace(")*", ")")
+    return " ".join(text.split())
+
+
+def cited_text(result: Attribution) -> str:
+    return " ".join(result.to_cited_text().split())
+
+
+each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
+
+
+@each
+@pytest.mark.parametrize(
+    ("response", "marked", "cited", "expected"),
+    [
+        ("It has 14 arches [1].", [("[1]", 0, True)], (0,), "It has 14 arches [1]."),
+        ("It has 14 arches. **[1]**", [("**[1]**", 0, True)], (0,), "It has 14 arches. **[1]**"),
+        (
+            "It has 14 arches [3].",
+            [("[3]", 2, False)],
+            (0,),
+            f"It has 14 arches. [1] {NO_EFFECT.format(3)}",
+        ),
+        (
+            "It has 14 arches [7].",
+            [("[7]", None, None)],
+            (0,),
+            "It has 14 arches. [1] (the model cites [7], which is missing)",
+        ),
+        ("It has 14 arches [1].", [("[1]", 0, True)], (0, 1), "It has 14 arches [1]. [2]"),
+        (
+            "It has 14 arches [1, 3].",
+            [("[1, 3]", 0, True)],
+            (0,),
+            f"It has 14 arches. [1] {NO_EFFECT.format(3)}",
+        ),
+        (
+            "It has 14 arches [1, 3].",
+            [("[1, 3]", 0, True)],
+            (1,),
+            f"It has 14 arches. [2] [1] {NO_EFFECT.format(3)}",
+        ),
+        (
+            "It has 14 arches [2].",
+            [("[2]", 1, False)],
+            {"kind": "unsupported"},
+            f"It has 14 arches. (not caused by the context) {NO_EFFECT.format(2)}",
+        ),
+        (
+            "It has 14 arches [2].",
+            [("[2]", 1, True)],
+            {"kind": "redundant", "relation": "either", "source_ids": (0, 1)},
+            "It has 14 arches [2].",
+        ),
+        (
+            "It has 14 arches [1][2].",
+            [("[1]", 0, True), ("[2]", 1, True)],
+            {"kind": "redundant", "relation": "together", "source_ids": (0, 1)},
+            "It has 14 arches [1][2]. (only together)",
+        ),
+    ],
+)
+def test_a_right_marker_is_the_citation_and_a_wrong_one_gives_way(
+    shown: Callable[[Attribution], str],
+    response: str,
+    marked: list[tuple[str, int | None, bool | None]],
+    cited: Any,
+    expected: str,
+) -> None:
+    text = shown(attribution(response, marked, cited))
+    assert f"{text} ".startswith(f"{expected} ")
+    assert text == expected or shown is not cited_text
+
+
+def test_markers_as_they_were_written_or_none() -> None:
+    marked = [("[1]", 0, True), ("[3]", 2, False)]
+    result = attribution("It has 14 arches [1]. It is old [3].", marked, (0,), (1,))
+    written = "It has 14 arches [1]. [1] It is old [3]. [2]"
+    assert result.to_cited_text(markers="written") == written
+    removed = "It has 14 arches. [1] It is old. [2]"
+    assert result.to_cited_text(markers="removed") == removed
+    assert result.to_cited_text(remarks=False) == "It has 14 arches [1]. It is old. [2]"
+    options: list[Any] = [False, True, "kept"]
+    for option in options:
+        with pytest.raises(InvalidInput, match=r"audited.*written.*removed"):
+            result.to_cited_text(markers=option)
+
+
+def test_numbers_of_another_count_stand_for_all_markers() -> None:
+    marked = [("[3]", 2, True), ("[1]", 0, False)]
+    response = "It was opened in 1866 [3]. It is old [1]."
+    result = attribution(response, marked, (2,), (1,), numbering="by_citation")
+    assert result.to_cited_text(remarks=False) == "It was opened in 1866. [1] It is old. [2]"
+
+
+def test_documents_that_share_a_label_share_their_number() -> None:
+    result = attribution("It has 14 arches [1]. It is old.", [("[1]", 0, True)], (0,), (1, 2))
+    result = replace(result, prompt_numbers={0: 1, 1: 1, 2: 2})
+    assert result.to_cited_text() == "It has 14 arches [1]. It is old. [1] [2]"
+    either = {"kind": "redundant", "relation": "either", "source_ids": (0, 1)}
+    result = attribution("It has 14 arches. It is [1] old.", [("[1]", 0, True)], either, (2,))
+    result = replace(result, prompt_numbers={0: 1, 1: 1, 2: 2})
+    assert result.to_cited_text() == "It has 14 arches. [1] It is [1] old. [2]"
+
+
+@each
+def test_names_of_the_prompt_are_those_of_the_citations(
+    shown: Callable[[Attribution], str],
+) -> None:
+    marked = [("[span.pdf]", 0, True), ("[a.txt]", 2, False)]
+    response = "It has 14 arches [span.pdf]. Bus 7 stops there [a.txt]."
+    result = attribution(
+        response, marked, (0,), (1,), prompt_names={0: "span.pdf", 1: "bus times", 2: "a.txt"}
+    )
+    expected = f"It has 14 arches [span.pdf]. Bus 7 stops there. [bus times] {NO_EFFECT}"
+    assert shown(result).startswith(expected.format("a.txt"))
+    if shown is cited_text:
+        legend = result.to_cited_text(sources=True).split("\n\n")[1].splitlines()
+        assert [line.partition(":")[0] for line in legend] == [
+            "[span.pdf] document 1",
+            "[bus times] document 2",
+        ]
+        linked = render_cited(result, link=lambda _, number: f"<{number}>")
+        assert "[<2>]" in linked
+
+
+def test_the_entries_of_a_list_keep_their_labels() -> None:
+    response = "It has 14 arches [1].\n\n[1] span.pdf\n[3] a.txt"
+    marked = [("[1]", 0, True), ("[1]", 0, True), ("[3]", 2, False)]
+    result = attribution(response, marked, (0,))
+    assert result.to_cited_text(remarks=False) == response
+
+
+def test_a_summary_has_the_markers_of_its_sentences() -> None:
+    marked = [("[1]", 0, True), ("[7]", None, None)]
+    result = attribution("It has 14 arches [1]. It is old [7].", marked, (0,), (1,))
+    sentences = answer_data(result)["summary"]["sentences"]
+    assert [sentence["markers"] for sentence in sentences] == [
+        [{"start": 17, "end": 20, "label": "1", "document": 0, "supported": True}],
+        [{"start": 32, "end": 35, "label": "7", "document": None, "supported": None}],
+    ]
