@@ -76,6 +76,11 @@ class Word:
     is_name: bool = False
 
     @property
+    def gain(self) -> float:
+        """What the statements are worth to it, in nats."""
+        return self.after - self.without
+
+    @property
     def unlikely_by(self) -> float:
         """What makes the word unlikely, with or without, in nats."""
         return -min(self.after, self.without)
@@ -194,22 +199,21 @@ class PromptOrigins:
 def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:
     """Whether the statements explain the words of a sentence that carry its information.
 
-    A word is explained if it stands there, and loses without the statements most of what makes it
-    unlikely then. These words must be worth the effect of a turn, and half of what makes all words
-    unlikely; there must be no fewer than of those that do not stand there; and among the others
-    there may be no unlikely number, and no name or number that does not stand there.
+    A word is explained if it stands there, and loses without the statements half of what makes it
+    unlikely then. No fewer words are explained than do not stand there at all; and among the others
+    is no unlikely number, and no name or number that does not stand there. The statements have to
+    be worth the effect of a turn to the words that stand there, and most of what makes all words
+    unlikely.
     """
     unlikely = [word for word in said if word.unlikely_by >= options.min_figure]
     explained = [
-        word
-        for word in unlikely
-        if word.is_held and word.after - word.without >= options.kept_share * -word.without
+        word for word in unlikely if word.is_held and word.gain >= options.kept_word * -word.without
     ]
     if any(word.is_figure and word not in explained for word in unlikely):
         return False
     foreign = [word for word in said if not word.is_held]
     if any(word.is_name or word.is_figure for word in foreign) or len(foreign) > len(explained):
         return False
-    worth = sum(word.after - word.without for word in explained)
-    needed = options.kept_word * sum(word.unlikely_by for word in unlikely)
+    worth = sum(word.gain for word in unlikely if word.is_held)
+    needed = options.stated_share * sum(word.unlikely_by for word in unlikely)
     return worth >= max(options.min_turn, needed)

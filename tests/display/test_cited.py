@@ -67,7 +67,8 @@ def judged(answer: str, *kinds: str) -> str:
     """The cited text of an answer whose sentences and values have these kinds of verdicts."""
     spans = pieces(answer, 0, len(answer), partial(split_at, answer))
     others, verdicts = iter(kinds), []
-    for (start, end), is_judged in spans:
+    for (start, end), is_sentence in spans:
+        is_judged = is_sentence and any(map(str.isalnum, answer[start:end]))
         kind: Any = next(others) if is_judged else "trivial"
         fields: Any = {"source_ids": (0,)} if kind == "grounded" else {}
         first = next((i for i, verdict in enumerate(verdicts) if verdict.kind == "grounded"), None)
