@@ -20,14 +20,15 @@ from attribot_rag.scoring import Scorer
 
 _QUESTION_MARKS = ("?", "？", "؟")
 _REQUEST_WORDS = 3
-_STATEMENT_WORDS = 2  # the name of a role, which templates write, has one
+_STATEMENT_WORDS = 2
+_ALIKE = 3
 
 
 @dataclass(frozen=True)
 class PromptOrigin:
-    """The part of the prompt that states a sentence, and what the sentence loses without, in nats.
+    """The part of the prompt that states a sentence.
 
-    Without the statements of that part which hold words of the sentence.
+    `effect` is what the sentence loses without all statements that hold words of it, in nats.
     """
 
     part: PromptPart
@@ -53,13 +54,18 @@ class _Piece:
         """
         own = words(word)
         if word[0].isdigit():
-            return self._words.issuperset(own)
-        held = sum(any(same_word(each, other) for other in self._words) for each in own)
+            return all(each in self._alike.get(each[:_ALIKE], ()) for each in own)
+        alike = ((each, self._alike.get(each[:_ALIKE], ())) for each in own)
+        held = sum(any(same_word(each, other) for other in others) for each, others in alike)
         return 2 * held > len(own)
 
     @cached_property
-    def _words(self) -> frozenset[str]:
-        return frozenset(words(self.text.casefold()))
+    def _alike(self) -> dict[str, list[str]]:
+        """Its words by their first letters, in which words that differ in an ending are equal."""
+        alike: dict[str, list[str]] = {}
+        for word in words(self.text.casefold()):
+            alike.setdefault(word[:_ALIKE], []).append(word)
+        return alike
 
 
 @dataclass(frozen=True)
@@ -170,16 +176,21 @@ class PromptOrigins:
             _Piece(part, (start + first, start + last), prompt.text[start + first : start + last])
             for part, spans in context.parts.items()
             for span in spans
-            for start, end in subtract(span, marks)
+            for begin, end in subtract(span, marks)
+            for start in [_after_role(prompt.text, begin, end)]
             for first, last in split_spans(prompt.text[start:end], splitter)
         ]
 
     @cached_property
     def _requests(self) -> list[_Piece]:
-        """What the question asks: the last long sentence if none ends with a question mark."""
-        question = [piece for piece in self._pieces if piece.part == "question"]
-        long = [piece for piece in question if has_words(piece.text, _REQUEST_WORDS)]
-        return [piece for piece in question if piece.asks] or long[-1:]
+        """What is asked: the last long sentence if none ends with a question mark.
+
+        In the question, or before the documents if nothing long stands after them.
+        """
+        long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
+        asked = [piece for piece in long if piece.part == "question"]
+        asked = asked or [piece for piece in long if piece.part == "instructions"]
+        return [piece for piece in asked if piece.asks] or asked[-1:]
 
     @cached_property
     def _topic(self) -> str:
@@ -194,6 +205,12 @@ class PromptOrigins:
             and not piece.asks
             and piece not in self._requests
         ]
+
+
+def _after_role(text: str, start: int, end: int) -> int:
+    """Where [start, end) begins without a first line of one word: templates write roles so."""
+    first = text.find("\n", start, end) + 1
+    return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
 
 
 def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:

@@ -135,6 +135,13 @@ def test_a_sentence_that_the_prompt_only_asks_for(
     assert (verdict.kind, verdict.origin) == ("unsupported", None)
 
 
+def test_a_request_before_the_documents_states_nothing(attributor: Attributor) -> None:
+    text = "\n\n".join(["Explain what yeast does.", *MUSEUM, "Answer:"])
+    answer = "The passages do not explain what yeast does."
+    attribution = attributor.attribute([{"role": "user", "content": text}], answer, MUSEUM)
+    assert [verdict.kind for verdict in attribution.verdicts] == ["unsupported"]
+
+
 def test_a_sentence_of_a_document_stays_the_document_s(attributor: Attributor) -> None:
     verdict, _ = judged(
         attributor,
