@@ -66,7 +66,7 @@ KITTIWAKE = "The ferry Kittiwake carries 84 passengers."
 def judged(answer: str, *kinds: str) -> str:
     """The cited text of an answer whose sentences and values have these kinds of verdicts."""
     spans = pieces(answer, 0, len(answer), partial(split_at, answer))
-    others, verdicts = iter(kinds), []
+    others, verdicts = iter(kinds), list[Verdict]()
     for (start, end), is_sentence in spans:
         is_judged = is_sentence and any(map(str.isalnum, answer[start:end]))
         kind: Any = next(others) if is_judged else "trivial"
