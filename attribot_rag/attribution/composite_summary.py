@@ -87,6 +87,7 @@ class _Composite:
         return {
             **data,
             "verdict": sentence.kind,
+            "origin": sentence.origin,
             "relation": sentence.relation,
             "sources": [
                 self._sources[id(origin.attribution), origin.source_id]

@@ -9,6 +9,7 @@ from functools import cached_property
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
+from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display.markdown import with_citations, with_legend
 from attribot_rag.display.marks import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
@@ -40,12 +41,14 @@ class ComposedSentence:
 
     `cited` is what it cites in its own prompt. `kind` is the verdict on it, or on what it cites
     where that was not retrieved and comes from no retrieved text either; None without verdicts.
+    `origin` is that of the verdict.
     """
 
     cited: CitedSentence
     origins: tuple[CitedOrigin, ...]
     relation: Relation
     kind: Kind | None
+    origin: PromptPart | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class Composition:
         if self.is_plain:
             return attribution.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         citations = (
-            (sentence.cited.end, " ".join(self._written(sentence, remarks)))
+            ((sentence.cited.start, sentence.cited.end), " ".join(self._written(sentence, remarks)))
             for sentence in self.sentences
         )
         own = ((marker.start, marker.end) for marker in attribution.markers)
@@ -143,7 +146,12 @@ class Composition:
         yield from (f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups)))
         verdict = sentence.cited.verdict
         if verdict is not None and sentence.kind is not None:
-            verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
+            verdict = replace(
+                verdict,
+                kind=sentence.kind,
+                origin=sentence.origin,
+                relation=sentence.relation,
+            )
         if remarks:
             words = (remark_on(verdict, self.attribution.verdicts), check_remark(verdict))
             yield from (f"({remark})" for remark in words if remark)
@@ -159,13 +167,14 @@ class Composition:
             for source_id in sentence.source_ids
             for earlier in self._sentences_of(self.attribution, source_id)
         ]
-        kind = None if sentence.verdict is None else sentence.verdict.kind
+        verdict = sentence.verdict
         if sentence.source_ids and not origins and within:
             verdict = within[0][1].verdict
-            kind = None if verdict is None else verdict.kind
+        kind = None if verdict is None else verdict.kind
+        origin = None if verdict is None else verdict.origin
         cited = [earlier for _, earlier in within if earlier.source_ids]
         relation = cited[0].relation if len(cited) == 1 else sentence.relation
-        return ComposedSentence(sentence, origins, relation, kind)
+        return ComposedSentence(sentence, origins, relation, kind, origin)
 
     def _origins(self, attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
         for source_id in sentence.source_ids:

@@ -58,13 +58,15 @@ def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str 
     return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
 
 
-def earlier_turns(prompt: Prompt) -> tuple[str, ...]:
-    """The texts of user and assistant before the last message of the user."""
-    if not is_chat(prompt):
-        return ()
+def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
+    """The texts of user and assistant before the last message of the user, and that message."""
+    if prompt is None or not is_chat(prompt):
+        return (), ""
     turns = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
-    last = max((i for i, message in enumerate(turns) if message["role"] == "user"), default=0)
-    return tuple(map(message_text, turns[:last]))
+    last = max((i for i, message in enumerate(turns) if message["role"] == "user"), default=None)
+    if last is None:
+        return (), ""
+    return tuple(map(message_text, turns[:last])), message_text(turns[last])
 
 
 _WAIT = 30.0  # seconds for a generation that runs

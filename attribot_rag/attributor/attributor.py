@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual, Provenance
-from attribot_rag.attributor.answered import answered, earlier_turns, transcript_of
+from attribot_rag.attributor.answered import answered, transcript_of, turns_of
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
@@ -212,11 +212,13 @@ class Attributor:
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         located_until = time.perf_counter() + _LOCATING_SECONDS
+        turns, message = turns_of(prompt)
         context = locate_context(
             transcript.prompt.tokens,
             documents,
             self.context_options,
-            earlier_turns=() if prompt is None else earlier_turns(prompt),
+            earlier_turns=turns,
+            message=message,
             is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
         )
         meter.exhausted = bool(context.not_in_time)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
 from attribot_rag.context.labels import DocumentLabels, document_labels
+from attribot_rag.context.prompt_parts import PromptPart, prompt_parts
 from attribot_rag.context.retrieved_text import separator, with_labels
 from attribot_rag.context.splitting.splitter import Splitter, language_of, make_splitter
 from attribot_rag.context.tokens import TokenizedText
@@ -52,12 +53,12 @@ class Context:
 
     `sources` are in the order of their first place, each with its index as id. `regions` are the
     characters of the prompt that belong to documents, `conversation` the characters of earlier
-    turns; `not_located` are the indices of documents that the prompt lacks. `partly_located` gives
-    for each document of which the prompt holds only parts (cut or thinned out by the application)
-    the share of its characters, white space aside, in (0, 1), by the document's index.
-    `not_in_time` are the documents of `not_located` that there was no time to look for; `crowded`
-    stand in further places, which are no occurrences of their sources. `language` is what the
-    options say, None where it is detected.
+    turns, `message` those of the user's last message, if it is known; `not_located` are the indices
+    of documents that the prompt lacks. `partly_located` gives for each document of which the prompt
+    holds only parts (cut or thinned out by the application) the share of its characters, white
+    space aside, in (0, 1), by the document's index. `not_in_time` are the documents of
+    `not_located` that there was no time to look for; `crowded` stand in further places, which are
+    no occurrences of their sources. `language` is what the options say, None where it is detected.
     """
 
     documents: tuple[Document, ...]
@@ -66,6 +67,7 @@ class Context:
     regions: tuple[Interval, ...]
     not_located: tuple[int, ...]
     conversation: tuple[Interval, ...] = ()
+    message: tuple[Interval, ...] = ()
     partly_located: Mapping[int, float] = field(default_factory=dict)
     not_in_time: tuple[int, ...] = ()
     crowded: tuple[int, ...] = ()
@@ -112,6 +114,12 @@ class Context:
         """The question: the prompt's text without the retrieved text and the earlier turns."""
         text, spans = self.prompt.text, merge((*self.whole.characters, *self.conversation))
         return " ".join(text[start:end] for start, end in subtract((0, len(text)), spans))
+
+    @cached_property
+    def parts(self) -> Mapping[PromptPart, Sequence[Interval]]:
+        """The characters of the instructions, of the question, and of what was said before."""
+        whole, turns = self.whole.characters, self.conversation
+        return prompt_parts(len(self.prompt.text), whole, turns, self.message)
 
     @cached_property
     def end(self) -> int:

@@ -55,4 +55,5 @@ def reduced(context: Context, removed: Ablation, language_model: LanguageModel) 
         sources=sources,
         regions=moved(context.regions),
         conversation=moved(context.conversation),
+        message=moved(context.message),
     )

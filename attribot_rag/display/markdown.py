@@ -16,9 +16,10 @@ from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Result
-from attribot_rag.result.placing import Place, place_of
+from attribot_rag.result.placing import Place, place_below_json, place_of, value_at
 
 _SOURCE_LENGTH = 200
+_VALUE_LENGTH = 80
 
 
 def render_markdown(attribution: Result, *, top: int = 5) -> str:
@@ -43,8 +44,8 @@ def render_cited(
 
     Without the numbers and remarks, and but for the model's own markers, it is the answer to the
     character. They stand where Markdown shows them and changes nothing else: in the last cell of a
-    row, after a block of code. Numbers are those of `cite`, and of every other rendering of the
-    attribution.
+    row, after a block of code. JSON stays what it is: a line for each of its values follows it.
+    Numbers are those of `cite`, and of every other rendering of the attribution.
 
     Args:
         attribution: The result whose answer is cited.
@@ -67,7 +68,8 @@ def render_cited(
             written.append(f"{escape('[')}{shown}{escape(']')}")
         if remarks:
             written += [escape(f"({remark})") for remark in passage.remarks]
-        citations.append((passage.end, " ".join(written)))
+        span = passage.end - len(passage.text), passage.end
+        citations.append((span, " ".join(written)))
     removed = merge(chain.from_iterable(passage.removed for passage in report.passages))
     text = with_citations(attribution.response, citations, removed, escape)
     return with_legend(text, report.documents, escape) if sources else text
@@ -90,24 +92,34 @@ def _legend_line(document: CitedDocument) -> str:
 
 def with_citations(
     answer: str,
-    citations: Iterable[tuple[int, str]],
+    citations: Iterable[tuple[Interval, str]],
     removed: Sequence[Interval] = (),
     escape: Callable[[str], str] = str,
 ) -> str:
-    """The answer with what is written after the sentences that end at these characters.
+    """The answer with what is written after the sentences at these characters, in order.
 
-    Nothing else is changed, but that the characters `removed` are left out. A text that is escaped
-    is no Markdown, so there a citation follows its sentence wherever it ends.
+    Nothing else is changed, but that the characters `removed` are left out. What is written of the
+    values of JSON follows it, a line for each. A text that is escaped is no Markdown, so there a
+    citation follows its sentence wherever it ends.
     """
     pieces = subtract((0, len(answer)), removed)
     kept = [index for start, end in pieces for index in range(start, end)]
     text = "".join(answer[index] for index in kept)
     placed = []
-    for end, written in citations:
-        if written:
-            end = len(text[: bisect_left(kept, end)].rstrip())
-            place = place_of(text, end) if escape is str else Place(end)
+    values: dict[Place, list[str]] = {}
+    for (start, end), written in citations:
+        if not written:
+            continue
+        start, end = bisect_left(kept, start), len(text[: bisect_left(kept, end)].rstrip())
+        place = place_of(text, end) if escape is str else Place(end)
+        if escape is str and (below := place_below_json(text, start, end)) is not None:
+            value = ellipsize(on_one_line(value_at(text, start, end)), _VALUE_LENGTH)
+            values.setdefault(below, []).append(f"{value} {written}")
+        else:
             placed.append((place.position, f"{place.before}{written}{place.after}"))
+    for place, lines in values.items():
+        next_line = "\n" + place.before.rpartition("\n")[2]
+        placed.append((place.position, f"{place.before}{next_line.join(lines)}{place.after}"))
     placed.sort(key=itemgetter(0))
     # Citations are escaped already: a character that nobody uses stands for each meanwhile.
     unused = next(mark for mark in map(chr, range(0xE000, 0xF900)) if mark not in text)

@@ -15,6 +15,12 @@ _OPEN = {
     "cut": "not decided: the answer was cut here",
     "pending": "still being checked",
 }
+_ORIGINS = {
+    "instructions": "the instructions",
+    "question": "the question",
+    "turn": "the conversation",
+}
+_NOT_JUDGED = ("trivial", "reasoning")
 # What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
 # the sentence are unsupported, or where the user's VerdictOptions ask for more.
 _SOME_RELIANCE = 2.0
@@ -24,7 +30,8 @@ _MUCH_RELIANCE = 6.0
 def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     """The verdict in words where citations do not show it, else ''.
 
-    `verdicts` are those of the whole answer.
+    `verdicts` are those of the whole answer. Sentences are counted from 1, those that are judged:
+    of JSON, its values.
     """
     if verdict is None:
         return ""
@@ -32,13 +39,15 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
         origin = verdicts[verdict.follows : verdict.follows + 1]
         if any(earlier.kind == "reasoning" for earlier in origin):
             return "follows from the model's own reasoning"
-        return f"follows from sentence {verdict.follows + 1}"
+        judged = (earlier.kind not in _NOT_JUDGED for earlier in verdicts[: verdict.follows + 1])
+        return f"follows from sentence {sum(judged)}"
     if verdict.kind == "open":
         return _OPEN.get(verdict.reason or "", "not decided")
     if verdict.kind == "unsupported":
         return _unsupported(verdict.reliance or 0.0)
     if verdict.kind == "conversation":
-        return "repeated from the conversation" if verdict.source_ids else "from the conversation"
+        origin = _ORIGINS[verdict.origin or "turn"]
+        return f"repeated from {origin}" if verdict.source_ids else f"from {origin}"
     if verdict.relation == "together":
         return "only together"
     return "explained in part" if verdict.in_part else ""

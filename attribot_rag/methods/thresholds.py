@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
 
-_SHARES = ("kept_share", "kept_word", "needed_share", "cited_share")
+_SHARES = ("kept_share", "kept_word", "needed_share", "cited_share", "stated_share")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,9 @@ class VerdictOptions(Thresholds):
     A sentence is unsupported if its context reliance is below `min_reliance`, or below
     `noise_factor` times the noise between calls of a server, unless an earlier turn has an effect
     of `min_turn` on it, or an earlier sentence of the answer an effect of `min_follows`, and at
-    least that of the context. It is also unsupported if the model expects its numbers neither with
+    least that of the context; or unless the instructions or the question state it: its words that
+    stand there are worth `min_turn` by that, and `stated_share` of what makes its content words
+    unlikely. It is also unsupported if the model expects its numbers neither with
     the context nor without (by `min_figure` nats, as with words), and the context is worth less
     than that to them; or if that holds of a content word, and nothing else decides.
 
@@ -66,6 +68,7 @@ class VerdictOptions(Thresholds):
     noise_factor: float = 2.0
     min_turn: float = 4.0
     min_follows: float = 8.0
+    stated_share: float = 0.6
     token_share: float = 1.0
     min_tokens: int = 4096
     thinking_tags: tuple[str, str] | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from attribot_rag.context.intervals import Interval, at
+from attribot_rag.context.splitting.markup import json_in
 from attribot_rag.result.pieces import Block, Markdown, markdown
 
 # The rest of a link after its text, or a tag: nothing is put within them, nor within code.
@@ -18,6 +19,9 @@ _CONTAINERS = re.compile(r"(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))*[ \t]*")
 _ONLY_MARKS = re.compile(r"(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)]))*[ \t]*#{0,6}[ \t]*\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
 _CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*\Z")
+_KEY = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*\Z')
+_MAX_KEY = 100
+_EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 _RAW = ("fence", "code_block", "html_block")
 
 
@@ -37,6 +41,24 @@ def place_of(text: str, end: int) -> Place:
     seen, and where every block stays what it is.
     """
     return _places(text).of(end)
+
+
+def place_below_json(text: str, start: int, end: int) -> Place | None:
+    """The place below the JSON that holds these characters as one of its values, else None.
+
+    Below the line in which it ends, or its fence.
+    """
+    places = _places(text)
+    return next(
+        (places.below_json(json) for json in at(places.json, start) if end <= json[1]), None
+    )
+
+
+def value_at(text: str, start: int, end: int) -> str:
+    """These characters of JSON, with the key before them."""
+    before = text[max(0, start - _MAX_KEY) : start]
+    key = _KEY.search(before)
+    return f"{key[0] if key else ''}{text[start:end]}"
 
 
 @lru_cache(maxsize=4)
@@ -67,6 +89,21 @@ class _Places:
             if not wholes or start >= wholes[-1][1]:
                 wholes.append((start, end))
         return wholes
+
+    @cached_property
+    def json(self) -> list[Interval]:
+        """Characters of the JSON, in order."""
+        return list(json_in(self.text, 0, len(self.text)))
+
+    def below_json(self, json: Interval) -> Place:
+        """The place below the line in which the JSON ends, or below its fence."""
+        line = self.read.line_at(json[1] - 1)
+        block = self._blocks.get(line)
+        if block is not None and block.kind in _RAW and (place := self._below(block)):
+            return place
+        end = self.read.line(line)[1]
+        is_followed = bool(self.text[end:].strip()) and not _EMPTY_LINE.match(self.text, end)
+        return Place(end, before="\n\n", after="\n" if is_followed else "")
 
     def of(self, end: int) -> Place:
         """The place in the line of the last character, or in the first line above that has one."""

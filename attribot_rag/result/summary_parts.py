@@ -76,6 +76,7 @@ class SummaryParts:
             "kept": None if verdict is None else _rounded(verdict.kept),
             "in_part": verdict is not None and verdict.in_part,
             "follows": None if verdict is None else verdict.follows,
+            "origin": None if verdict is None else verdict.origin,
             "reason": None if verdict is None else verdict.reason,
             "checks": [] if verdict is None else list(map(self.check, verdict.checks)),
             "markers": [

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
 
 SCHEMA_VERSION = "1.8"
@@ -76,8 +77,8 @@ class SentenceSummary(TypedDict):
     answers, that is meant of these."""
     effect: float | None
     """What removing the cited sources costs the sentence, in nats: the sum of their scores, or the
-    joint score of a group. Of what a sentence follows from, or of the conversation, what removing
-    that costs."""
+    joint score of a group. Of what a sentence follows from, or of its origin, what removing that
+    costs."""
     reliance: float | None
     """What removing the whole context costs the sentence, in nats."""
     kept: float | None
@@ -87,6 +88,8 @@ class SentenceSummary(TypedDict):
     """Whether the cited sources explain the sentence only in part: `kept` is less than 0.7."""
     follows: Index | None
     """Index of the sentence that this sentence follows from."""
+    origin: PromptPart | None
+    """The part of the prompt that a sentence with the verdict conversation comes from."""
     reason: Reason | None
     """Why an open verdict is open: no part of the context stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from attribot_rag.context.prompt_parts import PromptPart
+
 Kind = Literal[
     "grounded",
     "redundant",
@@ -46,9 +48,9 @@ class Verdict:
     - grounded: `source_ids` suffice, each for words of its own where there are several;
     - redundant: either of `source_ids` suffices, or only all of them together do;
     - follows: from an earlier sentence of the answer, not from the context directly;
-    - conversation: from earlier turns; without them, either of `source_ids` would suffice, or all
-      of them together, as the relation says;
-    - unsupported: neither the context nor the conversation made the model say it;
+    - conversation: from the part of the prompt that `origin` names; without earlier turns, either
+      of `source_ids` would suffice, or all of them together, as the relation says;
+    - unsupported: no part of the prompt made the model say it;
     - reasoning: the model's thinking, which is not judged; trivial: a greeting, what
       stands between the values of JSON, and the like;
     - open: it could not be decided, for a `reason`.
@@ -64,8 +66,8 @@ class Verdict:
     or only with all of them together."""
     effect: float | None = None
     """The necessity of the cited sources in nats: the sum of their scores for the sentence, or the
-    joint score of a redundant group. Of what a sentence follows from, or of the conversation, what
-    the sentence loses without that."""
+    joint score of a redundant group. Of what a sentence follows from, or of the origin, what the
+    sentence loses without that."""
     kept: float | None = None
     """The sufficiency of the cited sources: which share of the reliance the sentence keeps with
     them alone in the context (of those that are `either`, with the first)."""
@@ -76,6 +78,10 @@ class Verdict:
     """What removing the whole context costs the sentence, in nats."""
     follows: int | None = None
     """Index in `verdicts` of the sentence that this sentence follows from."""
+    origin: PromptPart | None = None
+    """The part of the prompt that a `conversation` verdict is about: the instructions (the system
+    message, a memory summary, examples, text before the documents), the question, or an earlier
+    turn."""
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
     documents or parts of them were not found in the prompt (not_located), the budget ran out,

@@ -22,6 +22,7 @@ from attribot_rag.verdicts.cited_sources import CitedSources, may_rest_on_unloca
 from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
+from attribot_rag.verdicts.prompt_origins import PromptOrigins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
@@ -189,6 +190,10 @@ class _Judge:
     def _origins(self) -> Origins:
         return Origins(self._scorer, self._sentences, self._options, self._ranking)
 
+    @cached_property
+    def _prompt_origins(self) -> PromptOrigins:
+        return PromptOrigins(self._scorer, self._response, self._options)
+
     def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
         """The verdict on a sentence: what it cites, else where it comes from, else why neither."""
         sentence = self._sentences[index]
@@ -230,10 +235,16 @@ class _Judge:
         return max(self._options.min_reliance, self._options.noise_factor * of_sentence)
 
     def _unsupported(self, index: int, verdict: Verdict) -> Verdict:
-        """Unsupported, unless it might rest on what was not located or not looked for."""
+        """Unsupported, unless the prompt states it, or it might rest on what was not located."""
         if may_rest_on_unlocated(self._scorer.context, self._sentences[index].words):
             return replace(verdict, reason="not_located")
-        if self._scorer.session.meter.exhausted and self._may_have_origins(index):
+        tokens = self._sentences[index].tokens
+        stated = self._prompt_origins.find(tokens, verdict.reliance or 0.0)
+        if stated is not None:
+            return replace(verdict, kind="conversation", origin=stated.part, effect=stated.effect)
+        may_be_stated = self._prompt_origins.may_state(tokens)
+        is_undecided = may_be_stated or self._may_have_origins(index)
+        if self._scorer.session.meter.exhausted and is_undecided:
             return replace(verdict, reason=self._ended_by)
         return replace(verdict, kind="unsupported")
 
@@ -246,7 +257,8 @@ class _Judge:
         if len(carried.members) > 1:
             relation = "together"
         cited = (*carried.members, *carried.alternatives)
-        return replace(verdict, kind="conversation", source_ids=cited, relation=relation)
+        verdict = replace(verdict, kind="conversation", origin="turn")
+        return replace(verdict, source_ids=cited, relation=relation)
 
     @property
     def _ended_by(self) -> Reason:

@@ -16,7 +16,7 @@ from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
-from attribot_rag.verdicts.sentences import AnswerSentence
+from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
 _DEFAULTS = VerdictOptions()
 _NEARLY = 0.8
@@ -129,22 +129,31 @@ class Origins:
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
-            if source is not None and self._gives_numbers(index):
+            if source is not None and self._gives_numbers(index, earlier):
                 yield Origin(source, after_all - alone)
 
-    def _gives_numbers(self, index: int) -> bool:
-        """Whether what was said before tells a number of the sentence, if it has unlikely ones.
+    def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
+        """Whether what was said before explains the numbers of the sentence.
 
-        It takes half of what makes the number unlikely where nothing was said.
+        A number that was not said has to be likely then. Of those that are unlikely where nothing
+        was said, one at least loses half of what makes it unlikely.
         """
         assert self._after_all is not None
+        least, share = self._options.min_figure, self._options.kept_word
+        said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
         told = []
         for figure in self._sentences[index].figures:
-            alone = self._after([], index, figure)
-            if alone is not None and -alone >= self._options.min_figure:
-                after = self._sum(self._after_all, figure)
-                told.append(after - alone >= self._options.kept_word * -alone)
+            after, alone = self._sum(self._after_all, figure), self._after([], index, figure)
+            if -after >= least and not numbers_in(self._text(figure)) <= said:
+                return False
+            if alone is not None and -alone >= least:
+                told.append(after - alone >= share * -alone)
         return any(told) or not told
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        """The response's text at neighbouring tokens."""
+        response = self._scorer.response
+        return response.text[response.spans[tokens[0]][0] : response.spans[tokens[-1]][1]]
 
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int], alone: float

@@ -140,6 +140,11 @@ def sentences_of(
     return result
 
 
+def numbers_in(text: str) -> frozenset[str]:
+    """The numbers of a text, as they are written there."""
+    return frozenset(_NUMBER.findall(text))
+
+
 def _figures(
     response: ResponseText, start: int, end: int, tokens: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:

@@ -1,13 +1,18 @@
 """Citations within the answer's text."""
 
 import html
+import json
+from functools import partial
+from typing import Any
 
 import pytest
 from support.attributions import handmade, verdicts_of
 
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.display import escape_markdown, render_cited
+from attribot_rag.result.pieces import pieces
 
 
 def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
@@ -53,6 +58,74 @@ def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
     assert render_cited(
         result, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
     ) == ("It is &lt;b&gt;high&lt;/b&gt;. \\[[1](/a)\\] It is old. \\[[2](/a)\\]")
+
+
+KITTIWAKE = "The ferry Kittiwake carries 84 passengers."
+
+
+def judged(answer: str, *kinds: str) -> str:
+    """The cited text of an answer whose sentences and values have these kinds of verdicts."""
+    spans = pieces(answer, 0, len(answer), partial(split_at, answer))
+    others, verdicts = iter(kinds), list[Verdict]()
+    for (start, end), is_sentence in spans:
+        is_judged = is_sentence and any(map(str.isalnum, answer[start:end]))
+        kind: Any = next(others) if is_judged else "trivial"
+        fields: Any = {"source_ids": (0,)} if kind == "grounded" else {}
+        first = next((i for i, verdict in enumerate(verdicts) if verdict.kind == "grounded"), None)
+        follows = first if kind == "follows" else None
+        verdicts.append(Verdict(start=start, end=end, kind=kind, follows=follows, **fields))
+    scores = {KITTIWAKE: (9.0,)}
+    return handmade(answer, [KITTIWAKE], scores, verdicts=tuple(verdicts)).to_cited_text()
+
+
+def split_at(text: str, first: int, last: int) -> list[tuple[int, int]]:
+    spans = split_spans(text[first:last], sentences)
+    return [(first + start, first + end) for start, end in spans]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kinds", "lines"),
+    [
+        (
+            '{"ship": "Kittiwake", "passengers": 84, "full": true}',
+            ["grounded", "unsupported", "follows"],
+            [
+                '"ship": "Kittiwake" [1]',
+                '"passengers": 84 (not caused by the context)',
+                '"full": true (follows from sentence 1)',
+            ],
+        ),
+        (
+            '[\n  "Kittiwake",\n  84\n]\n',
+            ["unsupported", "grounded"],
+            ['"Kittiwake" (not caused by the context)', "84 [1]"],
+        ),
+        (
+            '{"a": [1, {"b": "It is old. It is red."}]}',
+            ["grounded", "open", "follows"],
+            ["1 [1]", '"b": "It is old. (not decided)', 'It is red." (follows from sentence 1)'],
+        ),
+    ],
+)
+def test_json_stays_what_it_is(answer: str, kinds: list[str], lines: list[str]) -> None:
+    text = judged(answer, *kinds)
+    value, end = json.JSONDecoder().raw_decode(text)
+    assert value == json.loads(answer)
+    assert text[end:].split("\n\n", 1)[1].rstrip().split("\n") == lines
+
+
+def test_json_among_sentences_and_in_a_fence() -> None:
+    text = judged(
+        'Here it is.\n\n{"passengers": 84}\nThat is all.', "trivial", "grounded", "unsupported"
+    )
+    assert text == (
+        'Here it is.\n\n{"passengers": 84}\n\n"passengers": 84 [1]\n\n'
+        "That is all. (not caused by the context)"
+    )
+    fenced = '```json\n{"passengers": 84,\n "crew": 5}\n```\n'
+    assert judged(fenced, "grounded", "unsupported") == (
+        f'{fenced}"passengers": 84 [1]\n"crew": 5 (not caused by the context)\n'
+    )
 
 
 def test_values_to_check_stand_after_the_citation_and_remark() -> None:

@@ -26,7 +26,8 @@ from support.receipts import (
 )
 
 from attribot_rag import Document
-from attribot_rag.attribution import Marker
+from attribot_rag.attribution import Marker, Verdict
+from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import summarize, without_attribution
@@ -878,6 +879,20 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) ->
     assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
     sentence(desktop, WHITE).locator(".pill").click()
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
+
+
+@pytest.mark.parametrize("origin", ["instructions", "question"])
+def test_the_part_of_the_prompt_is_named(desktop: Page, show: Show, origin: PromptPart) -> None:
+    verdict = Verdict(
+        start=0, end=len(TICKET), kind="conversation", origin=origin, effect=9.0, reliance=0.5
+    )
+    result = handmade(TICKET, [LAMP], {LAMP: (0.1,)}, verdicts=(verdict,))
+    show(desktop, result.to_html())
+    expect(desktop.locator(".sentence .chip")).to_have_text(f"from the {origin}")
+    expect(desktop.locator(".counts")).to_contain_text(f"1 from the {origin}")
+    desktop.locator(".sentence").click()
+    expect(desktop.locator(".panel h2")).to_contain_text(BECAUSE)
+    expect(desktop.locator(".panel")).not_to_contain_text("Cited sources")
 
 
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:

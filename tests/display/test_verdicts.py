@@ -56,6 +56,9 @@ OPEN = {"kind": "open"}
         ({"kind": "unsupported", "reliance": 2.4}, " (hardly caused by the context)"),
         ({"kind": "unsupported", "reliance": 25.0}, " (not wholly caused by the context)"),
         ({"kind": "conversation"}, " (from the conversation)"),
+        ({"kind": "conversation", "origin": "turn"}, " (from the conversation)"),
+        ({"kind": "conversation", "origin": "instructions"}, " (from the instructions)"),
+        ({"kind": "conversation", "origin": "question"}, " (from the question)"),
         ({"kind": "open"}, " (not decided)"),
         ({"kind": "open", "reason": "scattered"}, " (not decided: no source stands out)"),
         (

@@ -263,6 +263,31 @@ def test_an_invented_number_does_not_follow(
     assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "unsupported"]
 
 
+@pytest.mark.parametrize(
+    ("document", "invented"),
+    [
+        ("Groups of 30 pupils pay less.", "There is a 5 % discount for groups of 30 pupils."),
+        ("The Sorrel hall has 200 seats.", "The 200 seats of the Sorrel hall stand in 7 rows."),
+        ("The ferry carries 84 passengers.", "The 84 passengers of the ferry have 3 boats."),
+        (
+            "The Grell tunnel is 900 metres long.",
+            "The 900 metres of the Grell tunnel have 6 lamps.",
+        ),
+    ],
+)
+def test_an_invented_number_beside_one_that_was_said_does_not_follow(
+    attributor: Attributor, document: str, invented: str
+) -> None:
+    attribution = attribute(
+        attributor,
+        "What is known of it?",
+        [document, "The lake is cold."],
+        f"{document} {invented}",
+    )
+    assert attribution.verdicts[0].kind == "grounded"
+    assert attribution.verdicts[1].kind != "follows"
+
+
 def test_a_number_that_was_said_follows(attributor: Attributor) -> None:
     attribution = attribute(
         attributor,

@@ -116,5 +116,5 @@ def test_a_sentence_that_follows_from_thinking_says_so() -> None:
     assert [remark_on(verdict, verdicts) for verdict in verdicts] == [
         "",
         "follows from the model's own reasoning",
-        "follows from sentence 2",
+        "follows from sentence 1",
     ]

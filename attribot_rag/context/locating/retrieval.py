@@ -26,10 +26,12 @@ def locate_context(
     options: ContextOptions,
     *,
     earlier_turns: Sequence[str] = (),
+    message: str = "",
     is_in_time: Callable[[], bool] | None = None,
 ) -> Context:
     """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
 
+    `message` is the user's last message, after the earlier turns; '' for a prompt without messages.
     `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
     documents, DocumentsNotLocated if the prompt holds none of them.
     """
@@ -67,6 +69,7 @@ def locate_context(
         regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
         not_located=indices(holders.keys() - places),
         conversation=conversation,
+        message=_find_last(prompt.text, message, conversation),
         partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
         not_in_time=late,
         crowded=indices(located.crowded & cuts.keys()),
@@ -85,6 +88,13 @@ def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
             done = start + len(text)
             places.append((start, done))
     return tuple(places)
+
+
+def _find_last(prompt: str, message: str, turns: Sequence[Interval]) -> tuple[Interval, ...]:
+    """The last place of the message after the turns, or nothing."""
+    text = message.strip()
+    start = prompt.rfind(text, turns[-1][1] if turns else 0) if text else -1
+    return ((start, start + len(text)),) if start >= 0 else ()
 
 
 def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:

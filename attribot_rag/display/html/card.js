@@ -117,7 +117,9 @@ class Card extends Part {
     const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
     const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
     const lines = [
-      sentence.effect != null && receipts.inNats && (sentence.follows == null
+      sentence.effect != null && receipts.inNats && (sentence.state in ORIGINS
+        ? `Without ${ORIGINS[sentence.state]}, the sentence is ${times(sentence.effect)}: ${nats(sentence.effect)}.`
+        : sentence.follows == null
         ? `Cited sources: ${nats(sentence.effect, exact)}${above.length && exact ? ", exact" : ""}. Without them the sentence is ${times(sentence.effect)}.`
         : `Earlier sentences: ${nats(sentence.effect)}. Without them the sentence is ${times(sentence.effect)}.`),
       sentence.kept != null && `With only the cited text, ${Math.round(100 * sentence.kept)} % of the effect of all documents remains.`,

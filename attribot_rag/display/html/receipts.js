@@ -21,6 +21,8 @@ const STATES = {
   open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
   follows: { counted: "from earlier sentences", means: "The model drew it from an earlier sentence of its answer, not from a document.", mind: true },
   conversation: { counted: "from the conversation", means: "It rests on what was said before." },
+  instructions: { counted: "from the instructions", means: "It rests on what the model was told before it saw the documents: its instructions, a summary, or examples." },
+  question: { counted: "from the question", means: "It repeats what was said together with the question." },
   checking: { counted: "being checked", means: "This is still being checked." },
   cut: { counted: "unfinished", means: "The answer ends in the middle of this sentence." },
 };
@@ -35,6 +37,8 @@ const isWrong = ({ document, supported }) => document == null || supported === f
 // A text without some places in it, with as much of `filler` for each of their code points.
 const without = (text, places, filler) =>
   Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
+// What stands in the prompt besides documents, as the states of sentences that rest on it.
+const ORIGINS = { conversation: "what was said before", instructions: "what its instructions say", question: "what was said together with the question" };
 
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
@@ -96,12 +100,13 @@ class Receipts {
     });
   }
 
-  state({ verdict, checks, reason, documents }) {
+  state({ verdict, checks, reason, documents, origin }) {
     if (verdict === "trivial" || verdict === "reasoning") return "plain";
     if (verdict === "open") return { cut: "cut", pending: "checking" }[reason] || "open";
     if ((checks || []).length) return "check";
     if (verdict === "unsupported") return "own";
-    if (verdict === "follows" || verdict === "conversation") return verdict;
+    if (verdict === "conversation") return origin in ORIGINS ? origin : verdict;
+    if (verdict === "follows") return verdict;
     return documents.length ? "document" : "open";
   }
 
@@ -218,7 +223,7 @@ class Receipts {
       return (sentence.reliance || 0) >= SOME_RELIANCE ? "The documents hardly made the model write this." : "No document made the model write this.";
     }
     if (sentence.state === "open") return REASONS[sentence.reason] || "No part of the documents stands out.";
-    if (sentence.state === "conversation") return `${because} what was said before.`;
+    if (sentence.state in ORIGINS) return `${because} ${ORIGINS[sentence.state]}.`;
     if (sentence.state === "plain") return "This was not judged.";
     const end = sentence.state === "check" ? ", but a value differs." : ".";
     if (sentence.verdict === "follows") return `${because} ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number} of this answer` : "its own answer before this"}${end}`;
@@ -234,7 +239,7 @@ class Receipts {
       return "They matter here, but part of it, such as a number, is the model’s own. Nothing here shows that part.";
     if (sentence.state === "own") return "The model would have written this without them. It may still be true, but nothing here shows it.";
     const compared = "had at least as much influence on this as all the documents together.";
-    if (sentence.state === "conversation") return `That ${compared}`;
+    if (sentence.state in ORIGINS) return `That ${compared}`;
     if (sentence.in_part) return "This explains the sentence only in part: the rest comes from other documents, or from the model itself.";
     if (sentence.verdict === "follows") return `That${this.earlier(sentence) ? " sentence" : ""} ${compared}`;
     return "";
@@ -274,6 +279,7 @@ class Receipts {
     if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
     if (sentence.state === "document" && sentence.in_part) return "in part";
     if (sentence.state === "document" && sentence.wrong.length) return `model cites ${sentence.wrong.join(", ")}`;
-    return { own: "model’s own", open: "undecided", conversation: "from the conversation", checking: "checking…", cut: "stopped here" }[sentence.state];
+    if (sentence.state in ORIGINS) return STATES[sentence.state].counted;
+    return { own: "model’s own", open: "undecided", checking: "checking…", cut: "stopped here" }[sentence.state];
   }
 }

@@ -1,0 +1,34 @@
+"""The parts of a prompt that are no documents: instructions, the question, what was said before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attribot_rag.context.intervals import Interval, merge, subtract
+
+PromptPart = Literal["instructions", "question", "turn"]
+
+
+def prompt_parts(
+    length: int,
+    retrieved: Sequence[Interval],
+    turns: Sequence[Interval],
+    message: Sequence[Interval],
+) -> Mapping[PromptPart, Sequence[Interval]]:
+    """The characters of each part of a prompt of this length, ascending.
+
+    The question is the last `message` of the user; where that holds documents, or is not known, the
+    text after the last document. What stands before it are the instructions, and what stands after
+    it (a tool's answers) belongs to the earlier `turns`. The template's markup is not told apart.
+    """
+    last = max((end for _, end in retrieved), default=0)
+    start, end = (message[0][0], message[-1][1]) if message else (last, length)
+    if start < last <= end:
+        start = last
+    taken = merge((*retrieved, *turns))
+    return {
+        "instructions": subtract((0, start), taken),
+        "question": subtract((start, end), taken),
+        "turn": merge((*turns, *subtract((end, length), taken))),
+    }

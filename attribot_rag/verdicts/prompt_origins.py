@@ -1,0 +1,236 @@
+"""The part of the prompt, besides documents, that states what a sentence says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attribot_rag.context import Ablation
+from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.prompt_parts import PromptPart
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.words import has_words, same_word, words
+from attribot_rag.methods.base import Part, TokenScores, parts_of, total
+from attribot_rag.methods.thresholds import VerdictOptions
+from attribot_rag.result import ResponseText
+from attribot_rag.scoring import Scorer
+
+_QUESTION_MARKS = ("?", "？", "؟")
+_REQUEST_WORDS = 3
+_STATEMENT_WORDS = 2
+_ALIKE = 3
+
+
+@dataclass(frozen=True)
+class PromptOrigin:
+    """The part of the prompt that states a sentence.
+
+    `effect` is what the sentence loses without all statements that hold words of it, in nats.
+    """
+
+    part: PromptPart
+    effect: float
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A sentence or line of a part of the prompt."""
+
+    part: PromptPart
+    span: Interval
+    text: str
+
+    @property
+    def asks(self) -> bool:
+        return self.text.rstrip().endswith(_QUESTION_MARKS)
+
+    def holds(self, word: str) -> bool:
+        """Whether the word stands in it, perhaps with another ending; a number, as it is.
+
+        Of a run of a script without spaces, most characters.
+        """
+        own = words(word)
+        if word[0].isdigit():
+            return all(each in self._alike.get(each[:_ALIKE], ()) for each in own)
+        alike = ((each, self._alike.get(each[:_ALIKE], ())) for each in own)
+        held = sum(any(same_word(each, other) for other in others) for each, others in alike)
+        return 2 * held > len(own)
+
+    @cached_property
+    def _alike(self) -> dict[str, list[str]]:
+        """Its words by their first letters, in which words that differ in an ending are equal."""
+        alike: dict[str, list[str]] = {}
+        for word in words(self.text.casefold()):
+            alike.setdefault(word[:_ALIKE], []).append(word)
+        return alike
+
+
+@dataclass(frozen=True)
+class Word:
+    """A content word of a sentence that the question does not have, and its log-likelihoods.
+
+    `after` and `without`: after the prompt without documents, with and without what holds the word.
+    """
+
+    after: float
+    without: float
+    is_held: bool
+    is_figure: bool = False
+    is_name: bool = False
+
+    @property
+    def gain(self) -> float:
+        """What the statements are worth to it, in nats."""
+        return self.after - self.without
+
+    @property
+    def unlikely_by(self) -> float:
+        """What makes the word unlikely, with or without, in nats."""
+        return -min(self.after, self.without)
+
+
+class PromptOrigins:
+    """Finds the part of the prompt that states what a sentence says.
+
+    Documents are left out, as for other origins. A question makes any answer likely that speaks of
+    its topic: what it asks, and so its words, count for nothing.
+    """
+
+    def __init__(self, scorer: Scorer, response: ResponseText, options: VerdictOptions) -> None:
+        self._scorer = scorer
+        self._response = response
+        self._options = options
+
+    def may_state(self, tokens: Sequence[int]) -> bool:
+        """Whether a statement of the prompt holds a content word of the sentence."""
+        return bool(self._statements_for(tokens))
+
+    def find(self, tokens: Sequence[int], reliance: float) -> PromptOrigin | None:
+        """The origin of the sentence with these tokens; None without any, and beyond the budget.
+
+        Its effect is at least the reliance on the context.
+        """
+        statements = self._statements_for(tokens)
+        if not statements:
+            return None
+        after, without = self._likely_without([]), self._likely_without(statements)
+        if after is None or without is None:
+            return None
+        effect = total(after, tokens) - total(without, tokens)
+        words_said = list(self._words(tokens, statements, after, without))
+        if effect < reliance or not is_stated(words_said, self._options):
+            return None
+        effects = {}
+        for part in dict.fromkeys(statement.part for statement in statements):
+            row = self._likely_without([each for each in statements if each.part == part])
+            effects[part] = 0.0 if row is None else total(after, tokens) - total(row, tokens)
+        part = max(effects, key=lambda name: effects[name])
+        return PromptOrigin(part, effect)
+
+    def _statements_for(self, tokens: Sequence[int]) -> list[_Piece]:
+        texts = self._part(tokens).texts
+        return [piece for piece in self._statements if any(map(piece.holds, texts))]
+
+    def _words(
+        self,
+        tokens: Sequence[int],
+        statements: Sequence[_Piece],
+        after: TokenScores,
+        without: TokenScores,
+    ) -> Iterator[Word]:
+        part, spans = self._part(tokens), self._response.token_spans
+        for text, own in zip(part.texts, part.words, strict=True):
+            written = self._response.text[spans[own[0]][0] : spans[own[-1]][1]].strip()
+            yield Word(
+                total(after, own),
+                total(without, own),
+                is_held=any(piece.holds(text) for piece in statements),
+                is_figure=text[0].isdigit(),
+                is_name=own[0] != tokens[0] and written[:1].isupper(),
+            )
+
+    def _part(self, tokens: Sequence[int]) -> Part:
+        """The sentence with its content words."""
+        response = self._response
+        (part,) = parts_of([tokens], response.text, response.tokens_in, self._topic)
+        return part
+
+    def _likely_without(self, pieces: Sequence[_Piece]) -> TokenScores | None:
+        """The log-likelihoods of the response without documents and these pieces, if affordable."""
+        removed = Ablation(characters=tuple(piece.span for piece in pieces))
+        (row,) = self._scorer.score([self._scorer.context.whole | removed]).ablated
+        return tuple(row.tolist()) if np.isfinite(row).all() else None
+
+    @cached_property
+    def _pieces(self) -> list[_Piece]:
+        """All parts of the prompt, cut into sentences and lines, without special tokens."""
+        context, prompt = self._scorer.context, self._scorer.context.prompt
+        boundary_ids = self._scorer.language_model.boundary_ids
+        ids = zip(prompt.spans, prompt.ids, strict=True)
+        marks = merge(span for span, token_id in ids if token_id in boundary_ids)
+        splitter = make_splitter("sentence", context.language)
+        return [
+            _Piece(part, (start + first, start + last), prompt.text[start + first : start + last])
+            for part, spans in context.parts.items()
+            for span in spans
+            for begin, end in subtract(span, marks)
+            for start in [_after_role(prompt.text, begin, end)]
+            for first, last in split_spans(prompt.text[start:end], splitter)
+        ]
+
+    @cached_property
+    def _requests(self) -> list[_Piece]:
+        """What is asked: the last long sentence if none ends with a question mark.
+
+        In the question, or before the documents if nothing long stands after them.
+        """
+        long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
+        asked = [piece for piece in long if piece.part == "question"]
+        asked = asked or [piece for piece in long if piece.part == "instructions"]
+        return [piece for piece in asked if piece.asks] or asked[-1:]
+
+    @cached_property
+    def _topic(self) -> str:
+        return "\n".join(piece.text for piece in self._requests)
+
+    @cached_property
+    def _statements(self) -> list[_Piece]:
+        return [
+            piece
+            for piece in self._pieces
+            if has_words(piece.text, _STATEMENT_WORDS)
+            and not piece.asks
+            and piece not in self._requests
+        ]
+
+
+def _after_role(text: str, start: int, end: int) -> int:
+    """Where [start, end) begins without a first line of one word: templates write roles so."""
+    first = text.find("\n", start, end) + 1
+    return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
+
+
+def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:
+    """Whether the statements explain the words of a sentence that carry its information.
+
+    A word is explained if it stands there, and loses without the statements half of what makes it
+    unlikely then. No fewer words are explained than do not stand there at all; and among the others
+    is no unlikely number, and no name or number that does not stand there. The statements have to
+    be worth the effect of a turn to the words that stand there, and most of what makes all words
+    unlikely.
+    """
+    unlikely = [word for word in said if word.unlikely_by >= options.min_figure]
+    explained = [
+        word for word in unlikely if word.is_held and word.gain >= options.kept_word * -word.without
+    ]
+    if any(word.is_figure and word not in explained for word in unlikely):
+        return False
+    foreign = [word for word in said if not word.is_held]
+    if any(word.is_name or word.is_figure for word in foreign) or len(foreign) > len(explained):
+        return False
+    worth = sum(word.gain for word in unlikely if word.is_held)
+    needed = options.stated_share * sum(word.unlikely_by for word in unlikely)
+    return worth >= max(options.min_turn, needed)

@@ -1,0 +1,195 @@
+"""What a prompt tells besides documents, and in which of its parts."""
+
+from typing import Any
+
+import pytest
+
+from attribot_rag import Attributor, LanguageModel, VerdictOptions
+from attribot_rag.verdicts.prompt_origins import Word, is_stated
+
+MUSEUM = ["The Orrin museum opens at ten.", "Entry to the Orrin museum costs 9 crowns."]
+FERRY = ["The ferry Kittiwake carries the mail to Osk.", "A ferry ticket costs 18 crowns."]
+MILL = ["The Kessel mill grinds oats.", "The mill has three stones."]
+HELPFUL = "You are a helpful assistant."
+USER = "Known facts about the user:\n- name: Odile Marn\n- membership number: 48213"
+LIBRARY = "You are the assistant of the Lowick library. Refunds are handled by Greta Lindqvist."
+EXAMPLE = "Example.\nQ: Who painted the ship?\nA: The Velmara was painted by Hugo Stenz."
+
+
+@pytest.fixture(scope="module")
+def attributor(smollm2: LanguageModel) -> Attributor:
+    return Attributor(smollm2, progress=False)
+
+
+def judged(attributor: Attributor, system: str, documents: list[str], *said: str) -> Any:
+    """The verdict on the only sentence of an answer to a question."""
+    question, answer = said
+    messages = [{"role": "system", "content": system}] if system else []
+    text = "\n\n".join([*documents, question])
+    messages.append({"role": "user", "content": text})
+    attribution = attributor.attribute(messages, answer, documents)
+    (verdict,) = attribution.verdicts
+    return verdict, attribution.to_cited_text().removeprefix(answer).strip()
+
+
+@pytest.mark.parametrize(
+    ("system", "documents", "question", "answer", "origin"),
+    [
+        (
+            USER,
+            MUSEUM,
+            "What is my membership number?",
+            "Your membership number is 48213.",
+            "instructions",
+        ),
+        (
+            LIBRARY,
+            FERRY,
+            "Who handles refunds?",
+            "Refunds are handled by Greta Lindqvist.",
+            "instructions",
+        ),
+        (
+            EXAMPLE,
+            MILL,
+            "Who painted the ship?",
+            "The Velmara was painted by Hugo Stenz.",
+            "instructions",
+        ),
+        (
+            "",
+            FERRY,
+            "We are a group of 23 pupils from Harwick. What do the tickets cost?",
+            "You are a group of 23 pupils from Harwick.",
+            "question",
+        ),
+        (
+            HELPFUL,
+            MILL,
+            "I want to grind 480 kilograms of barley. Can the mill do that?",
+            "You want to grind 480 kilograms of barley.",
+            "question",
+        ),
+    ],
+    ids=["memory", "system message", "few-shot example", "question", "question and system"],
+)
+def test_a_sentence_that_the_prompt_tells(
+    attributor: Attributor,
+    system: str,
+    documents: list[str],
+    question: str,
+    answer: str,
+    origin: str,
+) -> None:
+    verdict, remark = judged(attributor, system, documents, question, answer)
+    assert (verdict.kind, verdict.origin, verdict.source_ids) == ("conversation", origin, ())
+    assert verdict.effect > 4
+    assert remark == f"(from the {origin})"
+
+
+def test_a_prompt_of_plain_text_has_parts_too(attributor: Attributor) -> None:
+    prompt = "\n\n".join(
+        ["The user is called Marek and lives in Durnholm.", *MUSEUM, "Where do I live?"]
+    )
+    attribution = attributor.attribute(f"{prompt}\nAnswer:", " You live in Durnholm.", MUSEUM)
+    (verdict,) = attribution.verdicts
+    assert (verdict.kind, verdict.origin) == ("conversation", "instructions")
+
+
+@pytest.mark.parametrize(
+    ("system", "documents", "question", "answer"),
+    [
+        (HELPFUL, MILL, "What is the capital of France?", "The capital of France is Paris."),
+        (
+            "",
+            MILL,
+            "I am planning a trip to Germany. What is the largest city there?",
+            "The largest city in Germany is Berlin.",
+        ),
+        (
+            "",
+            MUSEUM,
+            "My boat Finch is 37 metres long. How wide is the Orrin canal?",
+            "The Orrin canal is 9 metres wide.",
+        ),
+        (
+            "Use only the passages below. If the answer is not in the passages, say so.",
+            MUSEUM,
+            "What does a yearly pass cost?",
+            "The passages do not say what a yearly pass costs.",
+        ),
+        (
+            "Answer in one sentence and say 'I do not know' if it is not there.",
+            FERRY,
+            "When was the Kittiwake built?",
+            "The passages do not say when the Kittiwake was built.",
+        ),
+        ("", MILL, "Tell me about the capital of Italy.", "The capital of Italy is Rome."),
+    ],
+    ids=["memory", "a topic", "another number", "refusal", "format", "a request"],
+)
+def test_a_sentence_that_the_prompt_only_asks_for(
+    attributor: Attributor, system: str, documents: list[str], question: str, answer: str
+) -> None:
+    verdict, _ = judged(attributor, system, documents, question, answer)
+    assert (verdict.kind, verdict.origin) == ("unsupported", None)
+
+
+def test_a_request_before_the_documents_states_nothing(attributor: Attributor) -> None:
+    text = "\n\n".join(["Explain what yeast does.", *MUSEUM, "Answer:"])
+    answer = "The passages do not explain what yeast does."
+    attribution = attributor.attribute([{"role": "user", "content": text}], answer, MUSEUM)
+    assert [verdict.kind for verdict in attribution.verdicts] == ["unsupported"]
+
+
+def test_a_sentence_of_a_document_stays_the_document_s(attributor: Attributor) -> None:
+    verdict, _ = judged(
+        attributor,
+        "Entry to museums costs 5 crowns for pupils.",
+        MUSEUM,
+        "What does entry to the Orrin museum cost?",
+        "Entry to the Orrin museum costs 9 crowns.",
+    )
+    assert (verdict.kind, verdict.origin, len(verdict.source_ids)) == ("grounded", None, 1)
+
+
+def word(after: float, without: float, is_held: bool = True, **fields: Any) -> Word:
+    return Word(after, without, is_held, **fields)
+
+
+NAME = word(-0.5, -12.0, is_name=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "stated"),
+    [
+        ([NAME], True),
+        ([], False),
+        ([NAME, word(-3.0, -3.2, is_held=False)], True),
+        ([NAME, word(0.0, -0.3)], True),
+        ([NAME, word(-0.1, -0.3, is_held=False, is_name=True)], False),
+        ([NAME, word(-3.0, -2.5, is_held=False, is_figure=True)], False),
+        ([NAME, word(-3.0, -4.0, is_figure=True)], False),
+        ([NAME, word(-0.1, -5.0, is_figure=True)], True),
+        ([word(-0.1, -3.5)], False),
+        ([word(-6.0, -13.0)], False),
+        ([word(-0.1, -5.0), word(-9.0, -9.5)], False),
+        ([word(-0.1, -8.0), word(-1.0, -1.0, is_held=False), word(0.0, 0.0, is_held=False)], False),
+    ],
+    ids=[
+        "a name",
+        "nothing",
+        "a word put otherwise",
+        "a word that needs nothing",
+        "a name from elsewhere",
+        "a number from elsewhere",
+        "a number that stays unlikely",
+        "a number",
+        "too little",
+        "still unlikely",
+        "most of it unlikely",
+        "more words from elsewhere",
+    ],
+)
+def test_words_that_carry_the_sentence(said: list[Word], stated: bool) -> None:
+    assert is_stated(said, VerdictOptions()) == stated
