@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.recording.hook import GenerateHook, RunningCall
+from attribot_rag.recording.mismatch import mismatch
 from attribot_rag.recording.transcript import Answer, PromptText, Transcript
 
 logger = logging.getLogger(__name__)
@@ -141,6 +142,12 @@ class GenerationRecorder:
         for call in tuple(awaited):
             call.ended.add_done_callback(partial(search_again, call))
         return future
+
+    def why_unmatched(self, answer: Answer) -> str:
+        """What differs between the answer and what was recorded, and what to do."""
+        with self._lock:
+            latest = tuple(reversed(self._kept))
+        return mismatch(answer, latest)
 
     def _running(self) -> tuple[RunningCall, ...]:
         hook = self._hook
