@@ -53,7 +53,7 @@ def _other_prompt(answer: Answer, kept: Sequence[Transcript]) -> str:
     return (
         f"it gave this text to another prompt: where the observed prompt has {_words(text, place)},"
         f" the model read {read}; something between changed the prompt, such as a wrapper that "
-        "drops a system message. Attach the observer behind it, or make the change before it"
+        f"drops a system message. Observe what comes behind it, or {_MODEL}"
     )
 
 

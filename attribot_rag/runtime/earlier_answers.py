@@ -52,7 +52,8 @@ def read_by(
     kept = [text for text, key in zip(documents, spaced, strict=True) if key not in hidden]
     whole = [_text_of(run) for text in answers if places[text] for run in answers[text]]
     is_changed = not any(places.values())
-    changed = {_text_of(runs[-1]) for runs in answers.values()} if is_changed else set()
+    absent = [runs for text, runs in answers.items() if text not in plain]
+    changed = {_text_of(runs[-1]) for runs in absent} if is_changed else set()
     present = texts_in_prompt(prompt, {*kept, *whole, *changed})
     indices = [
         index

@@ -59,7 +59,10 @@ class RunTracker(BaseCallbackHandler):
         kind: Kind = "parser" if run_type == "parser" else "chain"
         self._begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)), names_of(named))
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and not run.inputs:  # of a stream, they are known at its end
+            run.inputs = tuple(documents_in(inputs))
         run = self._end(run_id, tuple(documents_in(outputs)), outputs)
         if run is not None and run.parent is None:
             self.root_ended(run, outputs)
@@ -156,17 +159,20 @@ class RunTracker(BaseCallbackHandler):
             ]
             return kept or candidates
 
-    def _in_reach(self, run: Run, prompt: str) -> list[Document]:
+    def _in_reach(
+        self, run: Run, prompt: str, made: frozenset[str] = frozenset()
+    ) -> list[Document]:
         """The documents of a run's own input and of its nearest ancestor with any.
 
-        And those of ancestors farther away that the prompt contains.
+        And those of ancestors farther away that the prompt contains; none that steps `made` of
+        answers.
         """
         with self._lock:
             reached: list[Sequence[Document]] = [run.inputs]
             nearest: list[Document] = []
             ancestor = run.parent
             while ancestor is not None:
-                documents = ancestor.documents()
+                documents = [part for part in ancestor.documents() if by_text(part) not in made]
                 reached.append(in_prompt(prompt, documents) if nearest else documents)
                 nearest = nearest or documents
                 ancestor = ancestor.parent
@@ -175,18 +181,18 @@ class RunTracker(BaseCallbackHandler):
     def _read_by(self, run: Run, prompt: str) -> ReadTexts:
         """What a prompt was made of that holds earlier answers of the same root."""
         with self._lock:
-            root = run.outermost()
             before = [(tick, answer) for tick, answer in self._answers_of(run) if tick < run.begun]
-            if not before:
-                return ReadTexts()
-            retrieved = frozenset(map(by_text, root.retrieved()))
-            in_reach = [
-                document
-                for document in self._in_reach(run, prompt)
-                if by_text(document) in retrieved or not is_made_of(document, before, root)
-            ]
-        texts = [document.page_content for document in in_reach]
         answers = [answer for _, answer in before]
+        if not read_by(prompt, (), answers)[1]:
+            return ReadTexts(num_before=len(before))
+        with self._lock:
+            root = run.outermost()
+            passed_on = {by_text(document): document for document in root.documents()}
+            for document in root.retrieved():
+                passed_on.pop(by_text(document), None)
+            made = {key for key in passed_on if is_made_of(passed_on[key], before, root)}
+            in_reach = self._in_reach(run, prompt, frozenset(made))
+        texts = [document.page_content for document in in_reach]
         indices, earlier = read_by(prompt, texts, answers)
         read = [in_reach[index] for index in indices]
         known = merged([read, *(answer.documents for answer in earlier)], by_text)

@@ -63,8 +63,10 @@ class _BlockHandler(AttributionCallbackHandler):
     def root_retrieved(self, root: Run) -> None:
         self._loose = [*self._loose, *root.documents()][-_MAX_LOOSE:]
 
-    def _in_reach(self, run: Run, prompt: str) -> list[Document]:
-        own = super()._in_reach(run, prompt)
+    def _in_reach(
+        self, run: Run, prompt: str, made: frozenset[str] = frozenset()
+    ) -> list[Document]:
+        own = super()._in_reach(run, prompt, made)
         return own or merged([in_prompt(prompt, self._loose)], by_text)
 
 

@@ -109,6 +109,7 @@ def test_the_chains_that_summarize(
 ) -> None:
     combined = f"{OF_FERRY}\n\n{OF_LIGHTHOUSE}" if kind == "map_reduce" else "existing summary"
     chat = says_to(tiny, {combined: BOTH, "Kittiwake": OF_FERRY, "lamp": OF_LIGHTHOUSE})
+    chat.custom_get_token_ids = lambda text: list(text.encode())  # it has no tokenizer of its own
     chain = load_summarize_chain(chat, chain_type=kind)
     handler, run_id = making(chat), uuid4()
     asked: Any = {"input_documents": list(DOCUMENTS)}
@@ -242,8 +243,9 @@ def test_answers_that_are_left_out_are_told_of(combining: Any, making: Making) -
     handler = making(combining, only="last")
     message = RunnableLambda(ask).invoke(list(DOCUMENTS), {"callbacks": [handler]})
     summary = summary_of(message, "composite")
-    assert "2 of the 2 earlier answers" in summary["notes"][0]
-    assert "only=" in summary["notes"][0]
+    (note,) = [note for note in summary["notes"] if "earlier answers" in note]
+    assert note.startswith("2 of the 2 earlier answers")
+    assert "only=" in note
     assert {"ferry", "lighthouse"} <= ids_in(summary)
 
 
