@@ -122,7 +122,7 @@ class AttributedRun:
         earlier = {
             run.run_id: run.attribution for run in self.all_earlier() if run.attribution is not None
         }
-        retrieved = tuple(map(Document.of, self.answer.retrieved)) if earlier else ()
+        retrieved = tuple(map(Document.of, self.answer.retrieved)) if self.earlier else ()
         return Composition(attribution, earlier, numbers, retrieved)
 
     def all_earlier(self) -> tuple[AttributedRun, ...]:

@@ -69,9 +69,9 @@ def test_a_choice_of_words_of_its_own_prompt_is_no_earlier_answer() -> None:
 
 
 def test_an_answer_in_another_form_counts_where_nothing_stands_as_a_whole() -> None:
-    structured = answered(f'{{"summary": "{TRAIN}"}}', "structured")
-    assert read(f"Combine: {TRAIN}", [], structured) == ([], ["structured"])
-    assert read(f"Combine: {TRAIN}\n{SHIP}", [], structured, answered(SHIP)) == ([], [SHIP])
+    marked = answered(f"**{TRAIN[:18]}**{TRAIN[18:]}", "marked")
+    assert read(f"Combine: {TRAIN.lower()}", [], marked) == ([], ["marked"])
+    assert read(f"Combine: {TRAIN}\n{SHIP}", [], marked, answered(SHIP)) == ([], [SHIP])
 
 
 def test_the_prompt_before_an_answer_is_none_of_it() -> None:
