@@ -183,7 +183,7 @@ class RunTracker(BaseCallbackHandler):
         with self._lock:
             before = [(tick, answer) for tick, answer in self._answers_of(run) if tick < run.begun]
         answers = [answer for _, answer in before]
-        if not read_by(prompt, (), answers)[1]:
+        if not answers or not read_by(prompt, (), answers)[1]:
             return ReadTexts(num_before=len(before))
         with self._lock:
             root = run.outermost()
