@@ -71,7 +71,8 @@ def test_citations_lead_through_a_map_to_its_documents(
     summary = summary_of(map_reduce(chat).invoke(list(DOCUMENTS), config), "composite")
     assert cited(summary) == [["lighthouse"], ["ferry"]]
     assert all(document["located"] for document in summary["documents"])
-    assert [call["answer"] for call in summary["calls"]] == [OF_FERRY, OF_LIGHTHOUSE]
+    answers = {call["answer"] for call in summary["calls"]}  # a map asks at once, in any order
+    assert answers == {OF_FERRY, OF_LIGHTHOUSE}
     assert handler.last is not None
     assert handler.last.to_cited_text() == f"{OF_LIGHTHOUSE} [1] {OF_FERRY} [2]"
     assert handler.num_open == 0
