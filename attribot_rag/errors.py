@@ -65,6 +65,12 @@ class TokenizerMismatch(InvalidInput):
     """The tokenizer does not belong to the model."""
 
 
+class UnknownRun(InvalidInput, KeyError):
+    """A run that is not kept, or was never attributed; a KeyError, too, as of any mapping."""
+
+    __str__ = Exception.__str__  # a KeyError shows its message in quotes
+
+
 class UnsupportedModel(AttributionError):
     """The model's architecture does not allow the request."""
 

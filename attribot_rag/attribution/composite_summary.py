@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from attribot_rag.attribution.attribution import Attribution
-from attribot_rag.attribution.composition import ComposedSentence, Composition, document_key
+from attribot_rag.attribution.composition import ComposedSentence, Composition
 from attribot_rag.result.citations import cite
 from attribot_rag.result.offsets import Shown
 from attribot_rag.result.summary import MAX_NOTES, MAX_SUMMARY_BYTES, fitting, whole_summary
@@ -44,7 +44,8 @@ class _Composite:
     def __init__(self, composition: Composition, shown: Shown, size: Size) -> None:
         self._composition = composition
         self._parts = SummaryParts(composition.attribution, shown, size)
-        self._documents = {key: index for index, key in enumerate(composition.documents)}
+        keys = (*composition.documents, *composition.unread)
+        self._documents = {key: index for index, key in enumerate(keys)}
         self._sources = {
             (id(origin.attribution), origin.source_id): index
             for index, origin in enumerate(composition.origins)
@@ -53,7 +54,7 @@ class _Composite:
     def summary(self) -> Summary:
         composition, size = self._composition, self._parts.size
         data = whole_summary(self._parts, cite(composition.attribution))
-        documents = list(composition.documents)[: size.num_documents]
+        documents = list(self._documents)[: size.num_documents]
         sources = self._source_summaries()
         return {
             **data,
@@ -67,7 +68,7 @@ class _Composite:
             "omitted": {
                 **data["omitted"],
                 "sources": len(composition.origins) - len(sources),
-                "documents": len(composition.documents) - len(documents),
+                "documents": len(self._documents) - len(documents),
             },
         }
 
@@ -97,6 +98,9 @@ class _Composite:
         }
 
     def _document(self, key: str) -> DocumentSummary:
+        unread = self._composition.unread.get(key)
+        if unread is not None:
+            return self._parts.any_document(unread, self._documents[key], None, 0.0)
         attribution, index = self._composition.documents[key]
         parts = replace(self._parts, attribution=attribution)
         data = parts.document(index, self._composition.numbers.get(key))
@@ -114,7 +118,9 @@ class _Composite:
         return summaries
 
     def _indices(self, attribution: Attribution, documents: Sequence[int]) -> list[int]:
-        return [self._documents[document_key(attribution, index)] for index in documents]
+        return [
+            self._documents[self._composition.key_of(attribution, index)] for index in documents
+        ]
 
     def _partial_note(self) -> list[str]:
         attributions = [self._composition.attribution, *self._composition.earlier.values()]

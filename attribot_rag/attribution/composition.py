@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from attribot_rag.attribution.attribution import Attribution
-from attribot_rag.context import Source
+from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display.markdown import with_citations, with_legend
@@ -15,7 +15,7 @@ from attribot_rag.display.marks import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.remarks import check_remark, remark_on
 from attribot_rag.display.report import CitedDocument, quote_of
-from attribot_rag.result.citations import CitedSentence, cite
+from attribot_rag.result.citations import Citations, CitedSentence, cite
 from attribot_rag.result.verdict import Kind, Relation
 
 
@@ -58,14 +58,17 @@ class Composition:
     `earlier` are the attributions of those, by the ids of the documents as which they were given;
     `known_numbers` those that documents have in the parts before, by their keys; None for an answer
     that is no part of a longer one.
+    `earlier` come in their order: each after those that it was made of.
     Each step is measured: the last answer against the earlier answers in its prompt, these against
     what was retrieved for them. The way from the last answer to what was retrieved follows both;
-    it has no score of its own.
+    it has no score of its own. `retrieved` are documents of the application, of which some may
+    have stood in none of these prompts.
     """
 
     attribution: Attribution
     earlier: Mapping[str, Attribution] = field(default_factory=dict)
     known_numbers: Mapping[str, int] | None = None
+    retrieved: Sequence[Document] = ()
 
     @cached_property
     def sentences(self) -> tuple[ComposedSentence, ...]:
@@ -84,11 +87,11 @@ class Composition:
         """
         if self.is_plain:
             own = cite(self.attribution).numbers
-            return {document_key(self.attribution, index): own[index] for index in own}
+            return {self.key_of(self.attribution, index): own[index] for index in own}
         numbers = dict(self.known_numbers or {})
         for origin in self.origins:
             for index in origin.documents:
-                key = document_key(origin.attribution, index)
+                key = self.key_of(origin.attribution, index)
                 numbers.setdefault(key, max(numbers.values(), default=0) + 1)
         return numbers
 
@@ -99,18 +102,56 @@ class Composition:
 
     @cached_property
     def documents(self) -> dict[str, tuple[Attribution, int]]:
-        """The retrieved documents by their keys: first those that are cited, by their numbers."""
+        """The retrieved documents by their keys: first those that are cited, by their numbers.
+
+        Each with an attribution that has as much of it as any.
+        """
         retrieved: dict[str, tuple[Attribution, int]] = {}
-        for attribution in (*self.earlier.values(), self.attribution):
+        for attribution in self._attributions:
             for index in range(len(attribution.documents)):
                 if self._answer(attribution, index) is None:
-                    retrieved.setdefault(document_key(attribution, index), (attribution, index))
+                    key = self.key_of(attribution, index)
+                    known = retrieved.get(key)
+                    if known is None or located_share(*known) < located_share(attribution, index):
+                        retrieved[key] = (attribution, index)
         by_number = sorted(self.numbers, key=lambda key: self.numbers[key])
         cited = {key: retrieved[key] for key in by_number if key in retrieved}
         return {**cited, **retrieved}
 
+    @cached_property
+    def unread(self) -> dict[str, Document]:
+        """The retrieved documents that stood in none of the prompts, by their keys."""
+        keys = {self._key(document): document for document in self.retrieved}
+        return {key: keys[key] for key in keys if key not in self.documents}
+
+    def key_of(self, attribution: Attribution, index: int) -> str:
+        """The id of a document, or its text where it has none, or shares it with another text."""
+        return self._key(attribution.documents[index])
+
+    def _key(self, document: Document) -> str:
+        if document.id is None or document.id in self._shared_ids:
+            return document.text
+        return str(document.id)
+
+    @cached_property
+    def _shared_ids(self) -> frozenset[str]:
+        """Ids that several texts of one list have, such as the name of the file they are from."""
+        lists = [self.retrieved, *(attribution.documents for attribution in self._attributions)]
+        shared: set[str] = set()
+        for documents in lists:
+            texts: dict[str, str] = {}
+            for document in documents:
+                first = texts.setdefault(document.id or document.text, document.text)
+                if document.id and first != document.text:
+                    shared.add(document.id)
+        return frozenset(shared)
+
+    @property
+    def _attributions(self) -> tuple[Attribution, ...]:
+        return *self.earlier.values(), self.attribution
+
     def number_of(self, origin: CitedOrigin, document: int) -> int:
-        return self.numbers[document_key(origin.attribution, document)]
+        return self.numbers[self.key_of(origin.attribution, document)]
 
     def numbers_of(self, origins: Iterable[CitedOrigin]) -> tuple[int, ...]:
         """The numbers of all documents that hold any of these sources, ascending."""
@@ -161,7 +202,7 @@ class Composition:
         return self.earlier.get(str(attribution.documents[index].id))
 
     def _composed(self, sentence: CitedSentence) -> ComposedSentence:
-        origins = _each_once(self._origins(self.attribution, sentence))
+        origins = self._origins[id(self.attribution), sentence.start]
         within = [
             earlier
             for source_id in sentence.source_ids
@@ -176,14 +217,29 @@ class Composition:
         relation = cited[0].relation if len(cited) == 1 else sentence.relation
         return ComposedSentence(sentence, origins, relation, kind, origin)
 
-    def _origins(self, attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
-        for source_id in sentence.source_ids:
-            documents = attribution.sources[source_id].documents
-            retrieved = [index for index in documents if self._answer(attribution, index) is None]
-            if retrieved:
-                yield CitedOrigin(attribution, source_id, tuple(retrieved))
-            for answer, earlier in self._sentences_of(attribution, source_id):
-                yield from self._origins(answer, earlier)
+    @cached_property
+    def _origins(self) -> dict[tuple[int, int], tuple[CitedOrigin, ...]]:
+        """What each sentence of each answer comes from, by the attribution and the beginning."""
+        known: dict[tuple[int, int], tuple[CitedOrigin, ...]] = {}
+
+        def of(attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
+            for source_id in sentence.source_ids:
+                documents = attribution.sources[source_id].documents
+                own = [index for index in documents if self._answer(attribution, index) is None]
+                if own:
+                    yield CitedOrigin(attribution, source_id, tuple(own))
+                for answer, earlier in self._sentences_of(attribution, source_id):
+                    yield from known.get((id(answer), earlier.start), ())
+
+        for attribution in self._attributions:  # each after those that it was made of
+            for sentence in self._citations[id(attribution)]:
+                origins = _each_once(of(attribution, sentence))
+                known[id(attribution), sentence.start] = origins
+        return known
+
+    @cached_property
+    def _citations(self) -> dict[int, Citations]:
+        return {id(attribution): cite(attribution) for attribution in self._attributions}
 
     def _sentences_of(
         self, attribution: Attribution, source_id: int
@@ -196,7 +252,7 @@ class Composition:
                     continue
                 first = max(0, answer.response.find(attribution.documents[span.document].text))
                 start, end = first + span.start, first + span.end
-                for sentence in cite(answer):
+                for sentence in self._citations[id(answer)]:
                     if sentence.start < end and start < sentence.end:
                         yield answer, sentence
 
@@ -215,10 +271,10 @@ def cited_documents(compositions: Iterable[Composition]) -> list[CitedDocument]:
     return [documents[number] for number in sorted(documents)]
 
 
-def document_key(attribution: Attribution, index: int) -> str:
-    """The id of a document, or its text where it has none."""
-    document = attribution.documents[index]
-    return document.text if document.id is None else str(document.id)
+def located_share(attribution: Attribution, index: int) -> float:
+    """The share of a document that stands in the prompt of an attribution."""
+    located = index not in attribution.not_located
+    return attribution.partly_located.get(index, 1.0) * located
 
 
 def _each_once(origins: Iterable[CitedOrigin]) -> tuple[CitedOrigin, ...]:

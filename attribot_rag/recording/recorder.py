@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.recording.hook import GenerateHook, RunningCall
+from attribot_rag.recording.mismatch import mismatch
 from attribot_rag.recording.transcript import Answer, PromptText, Transcript
 
 logger = logging.getLogger(__name__)
@@ -153,6 +154,10 @@ class GenerationRecorder:
         for call in tuple(awaited):
             call.ended.add_done_callback(partial(search_again, call))
         return future
+
+    def why_unmatched(self, answer: Answer) -> str:
+        """Why its generation was refused, or what differs from those recorded, and what to do."""
+        return self.refusal(answer) or mismatch(answer, self._transcripts()[::-1])
 
     def _running(self) -> tuple[RunningCall, ...]:
         hook = self._hook

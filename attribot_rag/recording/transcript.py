@@ -140,6 +140,10 @@ class Answer:
             stand in this prompt are no cause for a warning.
         span: The OpenTelemetry span of the model's call, where the framework tells it.
         contents: The documents as the prompt has them, where `Document.of` reads something else.
+        retrieved: Documents of the application that need not stand in this prompt: those of the
+            answers before this one.
+        num_before: The number of answers that the application was given before it asked for this
+            one, each made of documents.
         transcript: Of a matched answer, its generation, cut to the text.
         start: Of a matched answer, the character at which the response begins in the text.
     """
@@ -155,6 +159,8 @@ class Answer:
     beside_others: bool = False
     span: Span | None = None
     contents: Documents | None = None
+    retrieved: Documents = ()
+    num_before: int = 0
     transcript: Transcript | None = None
     start: int = 0
 

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
+from attribot_rag.context import Document
 from attribot_rag.result.citations import CitedSentence
 from attribot_rag.result.offsets import Shown
 from attribot_rag.result.result import Result, cut
@@ -109,17 +110,23 @@ class SummaryParts:
         }
 
     def document(self, index: int, number: int | None) -> DocumentSummary:
-        attribution, length = self.attribution, self.size.num_characters
-        document = attribution.documents[index]
-        located = index not in attribution.not_located
+        attribution = self.attribution
+        share = attribution.partly_located.get(index, 1.0) * (index not in attribution.not_located)
+        return self.any_document(attribution.documents[index], index, number, share)
+
+    def any_document(
+        self, document: Document, index: int, number: int | None, located_share: float
+    ) -> DocumentSummary:
+        """Of a document that need not be one of the attribution's."""
+        length = self.size.num_characters
         return {
             "index": index,
             "id": None if document.id is None else self._cut(str(document.id)),
             "number": number,
             "title": self._cut(document.title),
             "url": document.url if len(document.url) <= 5 * length else "",
-            "located": located,
-            "located_share": round(attribution.partly_located.get(index, 1.0) * located, _DECIMALS),
+            "located": located_share > 0,
+            "located_share": round(located_share, _DECIMALS),
             "metadata": {
                 str(key): self._cut(value) if isinstance(value, str) else value
                 for key, value in document.metadata.items()

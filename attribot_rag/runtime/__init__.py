@@ -20,7 +20,8 @@ model answer again without some of a run's documents.
 `ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
 tells which of several models gave an answer,
 `remove_duplicates` takes out what retrieved texts repeat, `texts_in_prompt` tells which texts a
-prompt was made of, and `told_document` reads a document in whatever form a search gives it.
+prompt was made of, `read_by` also which earlier answers, and `told_document` reads a document in
+whatever form a search gives it.
 """
 
 from attribot_rag.attribution import Counterfactual
@@ -29,6 +30,7 @@ from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime.earlier_answers import read_by
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
 from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
@@ -52,6 +54,7 @@ __all__ = [
     "ServiceRegistry",
     "answer_without",
     "feedback_of",
+    "read_by",
     "remove_duplicates",
     "service_that_saw",
     "texts_in_prompt",

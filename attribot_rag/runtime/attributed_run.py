@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.attribution.composition import cited_documents
+from attribot_rag.context import Document
 from attribot_rag.display.markdown import with_legend
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.errors import UnsupportedModel
@@ -34,9 +35,10 @@ class AttributedRun:
     nothing but earlier answers, end to end. While the run `is_pending`, it has no attribution, or
     one whose last sentences are still to be judged. `shown` is the text that
     something made of the answer and the caller was given, None if that is the answer itself, '' if
-    it was given no text. `earlier` are the runs of answers that the answer was made of: they stood
-    in its prompt, as documents with these runs' ids; or it is these answers end to end, each at its
-    place [start, end) of `places`.
+    it was given no text. `earlier` are the runs of answers that the answer was made of, each
+    after those that it was made of itself: they stood in its prompt, or in one of theirs, as
+    documents with these runs' ids; or it is these answers end to end, each at its place
+    [start, end) of `places`.
     """
 
     run_id: str
@@ -119,16 +121,19 @@ class AttributedRun:
         self, attribution: Attribution, numbers: Mapping[str, int] | None = None
     ) -> Composition:
         earlier = {
-            run.run_id: run.attribution
-            for run in self._all_earlier()
-            if run.attribution is not None
+            run.run_id: run.attribution for run in self.all_earlier() if run.attribution is not None
         }
-        return Composition(attribution, earlier, numbers)
+        retrieved = tuple(map(Document.of, self.answer.retrieved)) if self.earlier else ()
+        return Composition(attribution, earlier, numbers, retrieved)
 
-    def _all_earlier(self) -> Iterator[AttributedRun]:
+    def all_earlier(self) -> tuple[AttributedRun, ...]:
+        """The earlier runs and those that they were made of, each once, after its own."""
+        runs: dict[str, AttributedRun] = {}
         for run in self.earlier:
-            yield from run._all_earlier()
-            yield run
+            if run.run_id not in runs:
+                runs.update((part.run_id, part) for part in run.all_earlier())
+                runs[run.run_id] = run
+        return tuple(runs.values())
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -145,7 +150,8 @@ class AttributedRun:
         own["omitted"]["calls"] = len(self.earlier) - len(kept)
         if not kept:
             return own
-        calls = [run.summary_of(shared // len(kept)) for run in kept]
+        listed = {run.run_id for run in self.earlier}
+        calls = [run._without(listed).summary_of(shared // len(kept)) for run in kept]
         if self.places and not self.is_pending:
             whole = all(call["status"] == "complete" for call in calls)
             own["status"] = "complete" if whole else "partial"
@@ -154,6 +160,10 @@ class AttributedRun:
             "calls": calls,
             "places": [list(place) for place in self.places[: len(kept)]],
         }
+
+    def _without(self, listed: set[str]) -> AttributedRun:
+        """The run without those of its earlier runs that are listed beside it."""
+        return replace(self, earlier=tuple(run for run in self.earlier if run.run_id not in listed))
 
     def _texts(self, max_bytes: int) -> dict[str, str | None]:
         for length in _TEXT_LENGTHS:

@@ -7,9 +7,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun
 from attribot_rag.result.offsets import Offsets
 from attribot_rag.runtime.attributed_run import AttributedRun
 
@@ -19,8 +20,8 @@ _LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
 class RunStore(Mapping[str, AttributedRun]):
     """The last `max_results` runs, by the id of the model's run and by that of its root.
 
-    Ids may be given as text or not. A root's id names the last of its answers to a prompt with
-    documents, unless `set_answer` chooses another.
+    Ids may be given as text or not; one that is not kept raises UnknownRun, a KeyError. A root's id
+    names the last of its answers to a prompt with documents, unless `set_answer` chooses another.
     """
 
     def __init__(self, max_results: int = 128) -> None:
@@ -35,7 +36,10 @@ class RunStore(Mapping[str, AttributedRun]):
 
     def __getitem__(self, run_id: object) -> AttributedRun:
         with self._lock:
-            return self._runs[self._key(run_id)]
+            run = self._runs.get(self._key(run_id))
+        if run is None:
+            raise self._unknown(run_id)
+        return run
 
     def __iter__(self) -> Iterator[str]:
         with self._lock:
@@ -81,8 +85,8 @@ class RunStore(Mapping[str, AttributedRun]):
     def future(self, run_id: object) -> Future[AttributedRun]:
         """The finished run of this id or with this root, as soon as it is finished.
 
-        Cancelled before its turn, the run has the error AttributionCancelled. Raises InvalidInput
-        for a run without attribution.
+        Cancelled before its turn, the run has the error AttributionCancelled. Raises UnknownRun for
+        a run without attribution, InvalidInput for one whose stream was not read to its end.
         """
         with self._lock:
             key = self._key(run_id)
@@ -90,10 +94,7 @@ class RunStore(Mapping[str, AttributedRun]):
         if pending is not None:
             return pending
         if run is None:
-            raise InvalidInput(
-                f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
-                "called, or max_results others came after it"
-            )
+            raise self._unknown(run_id)
         if run.is_pending:
             raise InvalidInput(
                 f"the answer of the run {run_id} has not ended: read its stream to the end, or "
@@ -103,12 +104,21 @@ class RunStore(Mapping[str, AttributedRun]):
         finished.set_result(run)
         return finished
 
+    def ended(self, run: AttributedRun) -> Future[AttributedRun]:
+        """Done when the run is; at once for one that does not wait for its attribution."""
+        if run.is_pending:
+            with suppress(InvalidInput):  # a stream that nobody has read to its end
+                return self.future(run.run_id)
+        ended: Future[AttributedRun] = Future()
+        ended.set_result(run)
+        return ended
+
     def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is pending.
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
         """
-        return self._latest(self.future(run_id).result(timeout))
+        return self.latest(self.future(run_id).result(timeout))
 
     def follow(self, run_id: object) -> Iterator[AttributedRun]:
         """The pending run each time that a sentence of it was judged, then the finished run.
@@ -131,10 +141,10 @@ class RunStore(Mapping[str, AttributedRun]):
     async def wait_async(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         future = asyncio.wrap_future(self.future(run_id))
-        return self._latest(await asyncio.wait_for(asyncio.shield(future), timeout))
+        return self.latest(await asyncio.wait_for(asyncio.shield(future), timeout))
 
-    def _latest(self, run: AttributedRun) -> AttributedRun:
-        """The run with what has been told of its shown text since it finished."""
+    def latest(self, run: AttributedRun) -> AttributedRun:
+        """The run with what has been told of it since."""
         return self._runs.get(run.run_id, run)
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
@@ -183,6 +193,14 @@ class RunStore(Mapping[str, AttributedRun]):
 
     def _key(self, run_id: object) -> str:
         return self._roots.get(str(run_id), str(run_id))
+
+    def _unknown(self, run_id: object) -> UnknownRun:
+        return UnknownRun(
+            f"no attribution of the run {run_id}: it retrieved nothing, its model was not called, "
+            f"or others came after it, of which the last {self._max_results} are kept "
+            "(max_results). Pass the id of the model's run, the `run_id` of its summary, or that "
+            "of the root run, which the caller may choose (a chain's config={'run_id': uuid4()})"
+        )
 
     def _is_beside_the_answer(self, run: AttributedRun) -> bool:
         """Whether it read no documents, and another run of its root did."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +25,7 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import Answer, GenerationRecorder
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
 from attribot_rag.runtime.options import RunOptions, ServiceOptions
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.tracing import trace_run
@@ -102,7 +103,13 @@ class AttributionService:
         self.recorder.detach()
 
     def attribute(
-        self, run_id: str, root_id: str, answer: Answer, *, background: bool = False
+        self,
+        run_id: str,
+        root_id: str,
+        answer: Answer,
+        *,
+        earlier: Sequence[AttributedRun] = (),
+        background: bool = False,
     ) -> AttributedRun:
         """The finished run; in the background, asked for here or by the mode, a pending one.
 
@@ -113,9 +120,16 @@ class AttributionService:
         root stands for it: a framework's model may pass on what another of its models said. Runs
         that are asked for in the background here are not bounded in number.
 
+        `earlier` are the runs of answers that stand in this one's prompt (`read_by` tells which),
+        each after those that it was made of. They are documents there, under their runs' ids, and
+        the run has them as its `earlier`, with those of the same root that these were made of. It
+        ends after them.
+
         What came of it is told to the OpenTelemetry span of the model's call: the answer's, or the
         one that was current when the model generated, or is when this is called.
         """
+        if earlier:
+            answer = replace(answer, contents=(*answer.read, *map(document_of, earlier)))
         kept = replace(answer, transcript=None, span=answer.span or current_span())
         run = AttributedRun(run_id, root_id, kept, is_pending=True)
         if not answer.text.strip():
@@ -123,10 +137,11 @@ class AttributionService:
         try:
             match = self._match(answer)
             if background or self.in_background:
-                self.store.expect(run, partial(self._submit, run, match))
+                self.store.expect(run, partial(self._submit, run, match, earlier))
                 return run
+            wait(map(self.store.ended, earlier))
             wait([match], MATCH_TIMEOUT)
-            return self._attributed(run, match)
+            return self._attributed(run, match, earlier)
         except Exception as error:  # the user's chain must not be lost to its attribution
             if self.options.raise_error:
                 raise
@@ -152,19 +167,22 @@ class AttributionService:
     def _answered_elsewhere(self, answer: Answer) -> bool:
         return answer.elsewhere or not self._backend.generates_here
 
-    def _submit(self, run: AttributedRun, match: Future[Answer | None]) -> Future[AttributedRun]:
+    def _submit(
+        self, run: AttributedRun, match: Future[Answer | None], earlier: Sequence[AttributedRun]
+    ) -> Future[AttributedRun]:
         """Attribute the answer in the background, as soon as its generation has ended."""
         self.begin_recording()
         match.add_done_callback(lambda _: self.end_recording())
 
         def task() -> AttributedRun:
             try:
-                return self._attributed(run, match)
+                return self._attributed(run, match, earlier)
             except Exception as error:  # there is nobody to raise it to
                 return self._fail(run, error)
 
         max_pending = self.options.max_pending if self.in_background else sys.maxsize
-        future = self._backend.background.submit(task, max_pending=max_pending, after=match)
+        ready = all_done([match, *map(self.store.ended, earlier)])
+        future = self._backend.background.submit(task, max_pending=max_pending, after=ready)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
 
@@ -173,28 +191,30 @@ class AttributionService:
             error = AttributionCancelled(f"the attribution of the run {run.run_id} was cancelled")
             self._finish(replace(run, error=error))
 
-    def _attributed(self, run: AttributedRun, match: Future[Answer | None]) -> AttributedRun:
+    def _attributed(
+        self, run: AttributedRun, match: Future[Answer | None], earlier: Sequence[AttributedRun]
+    ) -> AttributedRun:
+        run = made_of(run, map(self.store.latest, earlier))
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
             made = self.attributor.attribute(
                 answer.prompt, answer.text, answer.read, on_sentence=self._so_far(run)
             )
+            if run.earlier:  # whose notes no matched answer adds
+                made = replace(made, notes=(*made.notes, *answer.notes))
             return self._finish(replace(run, attribution=made))
         matched = match.result() if match.done() else None
         if matched is not None:
+            matched = replace(matched, notes=answer.notes)
             made = self.attributor.attribute_answer(matched, self._so_far(run))
             kept = replace(matched, transcript=None, span=matched.span or answer.span)
             return self._finish(replace(run, answer=kept, attribution=made))
         same = self.store.same_answer(run)
         if same is None:
             name = self.attributor.language_model.name
-            why = self.attributor.recorder.refusal(answer) or (
-                "another model or a cache gave it, or something changed its text; pass the model "
-                "that answers, before it answers, or a local copy of it as language_model="
-            )
             raise NotRecorded(
                 f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
-                f"{why}"
+                f"{self.recorder.why_unmatched(answer)}"
             )
         kept = replace(answer, start=same.answer.start)
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
@@ -210,6 +230,8 @@ class AttributionService:
         return tell
 
     def _fail(self, run: AttributedRun, error: Exception) -> AttributedRun:
+        if isinstance(error, DocumentsNotLocated) and run.answer.num_before:
+            error = not_composed(run.answer)
         if not self.options.raise_error:
             expected = run.answer.beside_others and isinstance(error, DocumentsNotLocated)
             unexpected = None if isinstance(error, AttributionError) else error

@@ -12,18 +12,20 @@ from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
+from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationChunk, LLMResult
 
 from langchain_attribot.documents import named_documents, retrieved_documents
 from langchain_attribot.messages import (
     attach,
     calls_tools,
     is_last,
+    is_told,
     prompt_texts_of,
     register,
     template_messages,
 )
-from langchain_attribot.run_tracker import Run, RunTracker, names_of
+from langchain_attribot.run import Run, names_of
+from langchain_attribot.run_tracker import RunTracker
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -37,7 +39,8 @@ Only = str | Callable[[frozenset[str]], bool] | None
 class ModelCall:
     """A call of a model that has not ended: its run, its prompt, and what was streamed so far.
 
-    `span` is its span, if an instrumentation that comes before this handler has made one.
+    `span` is its span, if an instrumentation that comes before this handler has made one. A call
+    that is not `wanted` is not attributed. What was `attached` to its answer is this handler's.
     """
 
     run: Run
@@ -47,6 +50,8 @@ class ModelCall:
     attributed: bool = False
     summary: dict[str, Any] | None = None
     span: Span | None = None
+    wanted: bool = True
+    attached: bool = False
 
 
 class CallTracker(RunTracker):
@@ -69,6 +74,12 @@ class CallTracker(RunTracker):
     def answered(self, call: ModelCall, text: str) -> dict[str, Any] | None:
         """The summary of the answer's attribution, None without any."""
         raise NotImplementedError
+
+    def left_out(self, call: ModelCall, text: str) -> None:
+        """A model answered a call that is not to be attributed."""
+
+    def told_twice(self, call: ModelCall) -> None:
+        """Another handler has attached an attribution of the same answer, which stays."""
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **call: Any
@@ -100,8 +111,9 @@ class CallTracker(RunTracker):
                 "call",
                 stacklevel=2,
             )
+        wanted = self._is_wanted(run)
         self._calls[run_id] = ModelCall(
-            run, prompt_texts, prompt, attributed=not self._is_wanted(run), span=span_of(run_id)
+            run, prompt_texts, prompt, attributed=not wanted, span=span_of(run_id), wanted=wanted
         )
 
     def _is_wanted(self, run: Run) -> bool:
@@ -123,8 +135,7 @@ class CallTracker(RunTracker):
             return
         call.streamed.append(str(token) if chunk is None else chunk.text)
         if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
-            summary = self._attribute(call, "".join(call.streamed))
-            attach(chunk, summary, citations=self._citations)
+            self._attach(chunk, call, self._attribute(call, "".join(call.streamed)))
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         call = self._calls.pop(run_id, None)
@@ -133,8 +144,10 @@ class CallTracker(RunTracker):
         generations = [generation for row in response.generations for generation in row]
         try:
             if len(generations) == 1 and not calls_tools(generations[0]):
-                summary = self._attribute(call, generations[0].text)
-                attach(generations[0], summary, citations=self._citations)
+                text = generations[0].text
+                self._attach(generations[0], call, self._attribute(call, text))
+                if not call.wanted:
+                    self.left_out(call, text)
         finally:
             self._end(run_id)
 
@@ -146,6 +159,18 @@ class CallTracker(RunTracker):
                 self._attribute(call, "".join(call.streamed))
         finally:
             self._end(run_id)
+
+    def _attach(
+        self, generation: Generation, call: ModelCall, summary: dict[str, Any] | None
+    ) -> None:
+        """Attach the summary, unless another handler has attached its own."""
+        if not call.attached and is_told(generation, summary):
+            call.run.yields = True
+            if summary is not None and summary["error"] is None:
+                self.told_twice(call)
+            return
+        call.attached = summary is not None
+        attach(generation, summary, citations=self._citations)
 
     def _attribute(self, call: ModelCall, text: str) -> dict[str, Any] | None:
         if not call.attributed:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
+from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import BaseMessage
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import DocumentsNotLocated
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
@@ -25,36 +25,16 @@ from attribot_rag.runtime import (
     answer_without,
     service_that_saw,
 )
+from langchain_attribot.advice import NOTHING_SEEN, Advice, is_classic
 from langchain_attribot.call_tracker import CallTracker, ModelCall, Only, span_of
-from langchain_attribot.documents import METADATA_KEY, metadata_note
+from langchain_attribot.documents import metadata_note
 from langchain_attribot.messages import KEY, attach_to_dict, attach_to_output, output_texts
 from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
-from langchain_attribot.run_tracker import Run
+from langchain_attribot.run import Run
 
 logger = logging.getLogger(__name__)
 
-NOTHING_SEEN = (
-    "no documents were seen. Say what was retrieved, where it is: from langchain_attribot import "
-    "retrieved; documents = retrieved(documents). Or name it with the call: "
-    f"config={{'metadata': {{'{METADATA_KEY}': documents}}}}. A tool's artifacts and the documents "
-    "of retrievers are seen in the chain that the handler is attached to"
-)
-
-_MAX_CHAINS = 256
-
-
-class Advice:
-    """The line in the log for a chain that was not attributed, once for each of 256 chains."""
-
-    def __init__(self) -> None:
-        self._told: set[Hashable] = set()
-
-    def tell(self, chain: Hashable, name: str, reason: str) -> None:
-        """Say why the answer of a chain, known by `chain`, has no attribution."""
-        if chain in self._told or len(self._told) >= _MAX_CHAINS:
-            return
-        self._told.add(chain)
-        logger.warning("no attribution of what %s answered: %s", name, reason)
+_handlers: WeakSet[AttributionCallbackHandler] = WeakSet()
 
 
 class HandlerOptions(ServiceOptions, total=False):
@@ -123,6 +103,14 @@ class AttributionCallbackHandler(CallTracker):
         self.raise_error = run_options.raise_error
         self.attributes_stopped = run_options.mode == "background"
         self._advice = Advice()
+        self._told_of_another = False
+        self._options = run_options
+        _handlers.add(self)
+
+    def __repr__(self) -> str:
+        models = ", ".join(service.attributor.language_model.name for service in self._services)
+        mode, method = self._options.mode, self._options.method
+        return f"{type(self).__name__}({models}, mode={mode!r}, method={method!r})"
 
     @property
     def results(self) -> RunStore:
@@ -160,7 +148,7 @@ class AttributionCallbackHandler(CallTracker):
         return answer_without(self._services, self.result(run_id), *documents, **generate)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
-        self._advise(root)
+        self._advise(root, outputs)
         if outputs is not None and not root.settled:  # None: of a stream that does not add up
             self._settle(root, outputs)
 
@@ -177,20 +165,48 @@ class AttributionCallbackHandler(CallTracker):
 
     def _settle(self, root: Run, outputs: Any) -> None:
         answer = self.results.set_answer(root.id, list(output_texts(outputs)))
+        if answer is not None and any(
+            run.yields and str(run.id) == answer.run_id for run in root.within()
+        ):
+            return
         if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
-            attach_to_dict(outputs, None if answer is None else answer.summary)
+            summary = None if answer is None else answer.summary
+            if not attach_to_dict(outputs, summary):
+                self._warn_of_another(summary)
+            elif summary is not None and is_classic(root.names):
+                self._advice.tell_place(root.shape(), root.name)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             attach_to_output(outputs, answer.summary)
 
-    def _advise(self, root: Run) -> None:
-        """Log why none of the root's answers has an attribution, if documents are the reason."""
+    def told_twice(self, call: ModelCall) -> None:
+        self._warn_of_another(call.summary)
+
+    def _warn_of_another(self, summary: dict[str, Any] | None) -> None:
+        """Log, once, that another handler attributes the same answers."""
+        if summary is None or summary["error"] is not None or self._told_of_another:
+            return
+        self._told_of_another = True
+        run_id = summary["run_id"]
+        others = [other for other in _handlers if other is not self and run_id in other.results]
+        logger.warning(
+            "two handlers attribute the same answers: what %s attached stays, and what %s found is "
+            "in its `results` alone. Attach one of them only; for several models, "
+            "AttributionCallbackHandler([chat, other_chat])",
+            next(map(repr, others), "the first"),
+            self,
+        )
+
+    def _advise(self, root: Run, outputs: Any) -> None:
+        """Log why what the root answered has no attribution, if documents are the reason."""
         runs = [run for run in self.results.values() if run.root_id == str(root.id)]
         kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
                 self._advice.tell(root.shape(), root.name, NOTHING_SEEN)
             return
-        ends = [self.results.future(run.run_id) for run in runs]
+        texts = set(output_texts(outputs))
+        answers = [run for run in runs if run.text in texts] or runs
+        ends = [self.results.future(run.run_id) for run in answers]
 
         def tell(_: object) -> None:
             if all(end.done() and not end.cancelled() for end in ends):
@@ -203,23 +219,29 @@ class AttributionCallbackHandler(CallTracker):
 
     def answered(self, call: ModelCall, text: str) -> dict[str, Any] | None:
         """The summary of the answer's attribution, None if nothing was retrieved."""
-        documents = self._documents_for(call.run, "\n".join(call.prompt_texts))
-        if not documents:
+        prompt = "\n".join(call.prompt_texts)
+        read = self._read_by(call.run, prompt)
+        documents = read.documents if read.earlier else self._documents_for(call.run, prompt)
+        if not (documents or read.earlier):
             if call.run.parent is None and not call.run.orphan:
                 self._advice.tell(call.run.shape(), call.run.name, NOTHING_SEEN)
             return None
         answer = Answer(
             text,
-            tuple(documents),
+            tuple(read.in_reach if read.earlier else documents),
             tuple(call.prompt_texts),
             call.prompt,
             elsewhere=self._answers_elsewhere,
-            warning=metadata_note(documents, "\n".join(call.prompt_texts)),
+            warning=metadata_note(documents, prompt),
             beside_others=call.run.parent is not None,
             span=call.span or span_of(call.run.id),
+            contents=tuple(documents) if read.earlier else None,
+            retrieved=tuple(read.in_reach) if read.earlier else (),
+            num_before=read.num_before,
         )
         service, answer = service_that_saw(self._services, answer)
-        run = service.attribute(str(call.run.id), str(call.run.root), answer)
+        run = service.attribute(str(call.run.id), str(call.run.root), answer, earlier=read.earlier)
+        self._keep(call.run, run)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = [document for index, document in enumerate(documents) if index not in gone]
@@ -228,3 +250,12 @@ class AttributionCallbackHandler(CallTracker):
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell
                 dispatch_custom_event(KEY, run.summary)  # for `astream_events`
         return run.summary
+
+    def left_out(self, call: ModelCall, text: str) -> None:
+        prompt = "\n".join(call.prompt_texts)
+        documents = self._documents_for(call.run, prompt)
+        if documents:
+            error = InvalidInput("only= leaves out the call that gave this answer")
+            answer = Answer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
+            run_id, root_id = str(call.run.id), str(call.run.root)
+            self._keep(call.run, AttributedRun(run_id, root_id, answer, error=error))

@@ -64,8 +64,6 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
-    if not _replaces(summary, message.response_metadata.get(KEY)):
-        return
     changed = attached(message, summary, citations=citations)
     if isinstance(message, AIMessageChunk):
         message.response_metadata = changed.response_metadata
@@ -73,31 +71,39 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
         generation.message = changed
 
 
-def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> None:
+def is_told(generation: Generation, summary: dict[str, Any] | None) -> bool:
+    """Whether the generation's message has a summary of this answer that is to stay."""
+    if not isinstance(generation, ChatGeneration):
+        return False
+    return is_taken(generation.message.response_metadata.get(KEY), summary)
+
+
+def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
+    """Whether another summary of the same answer is present, and no mere error in its place."""
+    if summary is None or not isinstance(present, dict):
+        return False
+    if present.get("run_id") != summary["run_id"]:
+        return False
+    return present["error"] is None or summary["error"] is not None
+
+
+def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> bool:
     """Give a chain's dict the summary; a key of the chain's own stays as it is.
 
-    A chain may give a dict that it keeps, with what was attached to it before.
+    A chain may give a dict that it keeps, with what was attached to it before. False if another
+    summary of the same answer is there, which stays.
     """
     summary_before = outputs.get(KEY)
     ours = isinstance(summary_before, dict) and {"status", "run_id"} <= summary_before.keys()
     if summary_before is not None and not ours:
-        return
+        return True
+    if is_taken(summary_before, summary):
+        return False
     if summary is not None:
-        if _replaces(summary, summary_before):
-            outputs[KEY] = summary
+        outputs[KEY] = summary
     elif ours:
         del outputs[KEY]
-
-
-def _replaces(summary: dict[str, Any] | None, present: Any) -> bool:
-    """False for an error where another handler, of the model that answered, has told of the run."""
-    if (
-        summary is None
-        or not isinstance(present, dict)
-        or present.get("run_id") != summary["run_id"]
-    ):
-        return True
-    return summary["error"] is None or present["error"] is not None
+    return True
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:

@@ -27,9 +27,10 @@ from attribot_rag.runtime import (
     ServiceOptions,
     ServiceRegistry,
 )
+from langchain_attribot.advice import NOTHING_SEEN, Advice
 from langchain_attribot.call_tracker import span_of
 from langchain_attribot.documents import by_text, merged, metadata_note, retrieved_documents
-from langchain_attribot.handler import NOTHING_SEEN, Advice, HandlerOptions
+from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
 from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval

@@ -15,7 +15,8 @@ from langchain_core.tracers.context import register_configure_hook
 
 from attribot_rag.runtime import texts_in_prompt
 from langchain_attribot.documents import documents_in, named_documents, told_documents
-from langchain_attribot.run_tracker import Run, RunTracker
+from langchain_attribot.run import Run
+from langchain_attribot.run_tracker import RunTracker
 
 Result = TypeVar("Result")
 Found = TypeVar("Found", bound=Iterable[Any])

@@ -2,81 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from attribot_rag.runtime import texts_in_prompt
-from langchain_attribot.documents import are_versions, by_everything, by_text, documents_in, merged
-
-Kind = Literal["chain", "parser", "tool", "retriever", "model"]
+from attribot_rag.runtime import AttributedRun, read_by
+from langchain_attribot.documents import are_versions, by_text, documents_in, merged
+from langchain_attribot.read_texts import ReadTexts, in_prompt, is_made_of
+from langchain_attribot.run import Kind, Run, names_of
 
 _MAX_TREES = 1024
-
-
-@dataclass(eq=False)
-class Run:
-    """A run that has begun, with its name and tags.
-
-    `inputs` are the documents in its input, `outputs` those in its output; a retriever's outputs
-    replace those of the retrievers within it. An `orphan` names a parent that was not seen;
-    `parsed` is the last output of an output parser within a root; `settled` says that its answer
-    was told before it ended.
-    """
-
-    id: UUID
-    root: UUID
-    kind: Kind
-    parent: Run | None
-    orphan: bool
-    names: frozenset[str] = frozenset()
-    inputs: Sequence[Document] = ()
-    outputs: Sequence[Document] | None = None
-    parsed: Any = None
-    settled: bool = False
-    children: list[Run] = field(default_factory=list)
-
-    def documents(self) -> list[Document]:
-        """All documents of the run and the runs within it.
-
-        Those of retrievers and tools, and further ones in inputs and outputs: new documents that a
-        step made of those.
-        """
-        retrieved: list[Sequence[Document]] = []
-        passed_on: list[Sequence[Document]] = []
-        self._collect(retrieved, passed_on)
-        return merged([merged(retrieved, by_everything), *passed_on], by_text)
-
-    def all_names(self) -> frozenset[str]:
-        """Names and tags of the run and of the runs around it."""
-        around = frozenset() if self.parent is None else self.parent.all_names()
-        return self.names | around
-
-    @property
-    def name(self) -> str:
-        """A name to tell a reader which run this is."""
-        return f"the {self.kind} {min(self.names, default='without a name')!r}"
-
-    def shape(self) -> frozenset[tuple[Kind, frozenset[str]]]:
-        """Equal for the runs of one chain: the kinds and names of the run and those within it."""
-        within = (child.shape() for child in self.children)
-        return frozenset({(self.kind, self.names)}).union(*within)
-
-    def _collect(
-        self, retrieved: list[Sequence[Document]], passed_on: list[Sequence[Document]]
-    ) -> None:
-        passed_on.append(self.inputs)
-        if self.outputs is not None:
-            (retrieved if self.kind in ("tool", "retriever") else passed_on).append(self.outputs)
-            if self.kind == "retriever":
-                return
-        for child in self.children:
-            child._collect(retrieved, passed_on)
+_MAX_ANSWERS = 4096  # of one root
 
 
 class RunTracker(BaseCallbackHandler):
@@ -89,12 +31,14 @@ class RunTracker(BaseCallbackHandler):
         self._runs: dict[UUID, Run] = {}
         self._trees: dict[UUID, list[UUID]] = {}
         self._used: dict[UUID, set[str]] = {}
+        self._answers: dict[UUID, deque[tuple[int, AttributedRun]]] = {}
+        self._clock = itertools.count(1)
         self._lock = threading.RLock()
 
     @property
     def num_open(self) -> int:
         """The number of entries of runs that have not ended."""
-        return len(self._runs) + len(self._trees) + len(self._used)
+        return sum(map(len, (self._runs, self._trees, self._used, self._answers)))
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         """A chain without parent has given its outputs."""
@@ -115,7 +59,10 @@ class RunTracker(BaseCallbackHandler):
         kind: Kind = "parser" if run_type == "parser" else "chain"
         self._begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)), names_of(named))
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and not run.inputs:  # of a stream, they are known at its end
+            run.inputs = tuple(documents_in(inputs))
         run = self._end(run_id, tuple(documents_in(outputs)), outputs)
         if run is not None and run.parent is None:
             self.root_ended(run, outputs)
@@ -158,7 +105,8 @@ class RunTracker(BaseCallbackHandler):
             parent = None if parent_id is None else self._runs.get(parent_id)
             root = run_id if parent is None else parent.root
             orphan = parent is None and parent_id is not None
-            run = Run(run_id, root, kind, parent, orphan, names, inputs)
+            tick = next(self._clock)
+            run = Run(run_id, root, kind, parent, orphan, names, inputs, begun=tick)
             if parent is not None:
                 parent.children.append(run)
             self._runs[run_id] = run
@@ -174,7 +122,7 @@ class RunTracker(BaseCallbackHandler):
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None:
-                run.outputs = outputs
+                run.outputs, run.ended = outputs, next(self._clock)
                 if run.kind == "parser":
                     self._runs[run.root].parsed = output
                 if run.parent is None:
@@ -186,25 +134,16 @@ class RunTracker(BaseCallbackHandler):
             for run_id in self._trees.pop(root, ()):
                 self._runs.pop(run_id, None)
             self._used.pop(root, None)
+            self._answers.pop(root, None)
 
     def _documents_for(self, run: Run, prompt: str) -> list[Document]:
-        """The documents that can stand in a model's prompt.
+        """The documents in reach that can stand in a model's prompt.
 
-        Those of its own input and of its nearest ancestor with any, and documents of ancestors
-        farther away that the prompt contains. Left out, unless the prompt contains them, are
-        documents that an earlier answer within the same root used, and other versions of documents
-        that it contains.
+        Left out, unless the prompt contains them, are documents that an earlier answer within the
+        same root used, and other versions of documents that it contains.
         """
         with self._lock:
-            reached: list[Sequence[Document]] = [run.inputs]
-            nearest: list[Document] = []
-            ancestor = run.parent
-            while ancestor is not None:
-                documents = ancestor.documents()
-                reached.append(in_prompt(prompt, documents) if nearest else documents)
-                nearest = nearest or documents
-                ancestor = ancestor.parent
-            candidates = merged(reached, by_text)
+            candidates = self._in_reach(run, prompt)
             contained = in_prompt(prompt, candidates)
             used = self._used.get(run.root, set())
 
@@ -220,18 +159,62 @@ class RunTracker(BaseCallbackHandler):
             ]
             return kept or candidates
 
+    def _in_reach(
+        self, run: Run, prompt: str, made: frozenset[str] = frozenset()
+    ) -> list[Document]:
+        """The documents of a run's own input and of its nearest ancestor with any.
+
+        And those of ancestors farther away that the prompt contains; none that steps `made` of
+        answers.
+        """
+        with self._lock:
+            reached: list[Sequence[Document]] = [run.inputs]
+            nearest: list[Document] = []
+            ancestor = run.parent
+            while ancestor is not None:
+                documents = [part for part in ancestor.documents() if by_text(part) not in made]
+                reached.append(in_prompt(prompt, documents) if nearest else documents)
+                nearest = nearest or documents
+                ancestor = ancestor.parent
+            return merged(reached, by_text)
+
+    def _read_by(self, run: Run, prompt: str) -> ReadTexts:
+        """What a prompt was made of that holds earlier answers of the same root."""
+        with self._lock:
+            before = [(tick, answer) for tick, answer in self._answers_of(run) if tick < run.begun]
+        answers = [answer for _, answer in before]
+        if not answers or not read_by(prompt, (), answers)[1]:
+            return ReadTexts(num_before=len(before))
+        with self._lock:
+            root = run.outermost()
+            passed_on = {by_text(document): document for document in root.documents()}
+            for document in root.retrieved():
+                passed_on.pop(by_text(document), None)
+            made = {key for key in passed_on if is_made_of(passed_on[key], before, root)}
+            in_reach = self._in_reach(run, prompt, frozenset(made))
+        texts = [document.page_content for document in in_reach]
+        indices, earlier = read_by(prompt, texts, answers)
+        read = [in_reach[index] for index in indices]
+        known = merged([read, *(answer.documents for answer in earlier)], by_text)
+        unread = [
+            document
+            for document in in_reach
+            if not any(are_versions(document, other) for other in known)
+        ]
+        return ReadTexts(read, earlier, merged([known, unread], by_text), len(answers))
+
+    def _answers_of(self, run: Run) -> Iterable[tuple[int, AttributedRun]]:
+        """The answers of models that a call may be given, with the tick when they came."""
+        return self._answers.get(run.root, ())
+
+    def _keep(self, run: Run, answer: AttributedRun) -> None:
+        """Remember what a model answered from documents, until its root ends."""
+        with self._lock:
+            if run.root in self._trees:
+                answers = self._answers.setdefault(run.root, deque(maxlen=_MAX_ANSWERS))
+                answers.append((next(self._clock), answer))
+
     def _use(self, run: Run, documents: Sequence[Document]) -> None:
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
-
-
-def names_of(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
-    node = (metadata.get("metadata") or {}).get("langgraph_node")
-    return frozenset(filter(None, (metadata.get("name"), node, *(metadata.get("tags") or ()))))
-
-
-def in_prompt(prompt: str, documents: Sequence[Document]) -> list[Document]:
-    texts = texts_in_prompt(prompt, [document.page_content for document in documents])
-    return [document for document in documents if document.page_content in texts]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
@@ -19,10 +20,12 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict, Unpack
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime import AttributedRun
 from langchain_attribot.documents import by_text, merged
 from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
-from langchain_attribot.run_tracker import Run, in_prompt
+from langchain_attribot.read_texts import in_prompt
+from langchain_attribot.run import Run
 
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
@@ -42,17 +45,28 @@ _MAX_LOOSE = 1024
 
 
 class _BlockHandler(AttributionCallbackHandler):
-    """Knows what was retrieved before, by runs that stand for themselves."""
+    """Knows what was retrieved and answered before, by runs that stand for themselves."""
 
     def __init__(self, llm: LocalModels | None, **options: Unpack[HandlerOptions]) -> None:
         super().__init__(llm, **options)
         self._loose: list[Document] = []
+        self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
+
+    def _keep(self, run: Run, answer: AttributedRun) -> None:
+        super()._keep(run, answer)
+        if run.parent is None:
+            self._loose_answers.append((next(self._clock), answer))
+
+    def _answers_of(self, run: Run) -> Iterable[tuple[int, AttributedRun]]:
+        return tuple(self._loose_answers) if run.parent is None else super()._answers_of(run)
 
     def root_retrieved(self, root: Run) -> None:
         self._loose = [*self._loose, *root.documents()][-_MAX_LOOSE:]
 
-    def _documents_for(self, run: Run, prompt: str) -> list[Document]:
-        own = super()._documents_for(run, prompt)
+    def _in_reach(
+        self, run: Run, prompt: str, made: frozenset[str] = frozenset()
+    ) -> list[Document]:
+        own = super()._in_reach(run, prompt, made)
         return own or merged([in_prompt(prompt, self._loose)], by_text)
 
 
@@ -64,7 +78,8 @@ def attribute(
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
     What was retrieved within the block counts for each later prompt of the block that contains it,
-    so that a script may search and ask without a chain.
+    and so does what models answered that were called without a chain: a script may search and ask,
+    and ask again, without one.
     """
     handler = _BlockHandler(llm, **options)
     token = _attributing.set(handler)

@@ -18,7 +18,7 @@ from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQ
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
-from attribot_rag.runtime import Answer, AttributedRun, RunOptions, ServiceRegistry, texts_in_prompt
+from attribot_rag.runtime import Answer, AttributedRun, RunOptions, ServiceRegistry, read_by
 
 logger = logging.getLogger(__name__)
 
@@ -157,14 +157,14 @@ class Completion:
             self._options.tell("on_result", run)
 
     def _attribute(
-        self, call: ModelCall, run_id: str, earlier: Sequence[Document] = ()
+        self, call: ModelCall, run_id: str, earlier: Sequence[AttributedRun] = ()
     ) -> AttributedRun:
         """The run of one call's answer, which may be pending."""
         assert call.language_model is not None
         service = self._services.service_for(call.language_model)
-        documents = self._documents(call, earlier)
+        documents, answers = self._read(call, earlier)
         query = self._query.text or None
-        if not documents:
+        if not (documents or answers):
             error = DocumentsNotLocated(
                 f"none of the {len(self._query.nodes)} nodes and {len(earlier)} earlier answers "
                 "stands in the prompt of this call"
@@ -179,35 +179,36 @@ class Completion:
             text=str(call.answer),
             documents=tuple(self._query.nodes),
             contents=documents,
-            prompt_texts=self._prompt_texts(call, documents),
+            prompt_texts=self._prompt_texts(
+                call, [*(document.text for document in documents), *(run.text for run in answers)]
+            ),
             prompt=messages or call.prompt,
             notes=self._notes(),
             warning=self._warning(),
             query=query,
             elsewhere=call.elsewhere,
         )
-        return service.attribute(run_id, run_id, answer, background=self._in_background)
+        in_background = self._in_background
+        return service.attribute(run_id, run_id, answer, earlier=answers, background=in_background)
 
-    def _documents(self, call: ModelCall, earlier: Sequence[Document]) -> list[Document]:
+    def _read(
+        self, call: ModelCall, earlier: Sequence[AttributedRun]
+    ) -> tuple[list[Document], list[AttributedRun]]:
         """Of the nodes and the earlier answers those that stand in the call's prompt."""
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
         if len(self._query.calls) == 1 and not earlier:
-            return nodes
-        read = texts_in_prompt(call.prompt_text, {answer.text for answer in earlier})
-        answers = [answer for answer in earlier if answer.text in read]
-        if answers:  # engines make nodes of them
-            nodes = [
-                node for node in nodes if not any(answer.text in node.text for answer in answers)
-            ]
-        read = texts_in_prompt(call.prompt_text, {node.text for node in nodes})
-        return [*(node for node in nodes if node.text in read), *answers]
+            return nodes, []
+        of_engines = {answer.run_id for answer in self._query.earlier}
+        others = [run for run in earlier if run.run_id in of_engines]
+        for answer in read_by(call.prompt_text, (), others)[1]:  # engines make nodes of them
+            nodes = [node for node in nodes if answer.text.strip() not in node.text]
+        indices, answers = read_by(call.prompt_text, [node.text for node in nodes], earlier)
+        return [nodes[index] for index in indices], answers
 
-    def _prompt_texts(self, call: ModelCall, documents: Sequence[Document]) -> list[str]:
+    def _prompt_texts(self, call: ModelCall, documents: Sequence[str]) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
         contents = (node.node.get_content(MetadataMode.NONE) for node in self._query.nodes)
-        texts = map(
-            str.strip, (self._query.text, *contents, *(document.text for document in documents))
-        )
+        texts = map(str.strip, (self._query.text, *contents, *documents))
         return [text for text in texts if text and text in call.prompt_text]
 
     def _notes(self) -> tuple[str, ...]:

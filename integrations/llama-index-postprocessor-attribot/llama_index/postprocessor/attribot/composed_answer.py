@@ -6,16 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as futures_wait
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
 
-from attribot_rag import Document
-from attribot_rag.errors import InvalidInput
 from attribot_rag.runtime import AttributedRun, RunStore
 
-Attribute = Callable[[ModelCall, str, Sequence[Document]], AttributedRun]
+Attribute = Callable[[ModelCall, str, Sequence[AttributedRun]], AttributedRun]
 
 
 @dataclass(eq=False)
@@ -51,14 +48,12 @@ class ComposedAnswer:
 
         The whole ends when the last of all answers has; with `wait`, here.
         """
-        answers = [_document(part.answer, part.run_id, part.text) for part in self._earlier]
         runs = [self._store.get(part.run_id, part.run) for part in self._earlier]
         self._runs = [run for run in runs if run is not None]
         for index, call in enumerate(self._calls):
             call_id = f"{self._query.run_id}/{index + 1}"
-            self._runs.append(attribute(call, call_id, () if self._places else tuple(answers)))
-            answers.append(_document(str(call.answer), call_id, self._query.text))
-        futures = [self._future(run) for run in self._runs]
+            self._runs.append(attribute(call, call_id, () if self._places else tuple(self._runs)))
+        futures = list(map(self._store.ended, self._runs))
         pending = [future for future in futures if not future.done()]
         if wait:
             futures_wait(pending)
@@ -71,14 +66,6 @@ class ComposedAnswer:
         for future in pending:
             future.add_done_callback(lambda _: self._known(futures))
 
-    def _future(self, run: AttributedRun) -> Future[AttributedRun]:
-        if run.is_pending:
-            with suppress(InvalidInput):  # a stream that nobody has read to its end
-                return self._store.future(run.run_id)
-        ended: Future[AttributedRun] = Future()
-        ended.set_result(run)
-        return ended
-
     def _known(self, futures: Sequence[Future[AttributedRun]]) -> None:
         with self._lock:
             self._num_pending -= 1
@@ -88,7 +75,7 @@ class ComposedAnswer:
 
     def _end(self, futures: Sequence[Future[AttributedRun]]) -> None:
         self._runs = [
-            self._store.get(run.run_id) or (run if future.cancelled() else future.result())
+            self._store.latest(run if future.cancelled() else future.result())
             for run, future in zip(self._runs, futures, strict=True)
         ]
         run = self._store.add(self._run())
@@ -118,11 +105,6 @@ class ComposedAnswer:
             shown=shown,
             earlier=tuple(_used(before, last)),
         )
-
-
-def _document(text: str, run_id: str, query: str) -> Document:
-    """An answer that may stand in a later prompt."""
-    return Document(text.strip(), run_id, {"title": query} if query else {})
 
 
 def _used(before: Sequence[AttributedRun], last: AttributedRun) -> list[AttributedRun]:

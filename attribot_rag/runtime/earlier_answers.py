@@ -1,0 +1,179 @@
+"""Answers that models gave earlier in the same run, as documents of later prompts."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from attribot_rag.context import Document, texts_in_prompt
+from attribot_rag.context.locating.locator import single_spaced
+from attribot_rag.errors import DocumentsNotLocated
+from attribot_rag.recording import Answer
+from attribot_rag.runtime.attributed_run import AttributedRun
+
+_TITLE = "earlier answer"
+_MAX_CHOICE = 24  # characters of an answer that may be a word the prompt let the model choose
+_LACKING = (
+    "{} of the {} earlier answers in this prompt have no attribution: sentences that come from "
+    "them cite them, and no documents. {}"
+)
+
+
+def document_of(run: AttributedRun) -> Document:
+    """A run's answer as a document of a later prompt, with the run's id."""
+    return Document(_text_of(run), run.run_id, {"title": run.query or _TITLE})
+
+
+def read_by(
+    prompt: str, documents: Sequence[str], earlier: Sequence[AttributedRun] = ()
+) -> tuple[list[int], list[AttributedRun]]:
+    """The documents and earlier answers that a prompt was made of: indices, and runs in order.
+
+    An answer counts where its text stands by itself, outside of longer documents and answers. If
+    several answers have a text, the last ones count, as many as places have it. An answer that
+    chose a word of its own prompt, such as yes or no, does not count. Where no text stands as a
+    whole, answers that stand in part or in another form do; documents may always.
+    """
+    plain = single_spaced(prompt)
+    answers: dict[str, list[AttributedRun]] = defaultdict(list)
+    for run in earlier:
+        text = single_spaced(_text_of(run))
+        if any(map(str.isalnum, text)) and not _is_choice(run, text):
+            answers[text].append(run)
+    spaced = [single_spaced(document) for document in documents]
+    places = _num_places(plain, spaced, answers)
+    hidden = {
+        text for text in spaced if text in plain and places[text] <= len(answers.get(text, ()))
+    }
+    kept = [text for text, key in zip(documents, spaced, strict=True) if key not in hidden]
+    whole = [_text_of(run) for text in answers if places[text] for run in answers[text]]
+    is_changed = not any(places.values())
+    absent = [runs for text, runs in answers.items() if text not in plain]
+    changed = {_text_of(runs[-1]) for runs in absent} if is_changed else set()
+    present = texts_in_prompt(prompt, {*kept, *whole, *changed})
+    indices = [
+        index
+        for index, text in enumerate(documents)
+        if text in present and spaced[index] not in hidden
+    ]
+    read: set[str] = set()
+    for text, runs in answers.items():
+        num_places = places[text] or (_text_of(runs[-1]) in changed & present)
+        read.update(run.run_id for run in runs[-num_places:] if num_places)
+    return indices, [run for run in earlier if run.run_id in read]
+
+
+def _num_places(plain: str, documents: Collection[str], answers: Collection[str]) -> dict[str, int]:
+    """The number of places of each text in the prompt.
+
+    An answer has none within a longer text; a document has none within an answer.
+    """
+    places: dict[str, int] = {}
+    taken: list[tuple[int, int]] = []
+    by_answers: list[tuple[int, int]] = []
+    for text in sorted({*documents, *answers}, key=len, reverse=True):
+        is_answer = text in answers
+        outer = taken if is_answer else by_answers
+        at = [
+            (start, end)
+            for start, end in _occurrences(plain, text)
+            if not any(first <= start and end <= last for first, last in outer)
+            and not (is_answer and _is_cut(plain, start, end))
+        ]
+        places[text] = len(at)
+        taken += at
+        by_answers += at if is_answer else []
+    return places
+
+
+def _occurrences(plain: str, text: str) -> Iterator[tuple[int, int]]:
+    start = plain.find(text) if text else -1
+    while start >= 0:
+        yield start, start + len(text)
+        start = plain.find(text, start + len(text))
+
+
+def _is_cut(plain: str, start: int, end: int) -> bool:
+    """Whether the characters [start, end) begin or end within a word or number."""
+    edges = ((start - 1, start), (end - 1, end))
+    return any(
+        before >= 0 and after < len(plain) and _joins(plain[before]) and _joins(plain[after])
+        for before, after in edges
+    )
+
+
+def _joins(character: str) -> bool:
+    """Whether its neighbours belong to its word: of digits, and of scripts with two cases."""
+    return character.isdigit() or character.lower() != character.upper()
+
+
+def _is_choice(run: AttributedRun, text: str) -> bool:
+    """Whether a short answer stood in its own prompt, outside of the documents there."""
+    prompt = run.answer.prompt
+    if len(text) > _MAX_CHOICE or prompt is None:
+        return False
+    parts = [prompt] if isinstance(prompt, str) else [_content(message) for message in prompt]
+    documents = [single_spaced(Document.of(document).text) for document in run.answer.read]
+    return _num_places(single_spaced(" ".join(parts)), documents, [text])[text] > 0
+
+
+def _content(message: Any) -> str:
+    return str(message.get("content") or "") if isinstance(message, dict) else ""
+
+
+def _text_of(run: AttributedRun) -> str:
+    """What the model answered, without a prompt that was shown before it, or was made of that."""
+    return (run.shown or run.text[run.answer.start :]).strip()
+
+
+def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
+    """The run with what these answers in its prompt were made of, too, within the same root.
+
+    A note says which of them have no attribution.
+    """
+    direct = list(earlier)
+    if not direct:
+        return run
+    runs: dict[str, AttributedRun] = {}
+    for part in direct:
+        if part.root_id == run.root_id:
+            runs.update((inner.run_id, inner) for inner in part.all_earlier())
+        runs[part.run_id] = part
+    lacking = [part.error for part in direct if part.attribution is None]
+    notes = run.answer.notes
+    if lacking:
+        told = next((f"{type(error).__name__}: {error}" for error in lacking if error), "")
+        notes = (*notes, _LACKING.format(len(lacking), len(direct), told).strip())
+    return replace(run, answer=replace(run.answer, notes=notes), earlier=tuple(runs.values()))
+
+
+def not_composed(answer: Answer) -> DocumentsNotLocated:
+    """Why an answer that came after others has no attribution, and what to do."""
+    return DocumentsNotLocated(
+        f"neither the {len(answer.documents)} documents nor the {answer.num_before} answers that "
+        "models gave before this one stand in its prompt: a step between changed their texts, or "
+        "passed them on as the assistant's turns. Pass them on as they are, or say which texts "
+        "were put into this prompt, as documents that were retrieved"
+    )
+
+
+def all_done(futures: Sequence[Future[Any]]) -> Future[None]:
+    """Done, without a result, when all of these are, whatever came of them."""
+    done: Future[None] = Future()
+    left = [len(futures)]
+    counting = threading.Lock()
+
+    def count(_: object) -> None:
+        with counting:
+            left[0] -= 1
+            is_last = not left[0]
+        if is_last:
+            done.set_result(None)
+
+    for future in futures:
+        future.add_done_callback(count)
+    return done
