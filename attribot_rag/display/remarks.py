@@ -46,8 +46,8 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     if verdict.kind == "unsupported":
         return _unsupported(verdict.reliance or 0.0)
     if verdict.kind == "conversation":
-        origin = _ORIGINS[verdict.origin or "turn"]
-        return f"repeated from {origin}" if verdict.source_ids else f"from {origin}"
+        part = _ORIGINS[verdict.origin or "turn"]
+        return f"repeated from {part}" if verdict.source_ids else f"from {part}"
     if verdict.relation == "together":
         return "only together"
     return "explained in part" if verdict.in_part else ""

@@ -9,7 +9,7 @@ PROMPT = "\n".join([*DOCUMENTS, "What do you know?"])
 ANSWER = "The ships came with salt [2]. Many letters are lost [3]. It is so."
 
 
-def places(attribution: Attribution) -> list[tuple[int, int, int | None]]:
+def places(attribution: Attribution) -> list[tuple[int, int | None, int | None]]:
     return [(marker.start, marker.number, marker.document) for marker in attribution.markers]
 
 

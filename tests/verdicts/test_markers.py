@@ -288,7 +288,7 @@ def test_powers_are_no_markers() -> None:
 def test_one_of_the_documents_of_a_label_supports_its_marker() -> None:
     known = KnownLabels({"1": (0, 1), "2": (2,)})
     markers = written_markers("It is red [1] [2].", known, ())
-    effects = {0: False, 1: True, 2: False}
+    effects: dict[int, bool | None] = {0: False, 1: True, 2: False}
     audit = markers_of(markers, known, effects.get)
     assert [(m.document, m.supported) for m in audit] == [(1, True), (2, False)]
     effects = {0: False, 1: None, 2: None}

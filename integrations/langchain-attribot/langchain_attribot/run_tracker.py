@@ -38,7 +38,7 @@ class RunTracker(BaseCallbackHandler):
     @property
     def num_open(self) -> int:
         """The number of entries of runs that have not ended."""
-        return sum(map(len, (self._runs, self._trees, self._used, self._answers)))
+        return len(self._runs) + len(self._trees) + len(self._used) + len(self._answers)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         """A chain without parent has given its outputs."""
