@@ -21,7 +21,8 @@ class Thresholds:
     lose less than `kept_share` of their reliance without it, or than `min_word` nats; another
     replaces it if the part keeps `needed_share` with it alone, and each word `kept_share`. Below
     `min_reliance` no set is sought unless a content word loses half of `min_word_effect` without
-    the source that holds most of the part's words, or that is ranked first.
+    the source that holds most of the part's words; else a single source is, which has an exact
+    effect of `min_effect`.
     """
 
     min_sought: float = 2.0

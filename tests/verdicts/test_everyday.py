@@ -348,3 +348,76 @@ def test_each_of_either_sources_has_a_score_where_others_have_none(attributor: A
     assert verdict.relation == "either" and len(verdict.source_ids) > 1
     scored = {index for index, row in enumerate(attribution.token_scores) if row is not None}
     assert {*verdict.source_ids} <= scored < {*range(len(attribution.sources))}
+
+
+SPOKEN_AGAINST = (
+    "Use the context to answer the question in one sentence.\n\nContext:\n{}\n\nQuestion: {}"
+)
+DELIVERY = (
+    "Standard delivery takes four working days inside Belgium. Express delivery takes one day and "
+    "costs 19 euros. Parcels above 30 kg are brought by a carrier."
+)
+
+
+@pytest.mark.parametrize("method", ["auto", "leave_one_out"])
+@pytest.mark.parametrize(
+    ("documents", "question", "answer"),
+    [
+        (
+            [
+                "The tower is one hundred and twelve metres tall.",
+                "The church is 64 metres tall and the mill 22 metres.",
+            ],
+            "How tall is the tower?",
+            "The tower is 112 m tall.",
+        ),
+        (
+            [
+                "Members pay half the price on weekdays.",
+                "Children pay 25 percent less on Sundays.",
+            ],
+            "What discount do members get?",
+            "Members get 50 % off.",
+        ),
+        (
+            [
+                "The mast is two hundred and six metres tall.",
+                "The chimney is 80 metres tall and the silo 31 metres.",
+            ],
+            "How tall is the mast?",
+            "The mast is 206 m tall.",
+        ),
+        (
+            [
+                "The guarantee of every Osk kettle is eleven years. Lids of the model Finn are "
+                "covered for 18 months. Complaints go to the shop in Oslo.",
+                DELIVERY,
+            ],
+            "How long is the kettle guarantee?",
+            "The kettle guarantee is 11 years.",
+        ),
+        (
+            [
+                "The archive keeps letters for thirty-five years. Maps are kept for 90 years in "
+                "the cellar.",
+                DELIVERY,
+            ],
+            "How long are letters kept?",
+            "Letters are kept for 35 years.",
+        ),
+    ],
+)
+def test_a_source_with_an_exact_effect_is_cited_however_little_the_context_is_worth(
+    smollm2: LanguageModel, method: str, documents: list[str], question: str, answer: str
+) -> None:
+    """Other documents speak against these answers, which put their source in other words."""
+    prompt = SPOKEN_AGAINST.format("\n\n".join(documents), question)
+    attributor = Attributor(smollm2, method=method, progress=False)
+    attribution = attributor.attribute([{"role": "user", "content": prompt}], answer, documents)
+    (verdict,) = attribution.verdicts
+    assert (verdict.kind, cited(attribution)) == (
+        "grounded",
+        [documents[0].partition(". ")[0].rstrip(".").casefold() + "."],
+    )
+    assert (verdict.effect or 0.0) >= 4.0 > (verdict.reliance or 0.0) - 2.0
+    assert attribution.exact[verdict.source_ids[0]]
