@@ -81,7 +81,7 @@ UNJUDGED: dict[str, Any] = {
     "relation": "each",
     "checks": [],
     "markers": [],
-    **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "reason")),
+    **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "origin", "reason")),
     "in_part": False,
 }
 
