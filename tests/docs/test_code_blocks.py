@@ -87,7 +87,7 @@ def test_a_block_that_is_an_example_equals_its_file() -> None:
 OWN = ("attribot_rag", "langchain_attribot", "llama_index.postprocessor.attribot")
 
 
-@pytest.mark.parametrize("page", [*ELSEWHERE, *HERE, *OF_PEERS, "examples"])
+@pytest.mark.parametrize("page", [*ELSEWHERE, *sorted(HERE), *OF_PEERS, "examples"])
 def test_what_is_imported_from_here_exists(page: str) -> None:
     """Blocks and examples that another task runs are compared with the names in our modules."""
     files = [file.read_text("utf-8") for file in sorted(ROOT.glob("examples/*.py"))]

@@ -15,7 +15,7 @@ from attribot_rag import LanguageModel
 
 README = "integrations/langchain-attribot/README.md"
 CHAIN, SEARCH, CHAT = blocks_of(README)
-SHOWN, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
+SHOWN, COMPOSED, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
 
 
 def test_the_readme_s_chain_and_agent_give_the_shown_output(
@@ -25,6 +25,10 @@ def test_the_readme_s_chain_and_agent_give_the_shown_output(
     exec(CHAIN, names)
     summary = names["message"].response_metadata["attribution"]
     check_readme(README, capsys.readouterr().out, summary, SHOWN)
+    exec(COMPOSED, names)
+    assert names["run"].summary["status"] == "composite"
+    assert len(names["run"].earlier) == len(names["documents"])
+    assert capsys.readouterr().out.startswith(names["run"].to_cited_text())
     exec(CHAT, names)
     answer = names["message"].text
     assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
