@@ -34,8 +34,9 @@ DIST := .venv-dist
 # The rooms whose quick tests are marked so in tests/conftest.py.
 QUICK := $(addprefix tests/,checks context attribution result recording verdicts)
 
-# What is imported is compiled then, which is little of what is installed.
+# What is imported is compiled then, once, which is little of what is installed.
 export PIP_COMPILE := 0
+unexport PYTHONDONTWRITEBYTECODE
 
 # Asked once, and only where PyTorch is installed.
 ifeq ($(origin TORCH_INDEX), undefined)
