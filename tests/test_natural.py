@@ -113,6 +113,25 @@ def test_a_citation_suffices_or_is_necessary_and_a_missed_cause_suffices_or_is_d
     assert truth_of(prompt_rows, range(1, 2), cited, SOURCES, lambda: LIKELIEST) == expected
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({ONLY_DOOR: -3.0}, Truth(10.0, 3.0)),
+        ({ONLY_DOOR: -3.5, NO_DOOR: -2.0}, Truth(10.0, 3.5, 2.0)),
+        ({**OTHERS, ONLY_DOOR: -3.5}, Truth(10.0, 3.5, 1.0)),
+        ({**OTHERS, ONLY_DOOR: -3.5, frozenset({FOG}): -2.0}, Truth(10.0, 2.0, 1.0, False, True)),
+        ({**OTHERS, ONLY_DOOR: -3.5, NO_TOWER: -4.0}, Truth(10.0, 3.5, 4.0, False, False, True)),
+    ],
+)
+def test_what_follows_misses_no_cause_if_the_sources_of_the_other_sentence_are_true_of_it(
+    tmp_path: Path, values: dict[frozenset[str], float], expected: Truth
+) -> None:
+    rows = {kept: [value] for kept, value in {WHOLE: 0.0, frozenset(): -10.0, **values}.items()}
+    given = WrittenRows(question(), byte_level().encode("a")[:1], RowStore(tmp_path), rows)
+    truth = truth_of(given, range(1), CITED, SOURCES, lambda: LIKELIEST, is_direct=False)
+    assert truth == expected
+
+
 def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
     prepared, language_model = question(), byte_level()
     answer = f"{DOOR} {TOWER}"

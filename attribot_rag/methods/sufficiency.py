@@ -154,22 +154,23 @@ class Sufficiency(Losses):
         """
         units = [[unit] for unit in range(len(self._scorer.units))]
         if not all(self._ablating(unit, exact=True) in self._changes for unit in units):
-            units = yield from self._likely_decisive(part)
+            documents = yield from self._mattering_documents(part)
+            units = [[unit] for units in documents for unit in units]
         for unit in (yield from self._mattering(part, units))[:1]:
             yield [self._ablating(unit, exact=True), self._keeping(unit)]
             if total(self.loss_without(unit), part.tokens) >= self._thresholds.min_effect:
                 return Carriers(tuple(unit), sufficient=False)
         return Carriers()
 
-    def _likely_decisive(self, part: Part) -> Steps[list[list[int]]]:
-        """Each unit of the documents that matter to the part."""
+    def _mattering_documents(self, part: Part) -> Steps[list[list[int]]]:
+        """The units of each document that matters to the part, most nats first."""
         documents = group(self._scorer.context, self._scorer.units, "document")
         first, *others = self._holders.most_alike(part, documents)
         rest = list(chain.from_iterable(others))
         likely = yield from self._mattering(part, [first, rest] if rest else [first])
         if rest in likely:
             likely = yield from self._mattering(part, [first, *others])
-        return [[unit] for units in likely for unit in units]
+        return likely
 
     def _mattering(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[list[int]]]:
         """Those of the sets without which the part may lose `min_effect`, most nats first."""
@@ -179,8 +180,13 @@ class Sufficiency(Losses):
         return [sets[index] for index in best(losses) if losses[index] >= least]
 
     def _most_needed(self, part: Part) -> Steps[Carriers]:
-        """The units without which the part loses most, where no set suffices; at least one."""
-        units = self._ranking(part)[:_NUM_NEEDED]
+        """The units without which the part loses most, where no set suffices; at least one.
+
+        Those that rank first are left out, and those of the document that matters most.
+        """
+        documents = (yield from self._mattering_documents(part)) if self._recompute else []
+        first = self._ranking(part)[:_NUM_NEEDED]
+        units = dict.fromkeys([*first, *chain.from_iterable(documents[:1])])
         yield [self._ablating([unit]) for unit in units]
         rows = {unit: self.loss_without([unit]) for unit in units}
         losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
@@ -188,7 +194,7 @@ class Sufficiency(Losses):
             raise _BudgetEnded
         order = sorted(losses, key=lambda unit: -losses[unit])
         needed = [unit for unit in order if losses[unit] >= self._thresholds.min_word]
-        members = needed or order[:1]
+        members = needed[:_NUM_NEEDED] or order[:1]
         yield [self._keeping(members)]
         return Carriers(tuple(members), sufficient=False)
 

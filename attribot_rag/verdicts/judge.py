@@ -140,6 +140,7 @@ class _Judge:
         self._options = options
         self._reliance = ranking.scores.context_reliance
         self._without_limit = scorer.session.meter.unlimited if ranking.is_pending else nullcontext
+        self._given: list[Verdict] = []
         self.search = Sufficiency(scorer, self._reliance or (), options, ranking, ranking.scores)
         self._cited = CitedSources(self.search, ranking.scores, options)
 
@@ -157,7 +158,8 @@ class _Judge:
             if sentence.is_judged:
                 with self._without_limit():
                     carried = next(carriers, carried)
-            yield self._verdict(index, *carried)
+            self._given.append(self._verdict(index, *carried))
+            yield self._given[-1]
 
     @cached_property
     def _parts(self) -> list[Part]:
@@ -211,13 +213,14 @@ class _Judge:
             return replace(verdict, reason="cut")
         is_needed = cited is not None and self._cited.is_needed(cited, part)
         origin = None if is_needed else self._origin(index, reliance)
-        if origin is not None:
-            return self._from(origin, verdict, part)
         least = self._least_reliance(sentence)
         is_invented = self._cited.is_invented(sentence.figures)
-        if cited is not None and self._cited.is_warranted(
+        is_warranted = cited is not None and self._cited.is_warranted(
             cited, part, carried, least=least, is_invented=is_invented
-        ):
+        )
+        if origin is not None and not (is_warranted and self._is_uncaused(origin)):
+            return self._from(origin, verdict, part)
+        if cited is not None and is_warranted:
             return cited
         if reliance < least or is_invented:
             return self._unsupported(index, verdict)
@@ -227,6 +230,13 @@ class _Judge:
         if self._cited.has_unexpected(part):
             return self._unsupported(index, verdict)
         return replace(verdict, reason="scattered")
+
+    def _is_uncaused(self, origin: Origin) -> bool:
+        """Whether it is an earlier sentence for which nothing was found that caused it."""
+        index = origin.sentence
+        while index is not None and self._given[index].kind == "follows":
+            index = self._given[index].follows
+        return index is not None and self._given[index].kind in ("open", "unsupported")
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""

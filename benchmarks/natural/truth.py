@@ -102,6 +102,8 @@ def truth_of(
     cited: Spans,
     sources: Sequence[Spans],
     likeliest: Callable[[], Sequence[Spans]],
+    *,
+    is_direct: bool = True,
 ) -> Truth:
     """The truth about a sentence, which is these tokens of the response.
 
@@ -109,6 +111,9 @@ def truth_of(
     at most 30 % of its reliance, or without them at least 20 % and 2 nats. A sentence that cites
     nothing misses its cause if its reliance is 6 nats or more and it loses at most 20 % of that
     with a single source alone, or if it loses 4 nats or more without one of the `likeliest`.
+
+    Unless it `is_direct`, the sentence follows from another, and `cited` are the sources of that:
+    if they are true of this sentence, too, it misses no cause, and else it cites nothing.
     """
 
     def loss(row: torch.Tensor) -> float:
@@ -122,7 +127,8 @@ def truth_of(
             return Truth(reliance, lost)
         effect = loss(rows.without(cited))
         is_necessary = effect >= max(MIN_EFFECT, NECESSARY * reliance)
-        return Truth(reliance, lost, effect, is_false=not is_necessary)
+        if is_necessary or is_direct:
+            return Truth(reliance, lost, effect, is_false=not is_necessary)
     effect = max((loss(rows.without(source)) for source in likeliest()), default=0.0)
     truth = Truth(reliance, effect=effect, is_caused=effect >= DECISIVE)
     if reliance < MIN_RELIANCE:
@@ -161,12 +167,25 @@ def judged_sentences(
     for verdict in attribution.verdicts:
         if verdict.kind not in ("trivial", "reasoning"):
             tokens = attribution.tokens_in(verdict.start, verdict.end)
-            spans = [span for index in verdict.source_ids for span in sources[index]]
+            leads_to = _followed(verdict, attribution.verdicts).source_ids
+            spans = [span for index in leads_to for span in sources[index]]
             yield JudgedSentence(
                 text=attribution.response[verdict.start : verdict.end].strip(),
                 verdict=verdict,
                 cited=tuple(attribution.sources[index].text for index in verdict.source_ids),
                 truth=truth_of(
-                    rows, tokens, spans, sources, partial(likeliest, verdict.start, verdict.end)
+                    rows,
+                    tokens,
+                    spans,
+                    sources,
+                    partial(likeliest, verdict.start, verdict.end),
+                    is_direct=verdict.kind != "follows",
                 ),
             )
+
+
+def _followed(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on the sentence that this one follows from, if it does."""
+    while verdict.follows is not None:
+        verdict = verdicts[verdict.follows]
+    return verdict

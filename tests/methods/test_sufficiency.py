@@ -137,7 +137,7 @@ BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
     ("worths", "order", "members", "alternatives"),
     [
         ({"s3": (FIRST, 9.0)}, [3], {3}, ()),
-        ({"s3": (FIRST, 1.9)}, [3], set(), ()),
+        ({"s3": (FIRST, 1.7)}, [3], set(), ()),
         ({"s3": (FIRST, 9.0), "s5": (SECOND, 9.0)}, [3, 4, 6, 5], {3, 5}, ()),
         (BOTH_FIRST, [3, 4, 5], {3}, (5,)),
     ],
@@ -233,6 +233,18 @@ def test_no_small_set_suffices() -> None:
     assert (carriers.members, carriers.sufficient, carriers.complete) == ((0, 1), False, True)
     carriers, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.4, min_word=99.0))
     assert len(carriers.members) == 5
+
+
+@pytest.mark.parametrize("unit", [2, 4, 10])
+def test_where_no_set_suffices_the_source_that_costs_most_is_found(unit: int) -> None:
+    """The ranking has it last."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        is_read = unit in kept and len(kept) > 6
+        return {FIRST: 8.0 * is_read, SECOND: 0.8 * len(kept)}
+
+    carriers, _ = searched(worth, [*ORDER[:unit], *ORDER[unit + 1 :], unit])
+    assert (carriers.members, carriers.sufficient) == ((unit,), False)
 
 
 @pytest.mark.parametrize(("nats", "second"), [(8.0, {3, 5}), (12.0, {3, 5, 0, 1})])

@@ -456,6 +456,25 @@ def test_follows_from_an_earlier_sentence() -> None:
 
 
 @pytest.mark.parametrize(
+    ("earlier", "kinds"),
+    [(9.0, ["grounded", "follows"]), (0.5, ["unsupported", "grounded"])],
+    ids=["that cites a source", "for which no cause was found"],
+)
+def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: list[str]) -> None:
+    """The second sentence does not need the source: all others together suffice, too."""
+    target = scorer(response="The ships came. They had salt.", language_model=other_chat())
+
+    def worth(kept: Ids) -> dict[int, float]:
+        suffices = 4 in kept or len(kept) > OPTIONS.max_set
+        return {SHIPS: earlier * (3 in kept), 26: 1.9 * suffices}
+
+    options = VerdictOptions(min_follows=2.0, min_reliance=1.0, min_sought=0.6)
+    verdicts = judged_by(worth, target, [3, 4], options).verdicts
+    assert [verdict.kind for verdict in verdicts] == kinds
+    assert verdicts[1].source_ids == (() if kinds[1] == "follows" else (4,))
+
+
+@pytest.mark.parametrize(
     ("response", "kinds"),
     [
         ("The ships came. They had salt [1][2].", ["grounded", "follows"]),
