@@ -13,7 +13,7 @@
 #
 # The folder `tasks` holds what does not run on every change.
 #
-# ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
+# ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests; by default, how slow the machine is
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
 # PYTHON       the interpreter of the virtual environment: 3.10 or newer; all tests ran with 3.11
 # TORCH_INDEX  one more index to take PyTorch from; PyTorch's own, for CPUs and GPUs, are named by its

@@ -23,7 +23,7 @@ settings.register_profile(
     "any machine",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(EXAMPLES or 100),
+    max_examples=int(EXAMPLES or 50),
     derandomize=EXAMPLES is None,
 )
 settings.load_profile("any machine")

@@ -97,12 +97,14 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(without).to_have_count(0)
 
 
+@pytest.mark.long
 def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     watch(page)
     ask(page, LONG)
     fills_in(receipts(page), PATIENCE)
 
 
+@pytest.mark.long
 def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
@@ -117,6 +119,7 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
     ask(page, LONG_TO_READ)
     page.locator("#stop-button").click()
@@ -132,6 +135,7 @@ def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
     expect(answers(page)).to_contain_text("2700 characters", timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
     pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):

@@ -970,7 +970,11 @@ def test_a_theme_is_forced(
     assert element.evaluate(f"{STYLE}.backgroundColor") == "rgb(1, 2, 3)"
 
 
-@pytest.mark.parametrize("texts", [HTML[:30], HTML[30:], HOSTILE])
+@pytest.mark.parametrize(
+    "texts",
+    [HTML[:30], *(pytest.param(more, marks=pytest.mark.long) for more in (HTML[30:], HOSTILE))],
+    ids=["html", "more html", "other texts"],
+)
 def test_hostile_texts_are_shown_and_run_nothing(
     desktop: Page, show: Show, texts: tuple[str, ...]
 ) -> None:

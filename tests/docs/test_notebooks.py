@@ -29,11 +29,16 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
                 "without it: The ferry Kittiwake carries up to 84 passengers.",
             ],
         ),
-        (
+        pytest.param(
             "langchain",
             ["38 metres high", "[1]", "grounded", "['answer', 'documents', 'attribution']"],
+            marks=pytest.mark.long,
         ),
-        ("llama_index", ["The lighthouse is 38 metres high. [1]", "grounded"]),
+        pytest.param(
+            "llama_index",
+            ["The lighthouse is 38 metres high. [1]", "grounded"],
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_notebook_runs(name: str, expected: list[str]) -> None:

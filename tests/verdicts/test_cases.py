@@ -26,8 +26,15 @@ FLOORS: Mapping[str, float] = {
 }
 
 
+ELSEWHERE = ("made_up_marker", "small_talk", "conversation")
+"""Kinds that other tests on every change have cases of, too."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FLOORS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.long if kind in ELSEWHERE else ()) for kind in FLOORS],
+)
 def test_verdicts_of_held_out_cases(kind: str, smollm2: LanguageModel) -> None:
     attributor = Attributor(smollm2, progress=False)
     cases = [case for case in CASES if (case["kind"], case["split"]) == (kind, "held_out")]
