@@ -1111,10 +1111,14 @@ def test_numbers_stand_for_the_markers_of_the_model(desktop: Page, show: Show) -
         for text, document, holds in marked
         for start in [response.index(text)]
     )
-    cites = ({"kind": "grounded", "source_ids": (0,)}, {"kind": "grounded", "source_ids": (1,)})
+    judged: tuple[dict[str, Any], ...] = (
+        {"kind": "grounded", "source_ids": (0,)},
+        {"kind": "grounded", "source_ids": (1,)},
+        {"kind": "follows", "follows": 0},
+    )
     verdicts = tuple(
         Verdict(start=response.index(text), end=response.index(text) + len(text), **fields)
-        for text, fields in zip(sentences, (*cites, {"kind": "follows", "follows": 0}), strict=True)
+        for text, fields in zip(sentences, judged, strict=True)
     )
     texts = ("The ferry carries 84 people.", "A ticket costs 18 crowns.", "The museum is open.")
     result = handmade(
