@@ -81,7 +81,7 @@ core: install
 integrations: $(PACKAGES:%=rest-%)
 
 $(PACKAGES:%=rest-%): rest-%: install
-	cd $* && $(PYTEST) -m "not quick"
+	cd $* && $(PYTEST) -m "not quick and not long"
 
 # Not --quiet, which has --strict see no warning, of a dead link say.
 docs: install

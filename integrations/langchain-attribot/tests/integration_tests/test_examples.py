@@ -90,9 +90,13 @@ def test_the_root_readme_s_lines_attach_it_too(chat: Chat) -> None:
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        ("langchain_rag", ["It is 38 metres high"]),
+        pytest.param("langchain_rag", ["It is 38 metres high"], marks=pytest.mark.long),
         ("langgraph_rag", ["It is 38 metres high", "1 of the calls was attributed"]),
-        ("langchain_agent", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
+        pytest.param(
+            "langchain_agent",
+            ["It is 38 metres high", "designed by the engineer Alaric Penhow"],
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_examples_show_the_causes_of_their_answers(

@@ -42,8 +42,12 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        ("llama_index_rag", ["It is 38 metres high"]),
-        ("llama_index_chat", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
+        pytest.param("llama_index_rag", ["It is 38 metres high"], marks=pytest.mark.long),
+        pytest.param(
+            "llama_index_chat",
+            ["It is 38 metres high", "designed by the engineer Alaric Penhow"],
+            marks=pytest.mark.long,
+        ),
         ("llama_index_sub_questions", ["How high is the lighthouse?", "lighthouse.md"]),
     ],
 )
