@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from support.patience import scaled
 from support.schemas import SUMMARIES
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
@@ -15,6 +16,7 @@ from attribot_rag.result.summary import summarize
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
 from attribot_rag.runtime.options import Mode
 from attribot_rag.serving.app import create_app
+from attribot_rag.serving.body import Limits
 
 pytestmark = pytest.mark.embedded
 
@@ -134,7 +136,7 @@ def test_a_streamed_answer_of_the_web_service_has_the_sentences_so_far(
     files = [(CORPUS / name).read_text("utf-8") for name in ("ferry.txt", "museum.md")]
     body: dict[str, Any] = {"question": question, "documents": files, "stream": True, "data": True}
     body["max_new_tokens"] = 70
-    with TestClient(create_app(smollm2)) as client:
+    with TestClient(create_app(smollm2, limits=Limits(seconds=scaled(60)))) as client:
         response = client.post("/ask", json=body)
     lines = [json.loads(line) for line in response.text.splitlines()]
     statuses = [line["data"]["summary"]["status"] for line in lines if line.get("data")]
