@@ -235,7 +235,7 @@ def heed_interrupts() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.long)])
 def test_a_reader_that_leaves_early_is_no_error(
     notes: str, tiny_model: str, unbuffered: str
 ) -> None:

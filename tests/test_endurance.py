@@ -5,7 +5,7 @@ import pytest
 from benchmarks.endurance import endure
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Already found a .peft_config:UserWarning")
 def test_attributions_leave_no_object_no_thread_and_no_model() -> None:
     """The model is moved, its adapters are switched, threads start and leave in between."""

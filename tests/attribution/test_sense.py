@@ -19,9 +19,10 @@ SETS: list[dict[str, Any]] = json.loads(
 )
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param("leave_one_out", marks=pytest.mark.long), "auto"]
-)
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module", params=["leave_one_out", "auto"])
 def attributed(
     request: pytest.FixtureRequest, smollm2: LanguageModel
 ) -> list[tuple[dict[str, Any], Attribution]]:
@@ -43,7 +44,6 @@ def causing(case: dict[str, Any]) -> set[str]:
     return {cause["sentence"] for cause in case["causes"]}
 
 
-@pytest.mark.slow
 def test_the_causing_sentence_ranks_first(
     attributed: list[tuple[dict[str, Any], Attribution]],
 ) -> None:
@@ -55,7 +55,6 @@ def test_the_causing_sentence_ranks_first(
     assert len(missed) <= 2, missed
 
 
-@pytest.mark.slow
 def test_a_fact_that_is_present_twice_is_credited_to_both_documents(
     attributed: list[tuple[dict[str, Any], Attribution]],
 ) -> None:

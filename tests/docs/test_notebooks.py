@@ -17,7 +17,11 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("quickstart", ["The lighthouse is 38 metres high. [1]", "grounded"]),
+        pytest.param(
+            "quickstart",
+            ["The lighthouse is 38 metres high. [1]", "grounded"],
+            marks=pytest.mark.long,
+        ),
         (
             "why-did-it-say-that",
             [

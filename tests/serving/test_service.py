@@ -87,7 +87,7 @@ def attributes(address: str) -> bool:
     return httpx.post(f"{address}/attribute", **options).status_code == 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
     limits = ("--max-bytes", "20000", "--waiting", "8", "--method", "leave_one_out")
     with service(str(folder), *limits) as (address, process):
@@ -120,6 +120,7 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
         assert health["waiting"] == 0
 
 
+@pytest.mark.long
 def test_a_service_comes_back_after_it_was_killed(folder: Path) -> None:
     with service(str(folder)) as (address, process):
         port = httpx.URL(address).port

@@ -63,7 +63,13 @@ def asked_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.long if index % 3 else ())
+        for index, case in enumerate(CASES)
+    ],
+)
 def test_documents_that_suffice_without_the_turns_are_cited_beside_them(
     case: str, smollm2: LanguageModel
 ) -> None:
