@@ -148,6 +148,7 @@ def test_a_question_asked_while_a_long_answer_is_cited_is_cited_in_its_turn(page
     expect(receipts(page).nth(1).locator(".answer")).to_contain_text("passengers")
 
 
+@pytest.mark.long
 def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     watch(page)
     ask(page, LONG)
