@@ -373,6 +373,14 @@ DELIVERY = (
         ),
         (
             [
+                "Members pay half the price on weekdays.",
+                "Children pay 25 percent less on Sundays.",
+            ],
+            "What discount do members get?",
+            "Members get 50 % off.",
+        ),
+        (
+            [
                 "The mast is two hundred and six metres tall.",
                 "The chimney is 80 metres tall and the silo 31 metres.",
             ],
