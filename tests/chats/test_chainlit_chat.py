@@ -164,6 +164,7 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(document.locator("rect.mark").first).to_be_in_viewport()
 
 
+@pytest.mark.long
 def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:
