@@ -20,6 +20,7 @@ def test_every_way_scores_what_was_generated(
     rows = [line.split(" | ") for line in output.splitlines() if line.startswith("| ")][1:]
     assert [row[0].removeprefix("| ") for row in rows] == list(WAYS)
     tokens = {row[0].removeprefix("| "): int(row[5]) for row in rows}
-    assert tokens["patching"] < tokens["masked"] < tokens["packed"]
-    assert tokens["patching"] < tokens["auto"] < tokens["packed"]
+    exact_row = tokens["packed"] / 10  # of the 10 sources, the most decisive is scored exactly
+    assert tokens["patching"] < tokens["auto"] <= tokens["masked"] + tokens["patching"] + exact_row
+    assert tokens["masked"] < tokens["packed"]
     assert all(float(row[1]) > 0 for row in rows)

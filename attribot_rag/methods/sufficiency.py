@@ -6,14 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import (
-    Carriers,
-    Part,
-    Scores,
-    TokenScores,
-    best,
-    total,
-)
+from attribot_rag.methods.base import Carriers, Part, Scores, TokenScores, best, total
 from attribot_rag.methods.holders import Holders
 from attribot_rag.methods.losses import Losses, Steps
 from attribot_rag.methods.ranking import Ranking
@@ -155,7 +148,7 @@ class Sufficiency(Losses):
         units = [[unit] for unit in range(len(self._scorer.units))]
         if not all(self._ablating(unit, exact=True) in self._changes for unit in units):
             documents = yield from self._mattering_documents(part)
-            units = [[unit] for units in documents for unit in units]
+            units = [[unit] for unit in chain.from_iterable(documents)]
         for unit in (yield from self._mattering(part, units))[:1]:
             yield [self._ablating(unit, exact=True), self._keeping(unit)]
             if total(self.loss_without(unit), part.tokens) >= self._thresholds.min_effect:
@@ -188,8 +181,8 @@ class Sufficiency(Losses):
         first = self._ranking(part)[:_NUM_NEEDED]
         units = dict.fromkeys([*first, *chain.from_iterable(documents[:1])])
         yield [self._ablating([unit]) for unit in units]
-        rows = {unit: self.loss_without([unit]) for unit in units}
-        losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
+        rows = ((unit, self.loss_without([unit])) for unit in units)
+        losses = {unit: total(row, part.tokens) for unit, row in rows if row}
         if not losses:
             raise _BudgetEnded
         order = sorted(losses, key=lambda unit: -losses[unit])

@@ -73,20 +73,24 @@ def assert_same_scores(attribution: Attribution, expected: Attribution) -> None:
     )
 
 
-@pytest.mark.parametrize(
+METHODS = pytest.mark.parametrize(
     "method",
     ["leave_one_out", Hierarchical(keep=2), ContextCite(num_ablations=12)],
     ids=["leave_one_out", "hierarchical", "context_cite"],
 )
+
+
+@METHODS
 def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Method) -> None:
     attribution = attributed(served(server, method=method, verdicts=None))
     assert_same_scores(attribution, by_reference(method, verdicts=None))
 
 
-def test_verdicts_are_those_of_the_reference(server: ModelServer) -> None:
+@METHODS
+def test_verdicts_are_those_of_the_reference(server: ModelServer, method: str | Method) -> None:
     """Though a server masks no source, so that each score of judging is exact."""
-    verdicts = attributed(served(server, method="leave_one_out")).verdicts
-    expected = by_reference("leave_one_out").verdicts
+    verdicts = attributed(served(server, method=method)).verdicts
+    expected = by_reference(method).verdicts
     assert [verdict.kind for verdict in verdicts] == [verdict.kind for verdict in expected]
 
 
