@@ -1,8 +1,8 @@
 # make demo     answers a question from examples/corpus and shows which sentences made the model say it
 # make chat     a chat about examples/corpus, or CHAT_FOLDER=folder, in the browser; `make chainlit-chat` another
 # make quick    the quick tests, those of both integrations too: three minutes on two cores
-# make test     everything: `quick` first, then style and types and all other tests. It installs a browser
-#               for some of them if it can; without one, they are skipped, and the last lines say so
+# make test     style, types, the site and all tests. It installs a browser for some of them if it can;
+#               without one, they are skipped, and the last lines say so
 # make check    style, types and imports between rooms
 # make docs     builds the documentation's site into build/site; a broken link is an error; the tests look at it
 # make dist     builds the wheels and sdists of all three packages into dist, checks and installs them, and checks
@@ -58,7 +58,7 @@ chainlit-chat: install
 
 # Each part runs whatever became of those before; the last lines tell of all.
 test: $(VENV)/quick
-	$(BIN)/python .ci/parts.py quick install chromium check docs core integrations
+	$(BIN)/python .ci/parts.py install chromium check docs core integrations
 
 quick: $(VENV)/quick
 	$(PYTEST) -m quick $(QUICK)
@@ -76,12 +76,12 @@ check: install
 	$(BIN)/lint-imports --no-cache
 
 core: install
-	$(PYTEST) -m "not quick and not long"
+	$(PYTEST) -m "not long"
 
-integrations: $(PACKAGES:%=rest-%)
+integrations: $(PACKAGES:%=test-%)
 
-$(PACKAGES:%=rest-%): rest-%: install
-	cd $* && $(PYTEST) -m "not quick and not long"
+$(PACKAGES:%=test-%): test-%: install
+	cd $* && $(PYTEST) -m "not long"
 
 # Not --quiet, which has --strict see no warning, of a dead link say.
 docs: install

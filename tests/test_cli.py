@@ -234,8 +234,9 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.long)])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_early_is_no_error(
     notes: str, tiny_model: str, unbuffered: str
 ) -> None:

@@ -78,7 +78,7 @@ def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["inline", "background"])
+@pytest.mark.parametrize("mode", [pytest.param("inline", marks=pytest.mark.long), "background"])
 def test_an_integration_of_one_s_own_attributes_recorded_answers(
     smollm2: LanguageModel, mode: str
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_model_generates_and_is_scored(name: str | None, record: bool) -> None
     run_at_once(build(name) if name else byte_level(), times=15, max_new_tokens=15, record=record)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
     run_at_once(smollm2, times=2, max_new_tokens=12, record=False)

@@ -175,14 +175,14 @@ class Sufficiency(Losses):
     def _most_needed(self, part: Part) -> Steps[Carriers]:
         """The units without which the part loses most, where no set suffices; at least one.
 
-        Those that rank first are left out, and those of the document that matters most.
+        Those that rank first are left out; if none costs half of the reliance, those of the
+        document that matters most, too.
         """
-        documents = (yield from self._mattering_documents(part)) if self._recompute else []
-        first = self._ranking(part)[:_NUM_NEEDED]
-        units = dict.fromkeys([*first, *chain.from_iterable(documents[:1])])
-        yield [self._ablating([unit]) for unit in units]
-        rows = ((unit, self.loss_without([unit])) for unit in units)
-        losses = {unit: total(row, part.tokens) for unit, row in rows if row}
+        losses = yield from self._losses_without(part, self._ranking(part)[:_NUM_NEEDED])
+        half = total(self.reliance, part.tokens) / 2
+        if self._recompute and all(loss < half for loss in losses.values()):
+            documents = yield from self._mattering_documents(part)
+            losses |= yield from self._losses_without(part, [*chain(*documents[:1])])
         if not losses:
             raise _BudgetEnded
         order = sorted(losses, key=lambda unit: -losses[unit])
@@ -190,6 +190,12 @@ class Sufficiency(Losses):
         members = needed[:_NUM_NEEDED] or order[:1]
         yield [self._keeping(members)]
         return Carriers(tuple(members), sufficient=False)
+
+    def _losses_without(self, part: Part, units: Sequence[int]) -> Steps[dict[int, float]]:
+        """The loss of the part, in nats, without each of the units, but for those not scored."""
+        yield [self._ablating([unit]) for unit in units]
+        rows = {unit: self.loss_without([unit]) for unit in units}
+        return {unit: total(row, part.tokens) for unit, row in rows.items() if row}
 
     def _enough(self, part: Part) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does.

@@ -316,6 +316,7 @@ def test_unicode(make: Any) -> None:
     assert all(character in joined for text in UNICODE for character in text.replace("\n", ""))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     """A tiny model with the real tokenizer, so that each source is a word of one token."""

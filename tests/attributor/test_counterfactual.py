@@ -56,7 +56,9 @@ def test_a_poisoned_document_is_found_and_the_answer_without_it(
     assert second.notes == ()
 
 
-@pytest.mark.parametrize("gone", [(0,), (2,), (0, 1)])
+@pytest.mark.parametrize(
+    "gone", [(0, 1), *(pytest.param((one,), marks=pytest.mark.long) for one in (0, 2))]
+)
 def test_the_second_answer_is_that_of_a_cut_prompt_the_documents(
     attributor: Attributor, first: Attribution, gone: tuple[int, ...]
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_listener_that_fails_changes_nothing(
     assert caplog.text.count("on_sentence failed for the run run") == NUM_SENTENCES - 1
 
 
+@pytest.mark.long
 def test_a_streamed_answer_of_the_web_service_has_the_sentences_so_far(
     smollm2: LanguageModel,
 ) -> None:

@@ -247,6 +247,7 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     assert [reject["number"] for reject in rejects] == [20]
 
 
+@pytest.mark.long
 def test_two_processes_give_the_results_of_one(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, "{", {**GOOD, "id": "b"}, GOOD])
     run_batch(attributor, path, tmp_path / "one")

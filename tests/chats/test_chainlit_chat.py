@@ -71,6 +71,7 @@ def test_an_empty_chat_has_questions_to_begin_with(page: Page, address: str) -> 
     expect(page.get_by_text("Ask about the files in documents")).to_be_visible(timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -144,6 +145,7 @@ def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
         expect(receipts(page).locator(".answer")).to_contain_text(fact, timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
     book = pdf(
         tmp_path / "bakery.PDF",

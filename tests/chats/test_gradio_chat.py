@@ -72,6 +72,7 @@ def sentences(page: Page) -> Locator:
     return receipts(page).locator(".sentence")
 
 
+@pytest.mark.long
 def test_an_empty_chat_names_its_files_and_controls_work_when_they_are_shown(page: Page) -> None:
     named = page.get_by_text("Ask about ferry.txt, festival.md")
     expect(named).to_be_visible(timeout=PATIENCE)
@@ -109,6 +110,7 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(receipts(page).last.locator(".answer")).to_be_in_viewport()
 
 
+@pytest.mark.long
 def test_an_answer_is_used_by_keyboard_and_by_selection(answered: Page) -> None:
     sentence = sentences(answered).first
     sentence.focus()
@@ -126,6 +128,7 @@ def test_an_answer_is_used_by_keyboard_and_by_selection(answered: Page) -> None:
     answered.evaluate("document.getSelection().removeAllRanges()")
 
 
+@pytest.mark.long
 def test_a_conversation_goes_on_while_sources_are_looked_for(page: Page) -> None:
     ask(page, HIGH)
     expect(receipts(page).locator(".counts")).to_have_text("Checking sources…", timeout=PATIENCE)
@@ -155,6 +158,7 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     fills_in(receipts(page), PATIENCE)
 
 
+@pytest.mark.long
 def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
@@ -169,6 +173,7 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
     ask(page, LONG_TO_READ)
     expect(page.get_by_test_id("user")).to_be_visible(timeout=PATIENCE)
@@ -218,6 +223,7 @@ def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
     pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
@@ -226,6 +232,7 @@ def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
         expect(sentences(page).first).to_contain_text(fact, timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
     book = pdf(
         tmp_path / "harbour.PDF",
@@ -293,6 +300,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     assert [event for event in happened if not event.startswith(("about:", "data:"))] == []
 
 
+@pytest.mark.long
 def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
     answered.set_viewport_size({"width": 360, "height": 740})
     for scheme in ("light", "dark"):

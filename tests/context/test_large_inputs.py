@@ -80,6 +80,7 @@ def test_a_long_text_without_certain_agreement_is_not_similar(
     assert (document in result.whole) == is_located
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_absent_documents_are_hardly_compared() -> None:
     prompt, documents = absent()

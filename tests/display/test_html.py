@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from support.attributions import FERRY, ISLAND, NOTHING_SCORED, handmade
 from support.hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
 from support.strategies import attributions
@@ -165,6 +165,7 @@ def outside(attribution: Attribution) -> list[Interval]:
     return subtract((0, len(attribution.response)), markers)
 
 
+@settings(max_examples=15)
 @given(attribution=attributions())
 def test_any_attribution_has_a_page(attribution: Attribution) -> None:
     html = render_html(attribution)

@@ -51,7 +51,7 @@ DIFFERS = "The answer says “4”. The cited text says “3”."
 Show = Callable[[Page, str], None]
 
 
-@pytest.fixture(params=[f"{w} {s}" for w in (PHONE, DESKTOP) for s in ("light", "dark")])
+@pytest.fixture(params=[f"{PHONE} light", f"{DESKTOP} dark"])
 def window(request: pytest.FixtureRequest, new_page: Callable[..., Page]) -> Page:
     """A phone's or a desktop's window, light or dark."""
     width, scheme = request.param.split()
@@ -228,7 +228,6 @@ def test_the_worklist_names_sentences_to_check_and_the_reasons(page: Page) -> No
         expect(card(page).locator(".compared", has_text=COMPARED)).to_have_count(quoted)
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_the_worklist_stands_before_closed_details(page: Page) -> None:
     answer, listed, reading = (
         box(page.locator(name)) for name in (".answer", ".worklist", ".reading")
@@ -350,7 +349,6 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> N
     assert chips.all_inner_texts() == ["from sentence 1"]
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
 def test_a_card_is_no_approval(window: Page, show: Show) -> None:
     """Only a name that no document has is reported; one that the quote has of another is not."""
     owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
@@ -552,7 +550,6 @@ def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> No
         close(page)
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_later_verdicts_leave_an_open_card_open(window: Page, show: Show) -> None:
     """Whether the page sets new data, or makes the element anew."""
     page, data = window, receipts()
@@ -808,7 +805,6 @@ def test_a_document_is_opened_at_the_cited_place(window: Page, desktop: Page, sh
     assert card(desktop).locator("a").count() == 0
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_a_document_is_opened_from_the_list(window: Page, show: Show) -> None:
     page, data = window, receipts()
     data["documents"]["1"] += "\n\n## Food\n\nThere is none."
@@ -828,14 +824,12 @@ def test_a_document_is_opened_from_the_list(window: Page, show: Show) -> None:
     expect(listed.get_by_role("button", name="festival.md")).to_be_visible()
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_every_quote_is_found_in_a_page(window: Page, show: Show) -> None:
     show(window, ATTRIBUTION.to_html(question=QUESTION))
     for quote in (PASSENGERS, TICKET, BICYCLE, BELL, LAMP):
         look_up(window.locator("attribot-answer"), quote)
 
 
-@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_a_summary_alone_is_enough(window: Page, show: Show) -> None:
     summary = summarize(ATTRIBUTION)
     show(window, html(summary))

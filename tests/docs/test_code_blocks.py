@@ -166,6 +166,7 @@ def test_thresholds_are_set() -> None:
     assert isinstance(names["attributor"], Attributor)
 
 
+@pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.slow
 def test_recipes_for_contributors_work_on_the_real_model(smollm2: LanguageModel) -> None:

@@ -12,15 +12,14 @@ from support.patience import scaled
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        pytest.param(
+        (
             "quickstart",
             ["The lighthouse is 38 metres high. [1]", "grounded"],
-            marks=pytest.mark.long,
         ),
         (
             "why-did-it-say-that",
@@ -33,15 +32,13 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
                 "without it: The ferry Kittiwake carries up to 84 passengers.",
             ],
         ),
-        pytest.param(
+        (
             "langchain",
             ["38 metres high", "[1]", "grounded", "['answer', 'documents', 'attribution']"],
-            marks=pytest.mark.long,
         ),
-        pytest.param(
+        (
             "llama_index",
             ["The lighthouse is 38 metres high. [1]", "grounded"],
-            marks=pytest.mark.long,
         ),
     ],
 )

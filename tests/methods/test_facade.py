@@ -124,7 +124,13 @@ def test_a_budget_that_ran_out_is_noted(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("auto", "hierarchical") else pytest.mark.long)
+        for name in METHODS
+    ],
+)
 def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, name: str) -> None:
     cause = "The Kittiwake ferry carries 84 passengers."
     documents = [

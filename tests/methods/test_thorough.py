@@ -139,6 +139,7 @@ def test_options_that_mean_nothing_are_refused(name: str, value: Any) -> None:
         Thorough(**{name: value})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel) -> None:
     """The causes stand in different documents, far apart; each is the best of its sentence."""

@@ -108,6 +108,7 @@ def test_any_other_file_is_refused(name: str, tmp_path: Path) -> None:
         load_model(str(file), device="cpu")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.embedded
 def test_a_gguf_file_is_read_and_kept(

@@ -63,7 +63,7 @@ def test_every_request_is_answered_as_described(
     operation = description[path][method]
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
     def check(case: Any) -> None:
         case.call_and_validate(checks=CHECKS, timeout=scaled(120))
 

@@ -172,6 +172,7 @@ async def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_ru
     logger.info("alone %.2f s, beside %s of %.1f s", alone, [f"{s:.2f}" for s in beside], took)
 
 
+@pytest.mark.long
 async def test_a_waiting_client_gets_its_own_places_only(two_clients: str) -> None:
     async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
         requests = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]

@@ -57,6 +57,7 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
     assert set(happened) == {f"{address}/ask"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     watch(page)

@@ -156,6 +156,7 @@ def without_token(folder: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.long
 def test_half_a_request_holds_up_no_other(without_token: str) -> None:
     url = httpx.URL(without_token)
     assert url.port is not None

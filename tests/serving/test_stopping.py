@@ -25,7 +25,9 @@ HALF = (
 )
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 async def test_a_running_request_is_answered_and_a_waiting_one_is_refused(
     tiny_model: str, sent: int
 ) -> None:
@@ -52,6 +54,7 @@ async def test_a_running_request_is_answered_and_a_waiting_one_is_refused(
             httpx.get(f"{address}/health")
 
 
+@pytest.mark.long
 async def test_a_running_attribution_is_answered_though_other_clients_hang_or_hang_up(
     tiny_model: str,
 ) -> None:

@@ -25,15 +25,16 @@ FLOORS: Mapping[str, float] = {
     "conversation": 0.6,
 }
 
-
-ELSEWHERE = ("made_up_marker", "small_talk", "conversation")
-"""Kinds that other tests on every change have cases of, too."""
+ON_EVERY_CHANGE = ("one_source", "restated")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.long if kind in ELSEWHERE else ()) for kind in FLOORS],
+    [
+        pytest.param(kind, marks=() if kind in ON_EVERY_CHANGE else pytest.mark.long)
+        for kind in FLOORS
+    ],
 )
 def test_verdicts_of_held_out_cases(kind: str, smollm2: LanguageModel) -> None:
     attributor = Attributor(smollm2, progress=False)

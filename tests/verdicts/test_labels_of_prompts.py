@@ -73,7 +73,14 @@ def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LanguageModel) -> None:
     assert result.to_cited_text(remarks=False) == answer
 
 
-@pytest.mark.parametrize("marker", ["[3, S. 12]", "<sup>[3]</sup>", "(Source 3, p. 8)", "__[3]__"])
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "[3, S. 12]",
+        "<sup>[3]</sup>",
+        *(pytest.param(other, marks=pytest.mark.long) for other in ("(Source 3, p. 8)", "__[3]__")),
+    ],
+)
 def test_a_marker_is_neither_judged_nor_checked(smollm2: LanguageModel, marker: str) -> None:
     shown = "\n".join(f"[{index}] {text}" for index, text in enumerate(BRIDGE, start=1))
     answer = f"Tram 4 ends at the abbey.{marker} The Sorrel bridge was painted green."

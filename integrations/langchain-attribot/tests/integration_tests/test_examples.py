@@ -87,16 +87,13 @@ def test_the_root_readme_s_lines_attach_it_too(chat: Chat) -> None:
     assert searched["documents"] == list(DOCUMENTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        pytest.param("langchain_rag", ["It is 38 metres high"], marks=pytest.mark.long),
+        ("langchain_rag", ["It is 38 metres high"]),
         ("langgraph_rag", ["It is 38 metres high", "1 of the calls was attributed"]),
-        pytest.param(
-            "langchain_agent",
-            ["It is 38 metres high", "designed by the engineer Alaric Penhow"],
-            marks=pytest.mark.long,
-        ),
+        ("langchain_agent", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
     ],
 )
 def test_the_examples_show_the_causes_of_their_answers(

@@ -39,15 +39,12 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
     assert len(located_ids(run_and_get(SEARCH, names))) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        pytest.param("llama_index_rag", ["It is 38 metres high"], marks=pytest.mark.long),
-        pytest.param(
-            "llama_index_chat",
-            ["It is 38 metres high", "designed by the engineer Alaric Penhow"],
-            marks=pytest.mark.long,
-        ),
+        ("llama_index_rag", ["It is 38 metres high"]),
+        ("llama_index_chat", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
         ("llama_index_sub_questions", ["How high is the lighthouse?", "lighthouse.md"]),
     ],
 )
