@@ -99,10 +99,11 @@ def _without(text: str, markers: Sequence[Interval]) -> str:
 def _checks(
     verdict: Verdict, verdicts: Sequence[Verdict], response: str, context: Context
 ) -> Iterator[Check]:
-    origin = verdict if verdict.follows is None else verdicts[verdict.follows]
+    origin = verdict.traced(verdicts)
     prompt_texts = [_without_other_documents(context, origin.source_ids)]
-    if origin is not verdict:
-        prompt_texts.append(response[origin.start : origin.end])
+    if verdict.follows is not None:
+        earlier = verdicts[verdict.follows]
+        prompt_texts.append(response[earlier.start : earlier.end])
     cited = [_cited(source_id, response, context) for source_id in origin.source_ids]
     language = context.answer_language(response)
     sentence = response[verdict.start : verdict.end]

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, Scores, TokenScores, best, total
-from attribot_rag.methods.holders import Holders
-from attribot_rag.methods.losses import Losses, Steps
+from attribot_rag.methods.losses import Steps
+from attribot_rag.methods.necessity import BudgetEnded, Necessity
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Scorer
 
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
-_NUM_NEEDED = 2
-_MASKED_SHARE = 0.45  # of `min_effect`, from where an exact score may reach it
 
 
-class _BudgetEnded(Exception):
-    """A row that a search cannot do without was not scored."""
-
-
-class Sufficiency(Losses):
+class Sufficiency(Necessity):
     """Searches for the few units with which parts of a response keep what they rely on.
 
     Units that hold the words of a part are tried first. Where these are not enough, the `ranking`
@@ -39,12 +33,10 @@ class Sufficiency(Losses):
         ranking: Ranking | None = None,
         measured: Scores | None = None,
     ) -> None:
-        super().__init__(scorer, reliance, measured)
-        self._thresholds = thresholds
+        super().__init__(scorer, reliance, thresholds, measured)
         self._ranked = ranking
         self._searched: dict[Part, list[int]] = {}
         self._needed_beside: dict[tuple[Part, int], list[int]] = {}
-        self._holders = Holders(scorer)
         self.words_of = self._holders.words_of
 
     def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
@@ -103,8 +95,8 @@ class Sufficiency(Losses):
         try:
             if self.matters(part) and (not self._recompute or (yield from self._may_rely(part))):
                 return (yield from self._sought(part))
-            return (yield from self._decisive(part))
-        except _BudgetEnded:
+            return (yield from self.decisive(part))
+        except BudgetEnded:
             return Carriers(complete=False)
 
     def _sought(self, part: Part) -> Steps[Carriers]:
@@ -114,7 +106,7 @@ class Sufficiency(Losses):
             self._searched[part] = yield from self._by_search(part)
             members = yield from self._enough(part)
         if not members:
-            return (yield from self._most_needed(part))
+            return (yield from self.most_needed(part, self._ranking(part)))
         members = yield from self._smallest(part, members)
         yield [self._ablating([unit]) for unit in members]
         alternatives: tuple[int, ...] = ()
@@ -138,65 +130,6 @@ class Sufficiency(Losses):
             total(row, word) >= limits.min_word_effect / 2 for word in part.words
         )
 
-    def _decisive(self, part: Part) -> Steps[Carriers]:
-        """The unit without which a part that hardly relies on the context loses `min_effect`.
-
-        The reliance is no bound: without the context, what speaks against the part is gone, too.
-        So the document that holds most of its words is left out, then all others together; what
-        matters of these is looked into, down to a unit, which is scored exactly.
-        """
-        units = [[unit] for unit in range(len(self._scorer.units))]
-        if not all(self._ablating(unit, exact=True) in self._changes for unit in units):
-            documents = yield from self._mattering_documents(part)
-            units = [[unit] for unit in chain.from_iterable(documents)]
-        for unit in (yield from self._mattering(part, units))[:1]:
-            yield [self._ablating(unit, exact=True), self._keeping(unit)]
-            if total(self.loss_without(unit), part.tokens) >= self._thresholds.min_effect:
-                return Carriers(tuple(unit), sufficient=False)
-        return Carriers()
-
-    def _mattering_documents(self, part: Part) -> Steps[list[list[int]]]:
-        """The units of each document that matters to the part, most nats first."""
-        documents = group(self._scorer.context, self._scorer.units, "document")
-        first, *others = self._holders.most_alike(part, documents)
-        rest = list(chain.from_iterable(others))
-        likely = yield from self._mattering(part, [first, rest] if rest else [first])
-        if rest in likely:
-            likely = yield from self._mattering(part, [first, *others])
-        return likely
-
-    def _mattering(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[list[int]]]:
-        """Those of the sets without which the part may lose `min_effect`, most nats first."""
-        yield [self._ablating(units) for units in sets]
-        losses = [total(self.loss_without(units), part.tokens) for units in sets]
-        least = _MASKED_SHARE * self._thresholds.min_effect
-        return [sets[index] for index in best(losses) if losses[index] >= least]
-
-    def _most_needed(self, part: Part) -> Steps[Carriers]:
-        """The units without which the part loses most, where no set suffices; at least one.
-
-        Those that rank first are left out; if none costs half of the reliance, those of the
-        document that matters most, too.
-        """
-        losses = yield from self._losses_without(part, self._ranking(part)[:_NUM_NEEDED])
-        half = total(self.reliance, part.tokens) / 2
-        if self._recompute and all(loss < half for loss in losses.values()):
-            documents = yield from self._mattering_documents(part)
-            losses |= yield from self._losses_without(part, [*chain(*documents[:1])])
-        if not losses:
-            raise _BudgetEnded
-        order = sorted(losses, key=lambda unit: -losses[unit])
-        needed = [unit for unit in order if losses[unit] >= self._thresholds.min_word]
-        members = needed[:_NUM_NEEDED] or order[:1]
-        yield [self._keeping(members)]
-        return Carriers(tuple(members), sufficient=False)
-
-    def _losses_without(self, part: Part, units: Sequence[int]) -> Steps[dict[int, float]]:
-        """The loss of the part, in nats, without each of the units, but for those not scored."""
-        yield [self._ablating([unit]) for unit in units]
-        rows = {unit: self.loss_without([unit]) for unit in units}
-        return {unit: total(row, part.tokens) for unit, row in rows.items() if row}
-
     def _enough(self, part: Part) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does.
 
@@ -213,7 +146,7 @@ class Sufficiency(Losses):
             units += added[: min(count, most - len(units))]
             yield [self._keeping(units), *needed]  # it is asked for soon, at any rate
             if self.loss_with_only(units) is None:
-                raise _BudgetEnded
+                raise BudgetEnded
             if self._suffices(part, units):
                 return units
             if len(units) >= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,6 +90,10 @@ class Verdict:
     of the sentence (cut), or the sentence is still to be judged (pending)."""
     checks: tuple[Check, ...] = ()
     """Values of the sentence that its cited sources do not have, such as another number."""
+
+    def traced(self, verdicts: Sequence[Verdict]) -> Verdict:
+        """The verdict of `verdicts` that this one follows from in the end, or itself."""
+        return self if self.follows is None else verdicts[self.follows].traced(verdicts)
 
 
 @dataclass(frozen=True, kw_only=True)

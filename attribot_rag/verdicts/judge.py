@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -115,10 +115,9 @@ def _markers(
     spoken = (x.tokens for x in sentences if not (x.trivial or x.thinking))
     whole = tuple(chain.from_iterable(spoken))
     cited = frozenset(chain.from_iterable(verdict.source_ids for verdict in verdicts))
-    own: list[Collection[int]] = []
     for sentence, verdict in zip(sentences, verdicts, strict=True):
-        own.append(verdict.source_ids if verdict.follows is None else own[verdict.follows])
-        of = (whole, cited) if sentence.trivial else (sentence.tokens, own[-1])
+        own = verdict.traced(verdicts).source_ids
+        of = (whole, cited) if sentence.trivial else (sentence.tokens, own)
         yield from audit.markers_in(sentence.start, sentence.end, *of)
 
 
@@ -223,7 +222,8 @@ class _Judge:
         if cited is not None and is_warranted:
             return cited
         if reliance < least or is_invented:
-            return self._unsupported(index, verdict)
+            is_searched = carried.complete or is_invented
+            return self._unsupported(index, verdict, is_searched=is_searched)
         was_cut_short = cited is None and carried.members and self._scorer.session.meter.exhausted
         if was_cut_short or not carried.complete:
             return replace(verdict, reason=self._ended_by)
@@ -233,10 +233,10 @@ class _Judge:
 
     def _is_uncaused(self, origin: Origin) -> bool:
         """Whether it is an earlier sentence for which nothing was found that caused it."""
-        index = origin.sentence
-        while index is not None and self._given[index].kind == "follows":
-            index = self._given[index].follows
-        return index is not None and self._given[index].kind in ("open", "unsupported")
+        if origin.sentence is None:
+            return False
+        cause = self._given[origin.sentence].traced(self._given)
+        return cause.kind in ("open", "unsupported")
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""
@@ -244,8 +244,11 @@ class _Judge:
         of_sentence = noise * math.sqrt(len(sentence.tokens))
         return max(self._options.min_reliance, self._options.noise_factor * of_sentence)
 
-    def _unsupported(self, index: int, verdict: Verdict) -> Verdict:
-        """Unsupported, unless the prompt states it, or it might rest on what was not located."""
+    def _unsupported(self, index: int, verdict: Verdict, *, is_searched: bool = True) -> Verdict:
+        """Unsupported, unless the prompt states it, or it might rest on what was not located.
+
+        If the budget ended, it is open unless sources, turns and sentences were ruled out.
+        """
         if may_rest_on_unlocated(self._scorer.context, self._sentences[index].words):
             return replace(verdict, reason="not_located")
         tokens = self._sentences[index].tokens
@@ -253,7 +256,7 @@ class _Judge:
         if stated is not None:
             return replace(verdict, kind="conversation", origin=stated.part, effect=stated.effect)
         may_be_stated = self._prompt_origins.may_state(tokens)
-        is_undecided = may_be_stated or self._may_have_origins(index)
+        is_undecided = not is_searched or may_be_stated or self._may_have_origins(index)
         if self._scorer.session.meter.exhausted and is_undecided:
             return replace(verdict, reason=self._ended_by)
         return replace(verdict, kind="unsupported")

@@ -167,7 +167,7 @@ def judged_sentences(
     for verdict in attribution.verdicts:
         if verdict.kind not in ("trivial", "reasoning"):
             tokens = attribution.tokens_in(verdict.start, verdict.end)
-            leads_to = _followed(verdict, attribution.verdicts).source_ids
+            leads_to = verdict.traced(attribution.verdicts).source_ids
             spans = [span for index in leads_to for span in sources[index]]
             yield JudgedSentence(
                 text=attribution.response[verdict.start : verdict.end].strip(),
@@ -182,10 +182,3 @@ def judged_sentences(
                     is_direct=verdict.kind != "follows",
                 ),
             )
-
-
-def _followed(verdict: Verdict, verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on the sentence that this one follows from, if it does."""
-    while verdict.follows is not None:
-        verdict = verdicts[verdict.follows]
-    return verdict
