@@ -17,12 +17,12 @@ from attribot_rag.cli import ask
 from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput, installing
-from attribot_rag.evaluation import command as evaluate
 from attribot_rag.methods import BASELINES, METHODS, make_method
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
 from attribot_rag.serving import command as serve
+from benchmarks.experiment import command as evaluate
 
 FAILED = 2
 INTERRUPTED = 130

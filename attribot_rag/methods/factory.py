@@ -8,13 +8,13 @@ from dataclasses import replace
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import Method
-from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from attribot_rag.methods.hierarchical import Hierarchical, Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.thorough import Thorough
 from attribot_rag.model.language_model import LanguageModel
+from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 
 METHODS: dict[str, Callable[[], Method]] = {
     "auto": Auto,

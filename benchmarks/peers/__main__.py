@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from attribot_rag import load_model
-from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.smollm2 import smollm2_folder
 from benchmarks import ROOT
+from benchmarks.experiment.setting import hardware
 from benchmarks.peers.cases import answered, questions
 from benchmarks.peers.peer import LEAVE_ONE_OUT, PEERS, PeerFailed, attribute, python_for
 from benchmarks.peers.runners.runner import Case, read

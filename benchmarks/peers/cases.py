@@ -12,9 +12,9 @@ from typing import Any
 from tqdm import tqdm
 
 from attribot_rag import LanguageModel
-from attribot_rag.evaluation.data_sets import load, sample
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import TEMPLATES, answer_question, prepare
+from benchmarks.experiment.data_sets import load, sample
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import TEMPLATES, answer_question, prepare
 from benchmarks.peers.runners.runner import Case
 
 MAX_NEW_TOKENS = 64

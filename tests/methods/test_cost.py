@@ -18,11 +18,11 @@ from attribot_rag.methods import (
     Pruned,
     Thorough,
 )
-from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.implementations.cropped import prefill
+from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm
 
 CACHED = Workload(
     context_tokens=1200,

@@ -29,7 +29,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedModel,
 )
-from attribot_rag.methods.baselines import ContextCite
+from benchmarks.experiment.baselines import ContextCite
 
 LOCAL = byte_level()
 MANY = many_documents()
