@@ -4,7 +4,7 @@
     python -m benchmarks.price --squad squad_v2_dev.json --device cuda --dtype bfloat16 --padded
 
 Each question is answered, then attributed with the cache of its answer: the questions that
-`attribot-rag evaluate` draws, with its prompt. Seconds are the processor's on a CPU, and by the
+`benchmarks.experiment` draws, with its prompt. Seconds are the processor's on a CPU, and by the
 clock on a GPU, where `--padded` gives the model the size of an 8B one.
 """
 

@@ -14,7 +14,6 @@ from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.thorough import Thorough
 from attribot_rag.model.language_model import LanguageModel
-from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 
 METHODS: dict[str, Callable[[], Method]] = {
     "auto": Auto,
@@ -24,13 +23,6 @@ METHODS: dict[str, Callable[[], Method]] = {
     "masked": Masked,
     "patching": Patching,
     "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
-}
-
-BASELINES: dict[str, Callable[[], Method]] = {
-    "context_cite": ContextCite,
-    "attention_weights": AttentionWeights,
-    "gradient_norm": GradientNorm,
-    "similarity": Similarity,
 }
 
 
@@ -45,10 +37,9 @@ def make_method(
     name, or `keep` without a proxy.
     """
     if isinstance(method, str):
-        methods = METHODS | BASELINES
-        if method not in methods:
-            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(methods)}")
-        method = methods[method]()
+        if method not in METHODS:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+        method = METHODS[method]()
     is_method = all(callable(getattr(method, name, None)) for name in ("run", "cost"))
     if isinstance(method, type) or not is_method:
         raise InvalidInput(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from attribot_rag.result.outliers import outliers
 from benchmarks.experiment.grid import BASELINES, CEILING, EXACT, NAIVE
 from benchmarks.experiment.metrics import (
     Estimate,
@@ -16,7 +17,6 @@ from benchmarks.experiment.metrics import (
     captured,
     estimate,
     linear_datamodeling_score,
-    outliers,
     pearson,
     recall,
     rms_difference,

@@ -152,7 +152,7 @@ def _write(
 ) -> Iterator[Path]:
     yield results.path
     figures = draw(results, options.output)
-    command = shlex.join(["attribot-rag", *options.arguments])
+    command = shlex.join(["python", "-m", "benchmarks.experiment", *options.arguments])
     path = options.output / "report.md"
     path.write_text(report(results, command, figures, problems), encoding="utf-8")
     yield from (path, *figures, write_parquet(results, options.output / "results.parquet"))

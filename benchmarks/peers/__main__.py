@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
 
-The questions are the first that `attribot-rag evaluate` draws, with its prompt; the embedded model
+The questions are the first that `benchmarks.experiment` draws, with its prompt; the embedded model
 answers them once. Each peer has a virtual environment of its own, under the folder (`--folder`).
 What is there is not computed again: the same command goes on. docs/evaluation/peers.md says what
 is compared.

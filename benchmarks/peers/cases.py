@@ -22,7 +22,7 @@ TEMPLATE = TEMPLATES["attribot"]
 
 
 def questions(paths: dict[str, Path], count: int) -> list[Example]:
-    """The first `count` questions of each data set, as `attribot-rag evaluate` draws them."""
+    """The first `count` questions of each data set, as `benchmarks.experiment` draws them."""
     drawn = [sample(load(path, name).examples, count) for name, path in paths.items()]
     return list(chain.from_iterable(zip(*drawn, strict=False)))
 

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from attribot_rag.result.outliers import outliers
 from benchmarks.experiment.measures import TOPS
-from benchmarks.experiment.metrics import SourceScores, average_precision, captured, outliers
+from benchmarks.experiment.metrics import SourceScores, average_precision, captured
 from benchmarks.experiment.tables import markdown_table
 
 Scores = Mapping[str, SourceScores]

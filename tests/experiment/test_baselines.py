@@ -2,12 +2,14 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from methods.test_cost import CACHED, WITHIN, equal_sources
 from scoring.test_weights import plain_attentions
 from support.scorers import built, many_documents, scorer
 from support.tiny_models import byte_level
@@ -16,6 +18,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import LogLikelihoods, Scorer
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from benchmarks.experiment.baselines.context_cite import logit_scaled
@@ -146,10 +149,9 @@ def test_similarity_by_the_default_embedder_ranks_the_right_sentence_first() -> 
     assert max(totals) > 0.6
 
 
-@pytest.mark.parametrize("method", ["attention_weights", AttentionWeights()])
-def test_the_facade_names_a_unit_other_than_nats(method: Method | str) -> None:
+def test_the_facade_names_a_unit_other_than_nats() -> None:
     language_model = byte_level()
-    attributor = Attributor(language_model, method=method, progress=False)
+    attributor = Attributor(language_model, method=AttentionWeights(), progress=False)
     attribution = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
     assert attribution.unit == "attention"
     assert any("not in nats" in note for note in attribution.notes)
@@ -173,3 +175,32 @@ def test_invalid_options_and_models_are_refused() -> None:
             ContextCite(**options)
     with pytest.raises(UnsupportedModel, match="not seen"):
         AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))
+
+
+@pytest.mark.parametrize(
+    ("method", "tokens", "backward"),
+    [
+        (AttentionWeights(), 20, 0),
+        (ContextCite(3), 20 + 3 * (600 + 80), 0),
+        (GradientNorm(), 1200 + 60 + 20, 1200 + 60 + 20),  # a cache is no help
+    ],
+    ids=lambda value: value.name if hasattr(value, "name") else "",
+)
+def test_costs_counted_by_hand(method: Method, tokens: float, backward: int) -> None:
+    """A backward pass takes twice the operations of a forward pass."""
+    assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * (tokens + 2 * backward))
+    read = 0 if backward else 1200 + 60
+    assert method.cost(replace(CACHED, is_cached=False)).target_tokens == tokens + read
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "to be read first"])
+@pytest.mark.parametrize(
+    "method", [AttentionWeights(), GradientNorm(), ContextCite(64)], ids=lambda method: method.name
+)
+def test_the_formulas_give_the_number_of_tokens(method: Method, cached: bool) -> None:
+    target = equal_sources(cached=cached)
+    expected = method.cost(Workload.of(target))
+    method.run(target)
+    assert target.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+    if not isinstance(method, GradientNorm):  # whose way back is no tokens of its own
+        assert target.usage.flops == pytest.approx(expected.flops, rel=WITHIN)

@@ -1,7 +1,8 @@
-"""`attribot-rag evaluate`, from files to a report."""
+"""`python -m benchmarks.experiment`, from files to a report."""
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from experiment.test_data_sets import HOTPOTQA
 from support.scorers import many_documents
 from support.tiny_models import byte_level
 
-from attribot_rag.cli import main
 from attribot_rag.errors import ScoringFailed
 from attribot_rag.methods import Masked
+from benchmarks.experiment.__main__ import main
 from benchmarks.experiment.experiment import Experiment
 from benchmarks.experiment.grid import DEFAULT, methods, select_methods
 from benchmarks.experiment.results import ResultStore
@@ -24,7 +25,7 @@ ONE = ["--methods", "masked"]
 
 @dataclass
 class Command:
-    """`attribot-rag evaluate` on a log of three good lines and a bad one, to a folder."""
+    """The command on a log of three good lines and a bad one, to a folder."""
 
     model: str
     log: Path
@@ -33,7 +34,7 @@ class Command:
 
     def __call__(self, *more: str | Path) -> int:
         common = ["--model", self.model, "--max-new-tokens", "6", "--random", "4", "--no-progress"]
-        return main(["evaluate", *common, *map(str, more)])
+        return main([*common, *map(str, more)])
 
     def of_log(self, *more: str | Path) -> int:
         return self("--log", self.log, "--output", self.folder, *more)
@@ -71,7 +72,7 @@ def test_from_a_log_to_a_report(command: Command) -> None:
     assert re.search(r"\| leave-one-out \| 2 \| [^|]+\| [^|]+\| 1\.000", text)
     for figure in re.findall(r"\]\((.+?\.svg)\)", text):
         assert (command.folder / figure).exists()
-    assert "    attribot-rag evaluate --" in text
+    assert "    python -m benchmarks.experiment --" in text
     assert f" --log {command.log} " in text
     lines = command.results.read_text().splitlines()
     assert command.of_log("--examples", "3", *FEW) == 0
@@ -83,12 +84,12 @@ def test_from_a_log_to_a_report(command: Command) -> None:
 def test_two_results_compared(command: Command, tmp_path: Path) -> None:
     command.of_log("--examples", "2", *FEW)
     command.capsys.readouterr()
-    assert main(["evaluate", "--compare", str(command.folder), str(command.results)]) == 0
+    assert main(["--compare", str(command.folder), str(command.results)]) == 0
     output = command.capsys.readouterr().out
     assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in output
     nothing = tmp_path / "nothing.jsonl"
     nothing.touch()
-    assert main(["evaluate", "--compare", str(command.folder), str(nothing)]) == 0
+    assert main(["--compare", str(command.folder), str(nothing)]) == 0
     assert "nothing is compared" in command.capsys.readouterr().out
 
 
@@ -115,7 +116,7 @@ def test_a_run_that_is_out_of_time_says_so_in_its_report(command: Command) -> No
 def test_results_are_written_as_progress_where_nobody_watches(command: Command) -> None:
     arguments = ["--log", command.log, "--output", command.folder, "--model", command.model]
     sizes = ["--random", "2", "--max-new-tokens", "4"]
-    assert main(["evaluate", *map(str, arguments), *sizes, *ONE]) == 0
+    assert main([*map(str, arguments), *sizes, *ONE]) == 0
     assert "evaluating:" in command.capsys.readouterr().err
 
 
@@ -194,6 +195,17 @@ def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -
         assert not {"\u202e", "\x9b"} & {*text}
     assert "<img" not in command.report
     assert "[a](" not in command.report
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "pyarrow", "sklearn", "sentence_transformers"])
+def test_a_missing_package_is_named_before_anything_is_loaded(
+    command: Command, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert command.of_log("--model", "./no-model") == 2
+    error = command.capsys.readouterr().err
+    assert f"needs {module}: pip install --group experiment in a clone of attribot-rag" in error
+    assert "no-model" not in error
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def results(tmp_path: Path) -> ResultStore:
 
 
 def test_the_report_shows_scores_costs_and_figures(results: ResultStore, tmp_path: Path) -> None:
-    text = report(results, "attribot-rag evaluate", [tmp_path / "scatter.svg"])
+    text = report(results, "python -m benchmarks.experiment", [tmp_path / "scatter.svg"])
     assert "## set" in text
     assert "8 answers with exact scores, 8 of them with outliers." in text
     assert "| 8 | 12.0 | 3.0 | 250 | 300 | 9.0 | 2.00 |" in text

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribot_rag.context import Ablation
-from attribot_rag.errors import InvalidInput, MissingExtra
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
@@ -25,7 +25,7 @@ class ContextCite:
     Each of `num_ablations` keeps every source with probability `keep`, drawn with `seed`. The
     target is the response's probability on the logit scale, divided by its number of tokens; inputs
     are standardised, the regularisation is `alpha` (Cohen-Wang et al., ContextCite, NeurIPS 2024,
-    with the defaults of its code). Raises MissingExtra without scikit-learn.
+    with the defaults of its code).
     """
 
     num_ablations: int = 64
@@ -40,7 +40,6 @@ class ContextCite:
             raise InvalidInput(f"keep={self.keep!r}; use a probability between 0 and 1")
         if not self.alpha > 0:
             raise InvalidInput(f"alpha={self.alpha!r}; use more than 0")
-        MissingExtra.check("ContextCite", "evaluation", "sklearn")
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attribot_rag.errors import InvalidInput, MissingExtra
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
@@ -29,16 +29,12 @@ class Similarity:
     """Cosine similarity of the sentence embeddings of the response and of a source.
 
     The similarity baseline of AttriBoT, section 4; 0 for a vector of zeros. The default `embedder`
-    is all-MiniLM-L6-v2; raises MissingExtra without sentence-transformers, which it needs.
+    is all-MiniLM-L6-v2.
     """
 
     embedder: Embedder | None = field(default=None, repr=False)
 
     name = "similarity"
-
-    def __post_init__(self) -> None:
-        if self.embedder is None:
-            MissingExtra.check("similarity", "evaluation", "sentence_transformers")
 
     def run(self, scorer: Scorer) -> Scores:
         decode = scorer.language_model.decode
