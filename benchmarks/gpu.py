@@ -30,10 +30,10 @@ from transformers import (
 )
 
 from attribot_rag import Document, LanguageModel
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import GeneratedAnswer, prepare
-from attribot_rag.evaluation.setting import hardware
 from attribot_rag.recording import generate_answer
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import GeneratedAnswer, prepare
+from benchmarks.experiment.setting import hardware
 from benchmarks.speed import measured, table
 from benchmarks.stopwatch import Stopwatch
 

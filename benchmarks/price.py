@@ -4,7 +4,7 @@
     python -m benchmarks.price --squad squad_v2_dev.json --device cuda --dtype bfloat16 --padded
 
 Each question is answered, then attributed with the cache of its answer: the questions that
-`attribot-rag evaluate` draws, with its prompt. Seconds are the processor's on a CPU, and by the
+`benchmarks.experiment` draws, with its prompt. Seconds are the processor's on a CPU, and by the
 clock on a GPU, where `--padded` gives the model the size of an 8B one.
 """
 
@@ -20,10 +20,10 @@ import torch
 
 from attribot_rag import Attributor, Budget, load_model
 from attribot_rag.attribution import cite
-from attribot_rag.evaluation.data_sets import load, sample
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import answer_question, prepare
-from attribot_rag.evaluation.setting import CLOCKS, hardware
+from benchmarks.experiment.data_sets import load, sample
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import answer_question, prepare
+from benchmarks.experiment.setting import CLOCKS, hardware
 from benchmarks.padded import padded
 from benchmarks.questions import add_files, files
 

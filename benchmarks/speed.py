@@ -21,13 +21,13 @@ from transformers import PreTrainedModel
 
 from attribot_rag import load_model
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.evaluation.data_sets import load
-from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
-from attribot_rag.evaluation.setting import hardware
-from attribot_rag.evaluation.tables import markdown_table
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import ScoringModels
+from benchmarks.experiment.data_sets import load
+from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
+from benchmarks.experiment.setting import hardware
+from benchmarks.experiment.tables import markdown_table
 from benchmarks.stopwatch import Stopwatch
 
 # An implementation and a method; the number of sources that are scored, None for all.

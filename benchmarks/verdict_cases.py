@@ -14,7 +14,7 @@ from support.verdict_cases import CASES, attribute, is_right
 from tqdm import tqdm
 
 from attribot_rag import Attributor, load_model
-from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import SPLITS
 
 

@@ -180,10 +180,6 @@ def test_counts_are_whole_numbers_from_1(value: str, capsys: pytest.CaptureFixtu
     [
         ("bm25s", "cli", ["ask", QUESTION, "NOTES"]),
         ("semantic_text_splitter", "cli", ["ask", QUESTION, "NOTES"]),
-        ("sklearn", "evaluation", ["ask", QUESTION, "NOTES", "--method", "context_cite"]),
-        ("sentence_transformers", "evaluation", ["ask", "Why?", "NOTES", "--method", "similarity"]),
-        ("matplotlib", "evaluation", ["evaluate", "--log", "LOG"]),
-        ("pyarrow", "evaluation", ["evaluate", "--log", "LOG"]),
         ("uvicorn", "serve", ["serve"]),
         ("prometheus_client", "serve", ["serve", "NOTES"]),
         ("bm25s", "serve", ["serve", "NOTES"]),

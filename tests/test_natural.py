@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag import Attributor, Document
 from attribot_rag.context import DocumentSpan
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import Question, answer_question, prepare
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import Question, answer_question, prepare
 from benchmarks.halves import SPLITS
 from benchmarks.labelled.row_cache import RowStore
 from benchmarks.natural.answers import TEMPLATE, examples_of, kept_answer

@@ -1,4 +1,4 @@
-"""The command `attribot-rag`: ask, batch, evaluate, serve."""
+"""The command `attribot-rag`: ask, batch, serve."""
 
 from attribot_rag.cli.command import main
 

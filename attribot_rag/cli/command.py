@@ -17,8 +17,7 @@ from attribot_rag.cli import ask
 from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput, installing
-from attribot_rag.evaluation import command as evaluate
-from attribot_rag.methods import BASELINES, METHODS, make_method
+from attribot_rag.methods import METHODS
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
@@ -54,14 +53,6 @@ _COMMANDS: dict[str, tuple[Callable[..., None], Callable[..., None], str, str]] 
         "attributed with the reason, and statistics. What was done is kept: the same command goes "
         "on where it was stopped.",
     ),
-    "evaluate": (
-        evaluate.add_arguments,
-        lambda options, *_, **__: _print(evaluate.evaluate, options),
-        "compare attribution methods on a data file",
-        "Let a local model answer questions, score every answer by every method, compare with "
-        "exact leave-one-out, and write a report with figures. What was computed is kept: the "
-        "same command goes on where it was stopped.",
-    ),
     "serve": (
         serve.add_arguments,
         partial(_print, serve.serve),
@@ -77,11 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Only the result goes to stdout. Progress, and an error's single line, go to stderr.
     """
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(words)
-    options.arguments = words
+    options = _parser().parse_args(arguments)
     try:
-        make_method(getattr(options, "method", "auto"))  # raises for what it needs
         shown = bool(options.progress) and sys.stderr.isatty()
         options.run(options, partial(_language_model, options, shown=shown), shown=shown)
         sys.stdout.flush()
@@ -89,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error))
     except ImportError as error:
         missing = str(error).rstrip(".")
-        return _failed(f"{missing}: {installing('cli', 'embedded', 'evaluation', 'serve')}")
+        return _failed(f"{missing}: {installing('cli', 'embedded', 'serve')}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has gone
@@ -131,13 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    parsers = {}
     for name, (add_arguments, run, summary, description) in _COMMANDS.items():
-        parsers[name] = commands.add_parser(name, help=summary, description=description)
-        add_arguments(parsers[name])
-        parsers[name].set_defaults(run=run)
-    for name in ("ask", "batch", "serve"):
-        add = parsers[name].add_argument
+        command = commands.add_parser(name, help=summary, description=description)
+        add_arguments(command)
+        command.set_defaults(run=run)
+        add = command.add_argument
         add(
             "--server",
             metavar="URL",
@@ -147,11 +133,9 @@ def _parser() -> argparse.ArgumentParser:
         add(
             "--method",
             default="auto",
-            choices=METHODS | BASELINES,
+            choices=METHODS,
             help="how sources are scored: %(choices)s (default: %(default)s)",
         )
-    for command in parsers.values():
-        add = command.add_argument
         add(
             "--model",
             default=DEFAULT_MODEL,

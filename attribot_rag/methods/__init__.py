@@ -2,7 +2,7 @@
 
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import GroupScore, Method, Scores
-from attribot_rag.methods.factory import BASELINES, METHODS, make_method
+from attribot_rag.methods.factory import METHODS, make_method
 from attribot_rag.methods.hierarchical import Hierarchical, Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
@@ -10,7 +10,6 @@ from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.thorough import Thorough
 
 __all__ = [
-    "BASELINES",
     "METHODS",
     "Auto",
     "GroupScore",

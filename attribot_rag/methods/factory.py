@@ -8,7 +8,6 @@ from dataclasses import replace
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import Method
-from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from attribot_rag.methods.hierarchical import Hierarchical, Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
@@ -26,13 +25,6 @@ METHODS: dict[str, Callable[[], Method]] = {
     "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
 }
 
-BASELINES: dict[str, Callable[[], Method]] = {
-    "context_cite": ContextCite,
-    "attention_weights": AttentionWeights,
-    "gradient_norm": GradientNorm,
-    "similarity": Similarity,
-}
-
 
 def make_method(
     method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
@@ -45,10 +37,9 @@ def make_method(
     name, or `keep` without a proxy.
     """
     if isinstance(method, str):
-        methods = METHODS | BASELINES
-        if method not in methods:
-            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(methods)}")
-        method = methods[method]()
+        if method not in METHODS:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+        method = METHODS[method]()
     is_method = all(callable(getattr(method, name, None)) for name in ("run", "cost"))
     if isinstance(method, type) or not is_method:
         raise InvalidInput(

@@ -16,6 +16,7 @@ from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result.outliers import SIGNIFICANCE, outliers
 from attribot_rag.result.provenance import Provenance
 from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
 
@@ -125,7 +126,7 @@ class Result:
     """The score of the whole retrieved context for each response token, or null if it was not
     measured."""
     unit: str = "nats"
-    """What scores are measured in: nats, unless the method is a baseline with another unit."""
+    """What scores are measured in: nats, unless the method measures something else."""
     partial: bool = False
     """Whether the budget, or the limit of judging, left something undone."""
     verdicts: tuple[Verdict, ...] = ()
@@ -253,6 +254,19 @@ class Result:
         ]
         ranked.sort(key=lambda ranking: (-ranking.score, ranking.source.id))
         return tuple(ranked[:k])
+
+    def outliers(
+        self, start: int = 0, end: int | None = None, *, significance: float = SIGNIFICANCE
+    ) -> tuple[RankedSource, ...]:
+        """The sources whose scores for a span of the response stand out, best first.
+
+        By the generalised ESD test for high values at this significance level (Rosner, 1983), as
+        AttriBoT tells the sources that matter by exact leave-one-out. Scores are in nats; sources
+        without a score are left out, and of fewer than three none stands out. Raises InvalidInput
+        for a significance outside (0, 1) or characters outside the response.
+        """
+        ranked = self.top(len(self.sources), start, end)
+        return ranked[: len(outliers([ranking.score for ranking in ranked], significance))]
 
     def documents_by_effect(
         self, start: int = 0, end: int | None = None

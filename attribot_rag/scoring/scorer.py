@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +20,6 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine
-from attribot_rag.scoring.implementations.reference import embedding_gradients
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
@@ -246,30 +244,6 @@ class Scorer:
             return None
         self.session.progress.advance(gates)
         return Estimates(effects.by_part, self._of_units(effects.weights))
-
-    def gradient_norms(self) -> list[float] | None:
-        """Norms of the gradients of the response's log-likelihood by each unit's embeddings.
-
-        The Frobenius norm over a unit's tokens, from a forward and a backward pass over the whole
-        prompt without a cache. None beyond the budget. Raises UnsupportedModel for an
-        encoder-decoder.
-        """
-        generation = self.generation
-        num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
-        if not self.session.meter.affords(num_tokens):
-            return None
-        self.session.before_batch()
-        started = self.session.clock()
-        if self.models.is_conditioned(generation):
-            raise UnsupportedModel(
-                "gradients are not implemented for an answer that was also conditioned on "
-                f"{generation.conditioning}"
-            )
-        squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
-        seconds = self.session.clock() - started
-        self.session.meter.spend(num_tokens, seconds)
-        self.usage.observed(num_tokens, num_tokens, seconds)
-        return [math.sqrt(square) for square in self._of_units(squares)]
 
     @property
     def _unit_tokens(self) -> list[list[int]]:

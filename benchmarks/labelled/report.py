@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import share
 from benchmarks.labelled.outcome import SentenceOutcome
 

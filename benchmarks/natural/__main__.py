@@ -22,10 +22,10 @@ import torch
 from tqdm import tqdm
 
 from attribot_rag import load_model
-from attribot_rag.evaluation.generation import prepare
-from attribot_rag.evaluation.results import ResultStore
-from attribot_rag.evaluation.setting import hardware
 from benchmarks import ROOT
+from benchmarks.experiment.generation import prepare
+from benchmarks.experiment.results import ResultStore
+from benchmarks.experiment.setting import hardware
 from benchmarks.halves import add_halves, shows_cases
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 from benchmarks.natural.answers import MAX_NEW_TOKENS, TEMPLATE, examples_of, kept_answer

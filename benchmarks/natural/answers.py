@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
-from attribot_rag.evaluation.data_sets import load, sample
-from attribot_rag.evaluation.data_sets.formats import squad
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import Question, answer_question
 from attribot_rag.model.generation import Generation
+from benchmarks.experiment.data_sets import load, sample
+from benchmarks.experiment.data_sets.formats import squad
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import Question, answer_question
 from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.row_cache import RowStore
 

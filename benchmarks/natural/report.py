@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import share
 from benchmarks.natural.truth import MIN_RELIANCE, JudgedSentence
 

@@ -13,7 +13,7 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Verdict
 from attribot_rag.context import DocumentSpan
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.evaluation.generation import Question, prompt_of
+from benchmarks.experiment.generation import Question, prompt_of
 from benchmarks.labelled.row_cache import RowStore
 from benchmarks.natural.answers import TEMPLATE
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
 
-The questions are the first that `attribot-rag evaluate` draws, with its prompt; the embedded model
+The questions are the first that `benchmarks.experiment` draws, with its prompt; the embedded model
 answers them once. Each peer has a virtual environment of its own, under the folder (`--folder`).
 What is there is not computed again: the same command goes on. docs/evaluation/peers.md says what
 is compared.
@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 
 from attribot_rag import load_model
-from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.smollm2 import smollm2_folder
 from benchmarks import ROOT
+from benchmarks.experiment.setting import hardware
 from benchmarks.peers.cases import answered, questions
 from benchmarks.peers.peer import LEAVE_ONE_OUT, PEERS, PeerFailed, attribute, python_for
 from benchmarks.peers.runners.runner import Case, read

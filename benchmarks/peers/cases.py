@@ -12,9 +12,9 @@ from typing import Any
 from tqdm import tqdm
 
 from attribot_rag import LanguageModel
-from attribot_rag.evaluation.data_sets import load, sample
-from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import TEMPLATES, answer_question, prepare
+from benchmarks.experiment.data_sets import load, sample
+from benchmarks.experiment.example import Example
+from benchmarks.experiment.generation import TEMPLATES, answer_question, prepare
 from benchmarks.peers.runners.runner import Case
 
 MAX_NEW_TOKENS = 64
@@ -22,7 +22,7 @@ TEMPLATE = TEMPLATES["attribot"]
 
 
 def questions(paths: dict[str, Path], count: int) -> list[Example]:
-    """The first `count` questions of each data set, as `attribot-rag evaluate` draws them."""
+    """The first `count` questions of each data set, as `benchmarks.experiment` draws them."""
     drawn = [sample(load(path, name).examples, count) for name, path in paths.items()]
     return list(chain.from_iterable(zip(*drawn, strict=False)))
 

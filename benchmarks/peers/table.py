@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.evaluation.measures import TOPS
-from attribot_rag.evaluation.metrics import SourceScores, average_precision, captured, outliers
-from attribot_rag.evaluation.tables import markdown_table
+from attribot_rag.result.outliers import outliers
+from benchmarks.experiment.measures import TOPS
+from benchmarks.experiment.metrics import SourceScores, average_precision, captured
+from benchmarks.experiment.tables import markdown_table
 
 Scores = Mapping[str, SourceScores]
 """Scores of the sources by the key of the case."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.evaluation.tables import markdown_table
 from attribot_rag.result.verdict import Check
+from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import add_halves, share, shows_cases
 
 CASES = Path(__file__).with_name("cases.tsv")

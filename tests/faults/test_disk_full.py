@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evaluation.test_results import ANSWERED, SCORED
+from experiment.test_results import ANSWERED, SCORED
 
 from attribot_rag.cli import main
-from attribot_rag.evaluation.results import ResultStore
+from benchmarks.experiment.results import ResultStore
 
 FULL = Path("/dev/full")
 

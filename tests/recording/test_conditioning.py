@@ -22,9 +22,11 @@ from transformers import (
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
+from attribot_rag.methods import Method
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
+from benchmarks.experiment.baselines import GradientNorm
 
 SENTENCES = ("The ferry takes 84 people. ", "The tower is 38 metres high. ")
 QUESTION = "How high is it?"
@@ -59,7 +61,10 @@ def attributed(
 
 
 def answered(
-    model: PreTrainedModel, segments: Sequence[Segment], method: str = "thorough", **options: Any
+    model: PreTrainedModel,
+    segments: Sequence[Segment],
+    method: str | Method = "thorough",
+    **options: Any,
 ) -> tuple[Attribution, list[int]]:
     ids = ids_of(segments)
     return attributed(model, ids, inputs_for(model, ids), method=method, **options)
@@ -122,8 +127,8 @@ def test_an_earlier_answer_about_an_image_changes_no_score_of_a_text(build: Any)
     assert_scores(attribution, lambda ids: log_likelihood(model, ids, response, lambda *_: {}))
 
 
-@pytest.mark.parametrize("method", ["gradient_norm", "masked"])
-def test_a_method_that_cannot_see_the_image_is_refused(method: str) -> None:
+@pytest.mark.parametrize("method", [GradientNorm(), "masked"], ids=str)
+def test_a_method_that_cannot_see_the_image_is_refused(method: Method | str) -> None:
     with pytest.raises(UnsupportedModel, match="pixel_values"):
         answered(llava(), PLACES["first"], method=method)
 

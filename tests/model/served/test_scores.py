@@ -29,7 +29,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedModel,
 )
-from attribot_rag.methods.baselines import ContextCite
+from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm
 
 LOCAL = byte_level()
 MANY = many_documents()
@@ -220,9 +220,11 @@ def test_the_weights_here_are_a_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["masked", "masked_hierarchical", "patching", "attention_weights", "gradient_norm"]
+    "method",
+    ["masked", "masked_hierarchical", "patching", AttentionWeights(), GradientNorm()],
+    ids=str,
 )
-def test_methods_that_need_the_weights_are_refused(method: str) -> None:
+def test_methods_that_need_the_weights_are_refused(method: str | Method) -> None:
     with model_server(LOCAL) as server, pytest.raises(UnsupportedModel, match="server"):
         attributed(served(server, method=method))
 

@@ -1,1 +1,0 @@
-"""The AttriBoT paper's experiment on any model and data file. Needs the extra `evaluation`."""

@@ -1,0 +1,103 @@
+"""Attention weights and gradients as attributions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from transformers import PreTrainedModel
+
+from attribot_rag.context import Ablation
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.methods.base import Scores, whole_response
+from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring import Scorer
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """The attention weight from the response's tokens to a source's tokens.
+
+    Averaged over heads, summed over layers and tokens (the attention baseline of AttriBoT,
+    section 4). Raises UnsupportedModel for architectures whose attention weights cannot be
+    observed (docs/evaluation/architectures.md).
+    """
+
+    name = "attention_weights"
+
+    def run(self, scorer: Scorer) -> Scores:
+        scorer.require_attention()
+        weights = scorer.attention("total")
+        scorer.session.meter.exhausted |= weights is None
+        return whole_response(scorer, weights, "attention")
+
+    def cost(self, workload: Workload) -> Cost:
+        """One row of |R| tokens."""
+        return workload.cost(workload.unread_tokens + workload.response_tokens)
+
+
+@dataclass(frozen=True)
+class GradientNorm:
+    """The Frobenius norm of the log-likelihood's gradient with respect to a source's embeddings.
+
+    One forward and one backward pass through prompt and response without a cache, with all
+    activations in memory (the gradient baseline of AttriBoT, section 4). Raises UnsupportedModel
+    for an encoder-decoder, and for an answer that was conditioned on more than its prompt.
+    """
+
+    name = "gradient_norm"
+
+    def run(self, scorer: Scorer) -> Scores:
+        return whole_response(scorer, _norms(scorer), "gradient norm")
+
+    def cost(self, workload: Workload) -> Cost:
+        """One row of |C| + |Q| + |R| tokens; the backward pass takes twice the forward FLOPs."""
+        forward = workload.cost(workload.prompt_tokens + workload.response_tokens)
+        return replace(forward, flops=3 * forward.flops)
+
+
+def _norms(scorer: Scorer) -> list[float] | None:
+    """The norm of each unit, over all its tokens; None beyond the budget."""
+    generation, session = scorer.generation, scorer.session
+    num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
+    if not session.meter.affords(num_tokens):
+        return None
+    session.before_batch()
+    started = session.clock()
+    if scorer.models.is_conditioned(generation):
+        raise UnsupportedModel(
+            "gradients are not implemented for an answer that was also conditioned on "
+            f"{generation.conditioning}"
+        )
+    squares = embedding_gradients(scorer.models.plain_twin, generation).square().sum(-1)
+    seconds = session.clock() - started
+    session.meter.spend(num_tokens, seconds)
+    scorer.usage.observed(num_tokens, num_tokens, seconds)
+    unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
+    return [math.sqrt(float(squares[tokens].sum())) for tokens in unit_tokens]
+
+
+def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> Tensor:
+    """Gradients by the prompt's embeddings: float32 [num_prompt_tokens, hidden], on the CPU.
+
+    Weights get no gradients, so the user's model stays as it is and only activations are kept.
+    Raises UnsupportedModel for an encoder-decoder.
+    """
+    if twin.config.is_encoder_decoder:
+        raise UnsupportedModel("gradients are not implemented for encoder-decoder models")
+    prompt_ids, response_ids = generation.prompt_ids, generation.response_ids
+    weights = {name: parameter.detach() for name, parameter in twin.named_parameters()}
+    targets = torch.tensor(response_ids, device=twin.device)
+    ids = torch.tensor([(*prompt_ids, *response_ids[:-1])], device=twin.device)
+    with torch.enable_grad():
+        embeddings = twin.get_input_embeddings()(ids).detach().requires_grad_()
+        inputs = {"inputs_embeds": embeddings, "use_cache": False}
+        logits = functional_call(twin, weights, kwargs=inputs, tie_weights=True).logits
+        scored = logits[0, -len(response_ids) :].float()
+        log_likelihood = scored.log_softmax(-1).gather(-1, targets[:, None]).sum()
+        (gradients,) = torch.autograd.grad(log_likelihood, embeddings)
+    return torch.as_tensor(gradients[0, : len(prompt_ids)]).float().cpu()

@@ -1,0 +1,61 @@
+"""Results of one model, device and clock are not mixed with those of another."""
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.scorers import sibling
+from support.tiny_models import byte_level
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.language_model import LanguageModel
+from benchmarks.experiment.experiment import Experiment, ExperimentOptions
+from benchmarks.experiment.results import ResultStore
+from benchmarks.experiment.setting import model_digest, setting
+
+
+def test_checkpoints_have_different_digests() -> None:
+    """Of the same name and size."""
+    assert model_digest(byte_level()) == model_digest(byte_level())
+    assert model_digest(byte_level()) != model_digest(sibling())
+
+
+def configured(**changed: Any) -> LanguageModel:
+    model = copy.deepcopy(byte_level().model)
+    model.config.update(changed)
+    return LanguageModel(model, byte_level().tokenizer)
+
+
+def test_another_release_of_transformers_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells its version in the configuration, and has options that the other had not."""
+    before = model_digest(byte_level())
+    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
+    newer = configured(an_option=None, another=False)
+    assert '"transformers_version": "99.0"' in newer.model.config.to_json_string()
+    assert model_digest(newer) == before
+    scaled = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
+    assert model_digest(configured(rope_parameters=scaled)) != before
+
+
+@pytest.mark.parametrize(
+    ("language_model", "clock", "message"),
+    [(sibling(), "wall", "weights"), (byte_level(), "cpu", "clock 'wall', not 'cpu'")],
+)
+def test_results_of_another_model_or_clock_are_refused(
+    language_model: LanguageModel, clock: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.jsonl"
+    Experiment(byte_level(), {}, ResultStore(path), ExperimentOptions())
+    with pytest.raises(InvalidInput, match=f"{message}.*pass another --output"):
+        Experiment(language_model, {}, ResultStore(path), ExperimentOptions(clock=clock))
+
+
+def test_another_machine_goes_on_and_both_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    here = setting(byte_level(), "wall")
+    there = replace(here, hardware="64 threads of another")
+    for machine in (here, there, here):
+        ResultStore(path).begin(machine)
+    assert ResultStore(path).settings == [here, there]
