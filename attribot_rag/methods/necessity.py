@@ -13,6 +13,7 @@ from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Scorer
 
 _NUM_NEEDED = 2
+_NUM_GROUPS = 3
 _MASKED_SHARE = 0.45  # of `min_effect`, from where an exact score may reach it
 
 
@@ -79,20 +80,34 @@ class Necessity(Losses):
         return Carriers(tuple(members), sufficient=False)
 
     def _mattering_documents(self, part: Part) -> Steps[list[list[int]]]:
-        """The units of each document that matters to the part, most nats first."""
+        """The units of each document that matters to the part, most nats first.
+
+        The likeliest is left out, then all others together, then each third of what matters.
+        """
         documents = group(self._scorer.context, self._scorer.units, "document")
-        first, *others = self._holders.most_alike(part, documents)
-        rest = list(chain.from_iterable(others))
-        likely = yield from self._mattering(part, [first, rest] if rest else [first])
-        if rest in likely:
-            likely = yield from self._mattering(part, [first, *others])
-        return likely
+        if len(documents) == 1:  # what the part loses without it is the reliance
+            return documents if total(self.reliance, part.tokens) >= self._least else []
+        ordered = self._holders.most_alike(part, documents)
+        found: list[list[int]] = []
+        groups = [ordered[:1], ordered[1:]]
+        while groups := [members for members in groups if members]:
+            sets = [[*chain.from_iterable(members)] for members in groups]
+            losses = yield from self._losses_without(part, sets)
+            pairs = zip(groups, losses, strict=True)
+            likely = [members for members, loss in pairs if loss >= self._least]
+            found += chain.from_iterable(members for members in likely if len(members) == 1)
+            split = (members for members in likely if len(members) > 1)
+            groups = [members[i::_NUM_GROUPS] for members in split for i in range(_NUM_GROUPS)]
+        return (yield from self._mattering(part, found))
 
     def _mattering(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[list[int]]]:
         """Those of the sets without which the part may lose `min_effect`, most nats first."""
         losses = yield from self._losses_without(part, sets)
-        least = _MASKED_SHARE * self._thresholds.min_effect
-        return [sets[index] for index in best(losses) if losses[index] >= least]
+        return [sets[index] for index in best(losses) if losses[index] >= self._least]
+
+    @property
+    def _least(self) -> float:
+        return _MASKED_SHARE * self._thresholds.min_effect
 
     def _losses_without(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[float]]:
         """The loss of the part, in nats, without each of these sets of units."""
