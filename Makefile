@@ -1,8 +1,8 @@
 # make demo     answers a question from examples/corpus and shows which sentences made the model say it
 # make chat     a chat about examples/corpus, or CHAT_FOLDER=folder, in the browser; `make chainlit-chat` another
 # make quick    the quick tests, those of both integrations too: three minutes on two cores
-# make test     style, types, the site and all tests. It installs a browser for some of them if it can;
-#               without one, they are skipped, and the last lines say so
+# make test     style, types, the site and all tests but those of tasks/long. It installs a browser for some
+#               of them if it can; without one, they are skipped, and the last lines say so
 # make check    style, types and imports between rooms
 # make docs     builds the documentation's site into build/site; a broken link is an error; the tests look at it
 # make dist     builds the wheels and sdists of all three packages into dist, checks and installs them, and checks

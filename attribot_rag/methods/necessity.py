@@ -82,7 +82,8 @@ class Necessity(Losses):
     def _mattering_documents(self, part: Part) -> Steps[list[list[int]]]:
         """The units of each document that matters to the part, most nats first.
 
-        The likeliest is left out, then all others together, then each third of what matters.
+        The likeliest is left out, and all others together; then each third of what matters. What
+        speaks against another of its set is not found.
         """
         documents = group(self._scorer.context, self._scorer.units, "document")
         if len(documents) == 1:  # what the part loses without it is the reliance
