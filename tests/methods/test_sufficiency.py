@@ -91,13 +91,15 @@ def searched(
     thresholds: Thresholds | None = None,
     rows: int = 99,
     asked: list[Part] | None = None,
+    documents: Sequence[str] = TREATY,
 ) -> tuple[Carriers, Scripted]:
     """The carriers of a part, and the scorer that knows the rows; `asked` gets whom it ranks."""
-    scripted = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
+    target = scorer(documents, response=RESPONSE, language_model=other_chat())
+    scripted = Scripted(target, worth)
     scripted.most_rows = rows
     whole = scripted.score([scripted.context.whole]).changes[0]
     assert whole is not None
-    target: Any = scripted
+    shown: Any = scripted
 
     class Ordered(Ranking):
         def of(self, part: Part) -> Sequence[int]:
@@ -105,8 +107,8 @@ def searched(
                 asked.append(part)
             return order
 
-    ranking = Ordered(whole_response(target, None, "nats"))
-    (carriers,) = Sufficiency(target, whole, thresholds or Thresholds(), ranking).carriers([part])
+    ranking = Ordered(whole_response(shown, None, "nats"))
+    (carriers,) = Sufficiency(shown, whole, thresholds or Thresholds(), ranking).carriers([part])
     return carriers, scripted
 
 
@@ -198,6 +200,17 @@ def test_the_reliance_is_no_bound_of_what_a_source_decides(
 ) -> None:
     carriers, _ = searched(spoken_against(nats, reliance, unit), part=part)
     assert (carriers.members, carriers.complete) == ((unit,) if is_cited else (), True)
+
+
+@pytest.mark.parametrize("unit", range(24))
+def test_a_source_that_decides_is_found_among_many_documents(unit: int) -> None:
+    """Without leaving out each document by itself."""
+    worth = spoken_against(4.0, 1.0, unit)
+    carriers, scripted = searched(worth, part=OWN_WORDS, documents=many_documents(8))
+    assert carriers.members == (unit,)
+    documents = [Ids(range(first, first + 3)) for first in range(0, 24, 3)]
+    left_out = [Ids(range(24)) - kept for kept in scripted.scored]
+    assert sum(document in left_out for document in documents) <= 4
 
 
 def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
