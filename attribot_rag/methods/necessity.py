@@ -47,14 +47,15 @@ class Necessity(Losses):
         """
         units = [[unit] for unit in range(len(self._scorer.units))]
         if not all(self._ablating(unit, exact=True) in self._changes for unit in units):
-            documents = yield from self._mattering_documents(part)
+            documents = yield from self._mattering_documents(part, self._least)
             units = [[unit] for unit in chain.from_iterable(documents)]
-        for unit in (yield from self._mattering(part, units))[:1]:
+        for unit in (yield from self._mattering(part, units, self._least))[:1]:
             exact = self._ablating(unit, exact=True)
-            yield [exact, self._keeping(unit)]
+            yield [exact]
             if exact not in self._changes:
                 raise BudgetEnded
             if total(self.loss_without(unit), part.tokens) >= self._thresholds.min_effect:
+                yield [self._keeping(unit)]
                 return Carriers(tuple(unit), sufficient=False)
         return Carriers()
 
@@ -68,7 +69,7 @@ class Necessity(Losses):
         losses = yield from self._losses_without(part, units)
         half = total(self.reliance, part.tokens) / 2
         if self._recompute and all(loss < half for loss in losses):
-            documents = yield from self._mattering_documents(part)
+            documents = yield from self._mattering_documents(part, half)
             units += [[unit] for unit in chain(*documents[:1]) if [unit] not in units]
             losses = yield from self._losses_without(part, units)
         order = best(losses)
@@ -79,15 +80,15 @@ class Necessity(Losses):
         yield [self._keeping(members)]
         return Carriers(tuple(members), sufficient=False)
 
-    def _mattering_documents(self, part: Part) -> Steps[list[list[int]]]:
-        """The units of each document that matters to the part, most nats first.
+    def _mattering_documents(self, part: Part, least: float) -> Steps[list[list[int]]]:
+        """The units of each document without which the part loses `least` nats, most nats first.
 
         The likeliest is left out, and all others together; then each third of what matters. What
         speaks against another of its set is not found.
         """
         documents = group(self._scorer.context, self._scorer.units, "document")
         if len(documents) == 1:  # what the part loses without it is the reliance
-            return documents if total(self.reliance, part.tokens) >= self._least else []
+            return documents if total(self.reliance, part.tokens) >= least else []
         ordered = self._holders.most_alike(part, documents)
         found: list[list[int]] = []
         groups = [ordered[:1], ordered[1:]]
@@ -95,19 +96,22 @@ class Necessity(Losses):
             sets = [[*chain.from_iterable(members)] for members in groups]
             losses = yield from self._losses_without(part, sets)
             pairs = zip(groups, losses, strict=True)
-            likely = [members for members, loss in pairs if loss >= self._least]
+            likely = [members for members, loss in pairs if loss >= least]
             found += chain.from_iterable(members for members in likely if len(members) == 1)
             split = (members for members in likely if len(members) > 1)
             groups = [members[i::_NUM_GROUPS] for members in split for i in range(_NUM_GROUPS)]
-        return (yield from self._mattering(part, found))
+        return (yield from self._mattering(part, found, least))
 
-    def _mattering(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[list[int]]]:
-        """Those of the sets without which the part may lose `min_effect`, most nats first."""
+    def _mattering(
+        self, part: Part, sets: Sequence[list[int]], least: float
+    ) -> Steps[list[list[int]]]:
+        """Those of the sets without which the part loses `least` nats, most nats first."""
         losses = yield from self._losses_without(part, sets)
-        return [sets[index] for index in best(losses) if losses[index] >= self._least]
+        return [sets[index] for index in best(losses) if losses[index] >= least]
 
     @property
     def _least(self) -> float:
+        """From this masked loss on, in nats, an exact one may be `min_effect`."""
         return _MASKED_SHARE * self._thresholds.min_effect
 
     def _losses_without(self, part: Part, sets: Sequence[list[int]]) -> Steps[list[float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from attribot_rag.context.groups import group
@@ -39,13 +39,20 @@ class Sufficiency(Necessity):
         self._needed_beside: dict[tuple[Part, int], list[int]] = {}
         self.words_of = self._holders.words_of
 
-    def carriers(self, parts: Sequence[Part], *, in_order: bool = False) -> Iterator[Carriers]:
+    def carriers(
+        self,
+        parts: Iterable[Part],
+        *,
+        in_order: bool = False,
+        is_settled: Callable[[Part], bool] = lambda _: False,
+    ) -> Iterator[Carriers]:
         """The carriers of each part.
 
         Rows of all parts are scored together, which a GPU prefers; `in_order`, the search for a
-        part ends before that for the next part begins.
+        part ends before that for the next part begins. A part that hardly relies on the context is
+        not looked into if it `is_settled` otherwise.
         """
-        searches = [self._carriers(part) for part in parts]
+        searches = [self._carriers(part, is_settled) for part in parts]
         for together in [[search] for search in searches] if in_order else [searches]:
             yield from self.in_rounds(together)
 
@@ -91,11 +98,11 @@ class Sufficiency(Necessity):
                 lost[index] = loss
         return lost
 
-    def _carriers(self, part: Part) -> Steps[Carriers]:
+    def _carriers(self, part: Part, is_settled: Callable[[Part], bool]) -> Steps[Carriers]:
         try:
             if self.matters(part) and (not self._recompute or (yield from self._may_rely(part))):
                 return (yield from self._sought(part))
-            return (yield from self.decisive(part))
+            return Carriers() if is_settled(part) else (yield from self.decisive(part))
         except BudgetEnded:
             return Carriers(complete=False)
 
@@ -107,6 +114,9 @@ class Sufficiency(Necessity):
             members = yield from self._enough(part)
         if not members:
             return (yield from self.most_needed(part, self._ranking(part)))
+        if needed := self._explaining(part, members):
+            yield [self._keeping(needed)]
+            return Carriers(tuple(needed), sufficient=self._suffices(part, members))
         members = yield from self._smallest(part, members)
         yield [self._ablating([unit]) for unit in members]
         alternatives: tuple[int, ...] = ()
@@ -140,18 +150,35 @@ class Sufficiency(Necessity):
         most = min(self._thresholds.max_set, 2 ** int(worth))
         units: list[int] = []
         while added := self._promising(part, self.lost(part, units), units):
-            needed = [] if units or self._recompute is None else [self._ablating(added[:1])]
             is_far = len(units) == 1 and self._loss(part, units) >= reliance / 2
             count = 3 if is_far else max(1, len(units))
-            units += added[: min(count, most - len(units))]
-            yield [self._keeping(units), *needed]  # it is asked for soon, at any rate
+            added = added[: min(count, most - len(units))]
+            units += added
+            needed = [self._ablating([unit]) for unit in added if self._recompute]
+            yield [self._keeping(units), *needed]  # they are asked for soon, at any rate
             if self.loss_with_only(units) is None:
                 raise BudgetEnded
-            if self._suffices(part, units):
+            if self._suffices(part, units) or self._explaining(part, units):
                 return units
             if len(units) >= most:
                 break
         return []
+
+    def _explaining(self, part: Part, units: Sequence[int]) -> list[int]:
+        """Those of several units that all others do not make up for, if they explain the part.
+
+        They do if it loses more without them than it may lose with sources that suffice, and also
+        each word that it does not keep with only the units.
+        """
+        rows = {unit: self.loss_without([unit]) for unit in units}
+        if len(units) < 2 or None in rows.values():
+            return []
+        needed = [unit for unit in units if not self._keeps(part, rows[unit])]
+        nats = sum(total(rows[unit], part.tokens) for unit in needed)
+        if nats < (1 - self._thresholds.kept_share) * total(self.reliance, part.tokens):
+            return []
+        lost = {word for unit in needed for word in self._lost(part, rows[unit])}
+        return needed if self.lost(part, units).keys() <= lost else []
 
     def _promising(self, part: Part, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
         """The other units that hold words worth these nats; in turn with the ranked if need be.
@@ -178,8 +205,6 @@ class Sufficiency(Necessity):
         """
         if len(units) == 1:
             return units
-        if self._recompute:
-            yield [self._ablating([unit]) for unit in units]
         holders_first = sorted(units, key=lambda unit: self.words_of(unit).isdisjoint(part.texts))
         for unit in holders_first[::-1]:
             if self._keeps(part, self.loss_without([unit])):

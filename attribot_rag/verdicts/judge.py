@@ -150,8 +150,9 @@ class _Judge:
         """
         carriers: Iterator[tuple[Part, Carriers]] = iter(())
         if self._reliance is not None:
-            searched = self.search.carriers(self._parts, in_order=in_order)
-            carriers = zip(self._parts, searched, strict=True)
+            is_settled = self._is_settled
+            found = self.search.carriers(self._parts, in_order=in_order, is_settled=is_settled)
+            carriers = zip(self._parts, found, strict=True)
         for index, sentence in enumerate(self._sentences):
             carried = (Part(), Carriers())
             if sentence.is_judged:
@@ -161,10 +162,18 @@ class _Judge:
             yield self._given[-1]
 
     @cached_property
-    def _parts(self) -> list[Part]:
-        judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
+    def _parts(self) -> dict[Part, int]:
+        """The sentences that are judged, with their indices."""
+        judged = {i: each.tokens for i, each in enumerate(self._sentences) if each.is_judged}
         response, asked = self._response, self._scorer.context.asked
-        return parts_of(judged, response.text, response.tokens_in, asked, self._reliance)
+        tokens, tokens_in = [*judged.values()], response.tokens_in
+        parts = parts_of(tokens, response.text, tokens_in, asked, self._reliance)
+        return dict(zip(parts, judged, strict=True))
+
+    def _is_settled(self, part: Part) -> bool:
+        """Whether a sentence that hardly relies on the context is cut, or has another origin."""
+        index = self._parts[part]
+        return index == self._fragment or self._origin(index) is not None
 
     @property
     def notes(self) -> Iterator[str]:
@@ -183,8 +192,7 @@ class _Judge:
         scorer = self._scorer
         if not scorer.generation.unfinished or scorer.response.text.endswith("\n"):
             return None
-        with_tokens = (index for index, sentence in enumerate(self._sentences) if sentence.tokens)
-        last = max(with_tokens, default=None)
+        last = max((i for i, each in enumerate(self._sentences) if each.tokens), default=None)
         return None if last is None or self._sentences[last].ended else last
 
     @cached_property
@@ -211,7 +219,7 @@ class _Judge:
         if cited is None and index == self._fragment:
             return replace(verdict, reason="cut")
         is_needed = cited is not None and self._cited.is_needed(cited, part)
-        origin = None if is_needed else self._origin(index, reliance)
+        origin = None if is_needed else self._origin(index)
         least = self._least_reliance(sentence)
         is_invented = self._cited.is_invented(sentence.figures)
         is_warranted = cited is not None and self._cited.is_warranted(
@@ -233,10 +241,8 @@ class _Judge:
 
     def _is_uncaused(self, origin: Origin) -> bool:
         """Whether it is an earlier sentence for which nothing was found that caused it."""
-        if origin.sentence is None:
-            return False
-        cause = self._given[origin.sentence].traced(self._given)
-        return cause.kind in ("open", "unsupported")
+        earlier = None if origin.sentence is None else self._given[origin.sentence]
+        return earlier is not None and earlier.traced(self._given).kind in ("open", "unsupported")
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""
@@ -262,15 +268,14 @@ class _Judge:
         return replace(verdict, kind="unsupported")
 
     def _from(self, origin: Origin, verdict: Verdict, part: Part) -> Verdict:
-        verdict = replace(verdict, effect=origin.effect)
         if origin.sentence is not None:
-            return replace(verdict, kind="follows", follows=origin.sentence)
+            return replace(verdict, kind="follows", follows=origin.sentence, effect=origin.effect)
         carried = self._origins.carriers_without_turns(part)
         relation: Relation = "either" if carried.members else "each"
         if len(carried.members) > 1:
             relation = "together"
         cited = (*carried.members, *carried.alternatives)
-        verdict = replace(verdict, kind="conversation", origin="turn")
+        verdict = replace(verdict, kind="conversation", origin="turn", effect=origin.effect)
         return replace(verdict, source_ids=cited, relation=relation)
 
     @property
@@ -281,11 +286,12 @@ class _Judge:
     def _may_have_origins(self, index: int) -> bool:
         return bool(index or self._scorer.context.conversation)
 
-    def _origin(self, index: int, reliance: float) -> Origin | None:
+    def _origin(self, index: int) -> Origin | None:
         """The earlier sentence, or the conversation, that a sentence comes from, None if neither.
 
         Where the reliance on the context is large, or time is up, no origin is looked for.
         """
+        reliance = total(self._reliance, self._sentences[index].tokens)
         if not self._may_have_origins(index) or reliance >= 2 * self._options.min_reliance:
             return None
         meter = self._scorer.session.meter

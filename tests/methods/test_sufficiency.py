@@ -260,6 +260,69 @@ def test_where_no_set_suffices_the_source_that_costs_most_is_found(unit: int) ->
     assert (carriers.members, carriers.sufficient) == ((unit,), False)
 
 
+def test_where_the_first_costs_half_of_the_reliance_documents_are_not_left_out() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        is_read = 0 in kept and len(kept) > 6
+        return {FIRST: 8.0 * is_read, SECOND: 6.0 * (len(kept) > 9)}
+
+    carriers, scripted = searched(worth, ORDER)
+    assert (carriers.members, carriers.sufficient) == ((0,), False)
+    assert Ids(ORDER) - FIRST_DOCUMENT not in scripted.scored
+
+
+@pytest.mark.parametrize("needed", [2, 4, 10])
+def test_the_search_ends_with_what_the_part_cannot_do_without(needed: int) -> None:
+    """With only a few sources it says little, though without this one it says nothing else."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 13.0 * (needed in kept and len(kept) > 6)}
+
+    rest = [unit for unit in ORDER if unit != needed]
+    carriers, scripted = searched(worth, [needed, *rest], OWN_WORDS)
+    assert (carriers.members, carriers.sufficient) == ((needed,), False)
+    assert {len(kept) for kept in scripted.scored} == {0, 1, 4, 10}
+
+
+@pytest.mark.parametrize("other", [3, 5, 8])
+def test_the_search_goes_on_where_a_word_needs_something_else(other: int) -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 9.0 * (0 in kept), SECOND: 4.0 * (other in kept)}
+
+    rest = [unit for unit in ORDER[1:] if unit != other]
+    carriers, _ = searched(worth, [0, *rest[:2], other, *rest[2:]], OWN_WORDS)
+    assert set(carriers.members) == {0, other}
+
+
+@pytest.mark.parametrize("needed", [3, 5, 8])
+def test_what_is_needed_for_the_rest_is_not_looked_for_among_fewer(needed: int) -> None:
+    """Of the four that suffice, others make up for three."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 6.0 * (needed in kept), 0: 2.0 * len(kept & {0, 1, needed})}
+
+    rest = [unit for unit in ORDER[2:] if unit != needed]
+    carriers, scripted = searched(worth, [needed, 0, 1, *rest], OWN_WORDS)
+    assert (carriers.members, carriers.sufficient) == ((needed,), True)
+    assert len({kept for kept in small(scripted.scored) if len(kept) == 3}) == 0
+
+
+def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_settles_it() -> None:
+    target: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
+    )
+    whole = target.score([target.context.whole]).changes[0]
+    asked: list[Part] = []
+    target.scored.clear()
+    search = Sufficiency(target, whole, Thresholds())
+
+    def settled(part: Part) -> bool:
+        asked.append(part)
+        return True
+
+    (carriers,) = search.carriers([OWN_WORDS], is_settled=settled)
+    assert (carriers, asked, target.scored) == (Carriers(), [OWN_WORDS], [])
+
+
 @pytest.mark.parametrize(("nats", "second"), [(8.0, {3, 5}), (12.0, {3, 5, 0, 1})])
 def test_more_sources_follow_one_that_leaves_half_unexplained(
     nats: float, second: set[int]
