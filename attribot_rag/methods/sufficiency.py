@@ -114,8 +114,7 @@ class Sufficiency(Necessity):
             members = yield from self._enough(part)
         if not members:
             return (yield from self.most_needed(part, self._ranking(part)))
-        if needed := self._explaining(part, members):
-            yield [self._keeping(needed)]
+        if needed := (yield from self._explaining(part, members)):
             return Carriers(tuple(needed), sufficient=self._suffices(part, members))
         members = yield from self._smallest(part, members)
         yield [self._ablating([unit]) for unit in members]
@@ -158,17 +157,17 @@ class Sufficiency(Necessity):
             yield [self._keeping(units), *needed]  # they are asked for soon, at any rate
             if self.loss_with_only(units) is None:
                 raise BudgetEnded
-            if self._suffices(part, units) or self._explaining(part, units):
+            if self._suffices(part, units) or (yield from self._explaining(part, units)):
                 return units
             if len(units) >= most:
                 break
         return []
 
-    def _explaining(self, part: Part, units: Sequence[int]) -> list[int]:
+    def _explaining(self, part: Part, units: Sequence[int]) -> Steps[list[int]]:
         """Those of several units that all others do not make up for, if they explain the part.
 
         They do if it loses more without them than it may lose with sources that suffice, and also
-        each word that it does not keep with only the units.
+        each word that it does not keep with only them.
         """
         rows = {unit: self.loss_without([unit]) for unit in units}
         if len(units) < 2 or None in rows.values():
@@ -177,8 +176,9 @@ class Sufficiency(Necessity):
         nats = sum(total(rows[unit], part.tokens) for unit in needed)
         if nats < (1 - self._thresholds.kept_share) * total(self.reliance, part.tokens):
             return []
+        yield [self._keeping(needed)]
         lost = {word for unit in needed for word in self._lost(part, rows[unit])}
-        return needed if self.lost(part, units).keys() <= lost else []
+        return needed if self.lost(part, needed).keys() <= lost else []
 
     def _promising(self, part: Part, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
         """The other units that hold words worth these nats; in turn with the ranked if need be.
