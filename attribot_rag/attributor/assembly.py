@@ -10,10 +10,10 @@ from typing import Any
 import torch
 import transformers
 
+from attribot_checks import with_checks
 from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
-from attribot_rag.checks import with_checks
 from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
 from attribot_rag.methods import Auto, Method, Scores

@@ -6,10 +6,10 @@ import pytest
 from support.attributions import verdicts_of
 from support.scorers import scorer
 
+from attribot_checks import with_checks
 from attribot_rag import Attributor, Document, LanguageModel
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.attributor.answered import rag_prompt
-from attribot_rag.checks import with_checks
 from attribot_rag.result.summary import summarize
 
 DOCUMENTS = ("The bakery opens at six. A loaf costs 7 crowns there.", "The ferry has 84 seats.")

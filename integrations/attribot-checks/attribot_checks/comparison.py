@@ -8,11 +8,11 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import chain, combinations, permutations
 
-from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Date, Reading, read_prompt
-from attribot_rag.checks.statements import StatedValue, spoken_of
-from attribot_rag.checks.units import is_rounded, same_amount
-from attribot_rag.checks.vocabulary import Unit
+from attribot_checks.quantities import Quantity
+from attribot_checks.reading import Date, Reading, read_prompt
+from attribot_checks.statements import StatedValue, spoken_of
+from attribot_checks.units import is_rounded, same_amount
+from attribot_checks.vocabulary import Unit
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check, ValueKind

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from attribot_rag.checks.numerals import numerals
-from attribot_rag.checks.vocabulary import (
+from attribot_checks.numerals import numerals
+from attribot_checks.vocabulary import (
     CURRENCY,
     Unit,
     Vocabulary,

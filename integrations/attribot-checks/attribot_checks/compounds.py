@@ -8,9 +8,9 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
-from attribot_rag.checks.quantities import Quantity, quantity_at, scale_after
-from attribot_rag.checks.units import converted
-from attribot_rag.checks.vocabulary import Vocabulary, vocabulary
+from attribot_checks.quantities import Quantity, quantity_at, scale_after
+from attribot_checks.units import converted
+from attribot_checks.vocabulary import Vocabulary, vocabulary
 from attribot_rag.context.intervals import at, merge
 from attribot_rag.context.number_words import number_words
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from attribot_rag.checks.comparison import Comparison
-from attribot_rag.checks.names import name_check
-from attribot_rag.checks.negations import negation_check
-from attribot_rag.checks.reading import read_sentence
+from attribot_checks.comparison import Comparison
+from attribot_checks.names import name_check
+from attribot_checks.negations import negation_check
+from attribot_checks.reading import read_sentence
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.locating.normalised import Visible

@@ -2,8 +2,8 @@
 
 import pytest
 
-from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.checks.reading import read
+from attribot_checks import CitedText, check_sentence
+from attribot_checks.reading import read
 
 BOX = {
     "de": ("Die Truhe ist {} und wurde {} von {} in Norden gebaut.", "Meter", "Fuß"),

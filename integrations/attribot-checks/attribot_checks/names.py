@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz import fuzz
 
-from attribot_rag.checks.vocabulary import vocabulary
+from attribot_checks.vocabulary import vocabulary
 from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check
 
