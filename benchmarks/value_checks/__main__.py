@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from attribot_checks import CitedText, check_sentence
-from attribot_rag.result.verdict import Check
+from attribot_checks import check_sentence
+from attribot_rag.annotation import Check, CitedText
 from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import add_halves, share, shows_cases
 

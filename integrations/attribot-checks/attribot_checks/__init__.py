@@ -1,7 +1,7 @@
-"""A check of text: values of an answer's sentences against the texts that they cite."""
+"""Checks of an attributed answer: its values against the texts that its sentences cite."""
 
-from attribot_checks.checking import CitedText, check_sentence, with_checks
+from attribot_checks.checking import ValueChecks, check_sentence
 
 __version__ = "0.1.0"
 
-__all__ = ["CitedText", "__version__", "check_sentence", "with_checks"]
+__all__ = ["ValueChecks", "__version__", "check_sentence"]

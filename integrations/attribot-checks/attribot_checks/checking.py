@@ -1,8 +1,8 @@
-"""The checks of an answer's sentences, by what their verdicts cite."""
+"""The annotator that compares the values of sentences, and the checks of one sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -10,23 +10,33 @@ from attribot_checks.comparison import Comparison
 from attribot_checks.names import name_check
 from attribot_checks.negations import negation_check
 from attribot_checks.reading import read_sentence
-from attribot_rag.context import Context
-from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.locating.normalised import Visible
-from attribot_rag.context.splitting.splitter import language_of
-from attribot_rag.result.verdict import Check, Verdict
+from attribot_rag.annotation import AnnotatedSentence, Check, CitedText, Visible
 
 _MOST = 10  # checks of a sentence
 _LONGEST = 2_000  # characters of a sentence or a source
 
 
 @dataclass(frozen=True)
-class CitedText:
-    """A text that a sentence cites: `source` is its id, `language` its ISO 639-1 code."""
+class ValueChecks:
+    """An annotator: values of an answer's sentences that stand in none of the texts they cite.
 
-    source: int
-    text: str
-    language: str
+        Attributor(model, annotator=ValueChecks())
+
+    The kinds of its checks are number, date, unit, negation and name; see `check_sentence`. A value
+    that stands in a document which the sentence does not cite is reported: the model may have
+    confused them.
+    """
+
+    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
+        return [
+            check_sentence(
+                sentence.text,
+                sentence.cited,
+                sentence.language,
+                prompt_texts=sentence.prompt_texts,
+            )
+            for sentence in sentences
+        ]
 
 
 def check_sentence(
@@ -68,64 +78,3 @@ def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> 
         quoted = source.source[slice(*source.interval(first, first + len(quoted)))]
     value = sentence.source[start:end]
     return replace(check, start=start, end=end, value=value, source_value=quoted)
-
-
-def with_checks(
-    verdicts: Sequence[Verdict],
-    response: str,
-    context: Context,
-    markers: Sequence[Interval] = (),
-) -> tuple[Verdict, ...]:
-    """The same verdicts with the checks of their sentences, at characters of the response.
-
-    A sentence that follows from another has the other's sources. A value that stands in a document
-    which the sentence does not cite is reported: the model may have confused them. What stands in
-    the model's own citation `markers` is no value.
-    """
-    readable = _without(response, markers)
-    return tuple(
-        replace(verdict, checks=tuple(_checks(verdict, verdicts, readable, context)))
-        for verdict in verdicts
-    )
-
-
-def _without(text: str, markers: Sequence[Interval]) -> str:
-    """The text with white space for these characters."""
-    for start, end in markers:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
-
-
-def _checks(
-    verdict: Verdict, verdicts: Sequence[Verdict], response: str, context: Context
-) -> Iterator[Check]:
-    origin = verdict.traced(verdicts)
-    prompt_texts = [_without_other_documents(context, origin.source_ids)]
-    if verdict.follows is not None:
-        earlier = verdicts[verdict.follows]
-        prompt_texts.append(response[earlier.start : earlier.end])
-    cited = [_cited(source_id, response, context) for source_id in origin.source_ids]
-    language = context.answer_language(response)
-    sentence = response[verdict.start : verdict.end]
-    for check in check_sentence(sentence, cited, language, prompt_texts=prompt_texts):
-        yield replace(check, start=verdict.start + check.start, end=verdict.start + check.end)
-
-
-def _cited(source_id: int, response: str, context: Context) -> CitedText:
-    source = context.sources[source_id]
-    texts = [context.documents[index].text for index in source.documents] or [source.text]
-    language = context.language or language_of(texts[0], (response,))
-    return CitedText(source_id, source.text, language)
-
-
-def _without_other_documents(context: Context, source_ids: Sequence[int]) -> str:
-    """The prompt without the documents that hold none of these sources."""
-    cited = {index for source_id in source_ids for index in context.sources[source_id].documents}
-    others = merge(
-        (occurrence.start, occurrence.end)
-        for source in context.sources
-        if cited.isdisjoint(source.documents)
-        for occurrence in source.occurrences
-    )
-    text = context.prompt.text
-    return "\n".join(text[start:end] for start, end in subtract((0, len(text)), others))

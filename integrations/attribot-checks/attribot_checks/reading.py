@@ -14,7 +14,7 @@ from attribot_checks.compounds import with_compounds
 from attribot_checks.quantities import Quantity, quantities
 from attribot_checks.statements import Statement, statements
 from attribot_checks.vocabulary import vocabulary
-from attribot_rag.context.intervals import Interval
+from attribot_rag.annotation import Interval
 
 _NO_BREAK = "\u00a0"
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
