@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 
 from attribot_rag.annotation.annotator import AnnotatedSentence
 from attribot_rag.context.locating.normalised import Visible
@@ -14,6 +14,7 @@ from attribot_rag.context.number_words import number_words, power_words
 from attribot_rag.result import Check
 
 _LEAST = 13  # smaller whole numbers are often counted
+_MOST = 50  # numbers of a sentence
 _CLOSE = Decimal("0.05")
 _GROUPING = " \u00a0\u2009\u202f'’٬"  # between thousands, and for nothing else
 _NUMERAL = re.compile(
@@ -68,7 +69,8 @@ def _checks(sentence: AnnotatedSentence) -> Iterator[Check]:
     read = [*cited, *sentence.prompt_texts, *sentence.other_documents]
     texts = [Visible.of(text).text for text in read]
     numbers = frozenset(chain.from_iterable(_numbers(text, language) for text in texts))
-    missing = [x for x in _numerals(shown.text, language) if not x.is_in(numbers)]
+    numerals = islice(_numerals(shown.text, language), _MOST)
+    missing = [numeral for numeral in numerals if not numeral.is_in(numbers)]
     if missing:
         spelled = chain.from_iterable(number_words(text, language) for text in texts)
         numbers |= {word.value for word in spelled}
