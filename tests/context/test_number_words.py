@@ -23,9 +23,9 @@ from attribot_rag.context.number_words import other_spellings
         ("quatre-vingt-deux péniches", "fr", {"82"}),
         ("femogtredive pramme", "da", {"35"}),
         ("tweeëntwintig schuiten", "nl", {"22"}),
-        ("dieci mila chiatte", "it", {"10000"}),
         ("two thousand three hundred barges", "en", {"2300"}),
-        ("तीन हज़ार नाव", "hi", {"3000"}),
+        ("три тысячи двадцать барж", "ru", {"3020"}),
+        ("三百零四艘驳船", "zh", {"304"}),
     ],
 )
 def test_a_number_is_known_in_each_spelling(text: str, language: str, spelled: set[str]) -> None:
