@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from importlib.metadata import PackageNotFoundError
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class NumberWords:
 
 def number_words(text: str, language: str) -> list[NumberWords]:
     """The numbers in words of a text, in order; none in an unknown language."""
-    spelled = _spelled(language)
+    spelled = _spelled(language) if _can_spell() else {}
     tokens = list(_TOKEN.finditer(text)) if spelled else []
     words = [token[0].lower() for token in tokens]
     numbers: list[NumberWords] = []
@@ -69,7 +70,7 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
     for match in _DIGITS.finditer(text):
         digits = _SEPARATOR.sub("", match[0])
         spelled.add(digits)
-        if len(digits) <= _LONGEST_SPELLED:
+        if len(digits) <= _LONGEST_SPELLED and _can_spell():
             spelled |= _words_of(int(digits), language)
     return frozenset(spelled)
 
@@ -108,13 +109,13 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
     return {**{word: (power, False) for word, power in powers.items()}, **spelled}
 
 
-@cache
 def power_words(language: str) -> dict[str, int]:
     """Words of powers of ten from 1,000 on, in all cases, such as 'lakh' in en_IN."""
-    return _last_words(language, _POWERS)
+    return _last_words(language, _POWERS) if _can_spell() else {}
 
 
-def _last_words(language: str, powers: Sequence[int]) -> dict[str, int]:
+@cache
+def _last_words(language: str, powers: tuple[int, ...]) -> dict[str, int]:
     """The last words of spelled powers of ten, each of the least that ends in it."""
     cardinal, _ = _purposes()
     last: dict[str, int] = {}
@@ -124,6 +125,15 @@ def _last_words(language: str, powers: Sequence[int]) -> dict[str, int]:
                 if times == 1 or len(words) > 1:  # not one word for both, as in 'zweitausend'
                     last.setdefault(words[-1], power)
     return last
+
+
+def _can_spell() -> bool:
+    """Whether unicode-rbnf has its metadata, which it reads; frozen applications may lack it."""
+    try:
+        import unicode_rbnf  # noqa: F401
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
