@@ -1,11 +1,11 @@
 # make demo     answers a question from examples/corpus and shows which sentences made the model say it
 # make chat     a chat about examples/corpus, or CHAT_FOLDER=folder, in the browser; `make chainlit-chat` another
-# make quick    the quick tests, those of both integrations too: three minutes on two cores
+# make quick    the quick tests, those of all packages: three minutes on two cores
 # make test     style, types, the site and all tests but those of tasks/long. It installs a browser for some
 #               of them if it can; without one, they are skipped, and the last lines say so
 # make check    style, types and imports between rooms
 # make docs     builds the documentation's site into build/site; a broken link is an error; the tests look at it
-# make dist     builds the wheels and sdists of all three packages into dist, checks and installs them, and checks
+# make dist     builds the wheels and sdists of all four packages into dist, checks and installs them, and checks
 #               the workflows: by their schema, and for what is unsafe. With REPOSITORY, an https address, they
 #               name it, and their READMEs' links lead to it
 # make install, make chromium   what `make test` installs by itself: all packages, and a browser
@@ -29,10 +29,11 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint
 PYTEST = OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
   --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$$(basename "$$PWD").xml)
 QUESTION := How many passengers does the ferry Kittiwake carry?
-PACKAGES := integrations/langchain-attribot integrations/llama-index-postprocessor-attribot
+PACKAGES := $(addprefix integrations/,attribot-checks langchain-attribot \
+  llama-index-postprocessor-attribot)
 DIST := .venv-dist
 # The rooms whose quick tests are marked so in tests/conftest.py.
-QUICK := $(addprefix tests/,checks context attribution result recording verdicts)
+QUICK := $(addprefix tests/,annotation context attribution result recording verdicts)
 
 # What is imported is compiled then, once, which is little of what is installed.
 export PIP_COMPILE := 0
@@ -108,7 +109,7 @@ dist:
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt dist/*/*.whl
-	$(DIST)/bin/python -P -c "import langchain_attribot, llama_index.postprocessor.attribot"
+	$(DIST)/bin/python -P -c "import attribot_checks, langchain_attribot, llama_index.postprocessor.attribot"
 	$(DIST)/bin/attribot-rag --version
 
 install: $(VENV)/installed

@@ -14,6 +14,7 @@ from pathlib import Path
 
 PACKAGES = (
     ".",
+    "integrations/attribot-checks",
     "integrations/langchain-attribot",
     "integrations/llama-index-postprocessor-attribot",
 )

@@ -42,6 +42,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.chunks import read_text
@@ -84,7 +85,7 @@ export default function AttribotAnswer() {
 """
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
-postprocessor = AttributionPostprocessor(mode="background")
+postprocessor = AttributionPostprocessor(mode="background", annotator=ValueChecks())
 UPLOADS = STORE / "uploads"
 UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages

@@ -33,6 +33,7 @@ from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, Huggin
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
+from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.chunks import read_text
@@ -79,7 +80,7 @@ prompt = ChatPromptTemplate.from_messages(
         ("human", "{context}\n\nAnswer with one short sentence, using the passages: {question}"),
     ]
 )
-handler = AttributionCallbackHandler(chat, mode="background")
+handler = AttributionCallbackHandler(chat, mode="background", annotator=ValueChecks())
 
 UPLOADS = STORE / "uploads"
 UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's

@@ -8,6 +8,7 @@ PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 case $VENV in /*) BIN=$VENV/bin ;; *) BIN=$PWD/$VENV/bin ;; esac
 WORKERS=${WORKERS:-2}
+CHECKS=integrations/attribot-checks
 LANGCHAIN=integrations/langchain-attribot
 LLAMA_INDEX=integrations/llama-index-postprocessor-attribot
 spread=(-n "$WORKERS" --dist loadfile --no-loadscope-reorder)

@@ -14,7 +14,7 @@ from support.tiny_models import byte_level
 from attribot_rag.model import load_model
 from attribot_rag.model.language_model import LanguageModel
 
-QUICK_ROOMS = ("context", "attribution", "result", "recording", "verdicts")
+QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
 
 # How long an example takes says how busy the machine is. `tasks/fuzz` asks for more examples,
 # others each time; without it, a change is judged by the same examples as the one before.

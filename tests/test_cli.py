@@ -55,6 +55,22 @@ def test_answer_sources_and_times(
     assert "toaster" in capsys.readouterr().err
 
 
+def test_an_annotator_is_named_by_its_place(
+    notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = "attribot_rag.annotation:NumbersInDocuments"
+    assert main(ask(notes, tiny_model, "--annotator", place)) == 0
+    for place, reason in {
+        "nowhere:Checks": "'nowhere:Checks' cannot be loaded: No module named 'nowhere'",
+        "attribot_rag.annotation:Checks": "has no attribute 'Checks'",
+        "attribot_rag:Document": "cannot be loaded: ",
+        "json:dumps": "'json:dumps' has no method annotate(sentences)",
+    }.items():
+        with pytest.raises(SystemExit, match="2"):
+            main(ask(notes, tiny_model, "--annotator", place))
+        assert reason in capsys.readouterr().err
+
+
 def test_json_stands_alone_on_stdout(
     notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://example.org/owner/attribot-rag"
 PACKAGES = [
     ".",
+    "integrations/attribot-checks",
     "integrations/langchain-attribot",
     "integrations/llama-index-postprocessor-attribot",
 ]

@@ -1,4 +1,4 @@
-"""The versions of the three packages."""
+"""The versions of the packages."""
 
 import re
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 def test_all_packages_have_the_version_of_the_core() -> None:
     assert version("attribot-rag") == attribot_rag.__version__
     for module in (
+        "attribot-checks/attribot_checks",
         "langchain-attribot/langchain_attribot",
         "llama-index-postprocessor-attribot/llama_index/postprocessor/attribot",
     ):

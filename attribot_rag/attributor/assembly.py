@@ -11,9 +11,9 @@ import torch
 import transformers
 
 from attribot_rag._version import __version__
+from attribot_rag.annotation import Annotation
 from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
-from attribot_rag.checks import with_checks
 from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
 from attribot_rag.methods import Auto, Method, Scores
@@ -46,7 +46,8 @@ def attributed(
     else:
         ranking = Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
-    made = partial(_assembled, scorer, method, shown, options=options)
+    annotation = Annotation(options.annotator, shown.text, scorer.context)
+    made = partial(_assembled, scorer, method, shown, annotation, options=options)
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
         known = KnownLabels.of(scorer.context)
@@ -60,6 +61,7 @@ def _assembled(
     scorer: Scorer,
     method: Method,
     response: ResponseText,
+    annotation: Annotation,
     judgement: Judgement,
     *,
     options: Options,
@@ -67,6 +69,8 @@ def _assembled(
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
     names = context.labels.names_for(marker.label for marker in judgement.markers)
+    markers = [(marker.start, marker.end) for marker in judgement.markers]
+    verdicts = annotation.of(judgement.verdicts, markers)
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,
@@ -80,7 +84,12 @@ def _assembled(
         token_scores=scores.token_scores,
         exact=scores.exact,
         estimated=scores.estimated if any(scores.estimated) else (),
-        notes=(*_notes(scorer, scores), *judgement.notes, *_budget_note(scorer)),
+        notes=(
+            *_notes(scorer, scores),
+            *judgement.notes,
+            *_budget_note(scorer),
+            *annotation.notes,
+        ),
         provenance=_provenance(scorer, method, scores.ranked_by, options),
         groups=tuple(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
@@ -88,12 +97,7 @@ def _assembled(
         context_reliance=scores.context_reliance,
         unit=scores.unit,
         partial=scorer.session.meter.exhausted,
-        verdicts=with_checks(
-            judgement.verdicts,
-            response.text,
-            context,
-            [(marker.start, marker.end) for marker in judgement.markers],
-        ),
+        verdicts=verdicts,
         markers=judgement.markers,
         numbering=options.numbering,
     )

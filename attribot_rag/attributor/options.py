@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from typing_extensions import Self, TypedDict
 
+from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.attribution import Numbering
 from attribot_rag.context import ContextOptions
 from attribot_rag.errors import InvalidInput, UnknownOption
@@ -16,11 +17,13 @@ from attribot_rag.scoring import Budget, ScoringOptions
 from attribot_rag.verdicts import VerdictOptions
 
 _VERDICTS = VerdictOptions()
+_ANNOTATOR = NumbersInDocuments()
 _KINDS = {
     "budget": (Budget, "Budget(seconds=...), Budget(tokens=...)"),
     "verdicts": (VerdictOptions, "VerdictOptions(min_effect=...)"),
     "context": (ContextOptions, "ContextOptions(source_unit=...)"),
     "scoring": (ScoringOptions, "ScoringOptions(max_memory=...)"),
+    "annotator": (Annotator, "an object with the method annotate(sentences)"),
 }
 
 
@@ -39,7 +42,9 @@ class Options:
     leave that out. `context` says how documents are found and cut into sources, `scoring` how
     log-likelihoods are computed. Cited documents have the numbers of the markers that the model
     wrote itself, such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they
-    are first cited. `progress` shows a bar; by default an Attributor does, a service does not."""
+    are first cited. The `annotator` gives the sentences' checks: by default, numbers that stand in
+    no document; None leaves that out. `progress` shows a bar; by default an Attributor does, a
+    service does not."""
 
     method: str | Method = "auto"
     keep: int | float | None = None
@@ -48,12 +53,14 @@ class Options:
     context: ContextOptions | None = None
     scoring: ScoringOptions | None = None
     numbering: Numbering = "by_marker"
+    annotator: Annotator | None = _ANNOTATOR
     progress: bool | None = None
 
     def __post_init__(self) -> None:
         for name, (kind, example) in _KINDS.items():
             value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
+            is_kind = isinstance(value, kind) and not isinstance(value, type)
+            if value is not None and not is_kind:
                 raise InvalidInput(f"{name}={value!r}; pass {example}, or None")
         if self.numbering not in get_args(Numbering):
             raise InvalidInput(f"numbering={self.numbering!r}; use one of {get_args(Numbering)}")
@@ -90,4 +97,5 @@ class AttributorOptions(TypedDict, total=False):
     context: ContextOptions | None
     scoring: ScoringOptions | None
     numbering: Numbering
+    annotator: Annotator | None
     progress: bool | None

@@ -49,7 +49,8 @@ def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, sh
 
     load = partial(load, shown=shown and options.workers == 1)
     budget = Budget(seconds=options.seconds)
-    make = partial(_attributor, load, method=options.method, budget=budget, progress=False)
+    chosen = {"method": options.method, "annotator": options.annotator}
+    make = partial(_attributor, load, **chosen, budget=budget, progress=False)
     statistics = run_batch(
         make,
         options.input,

@@ -104,5 +104,7 @@ def _items(result: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _compared(check: Mapping[str, Any]) -> str:
+    if check.get("message"):
+        return str(check["message"])
     value = check["value"] or check["kind"]
     return value if check["source_value"] is None else f"{value} ≠ {check['source_value']}"

@@ -115,7 +115,11 @@ def _attributed(
         language_model = load()
     with _timed(seconds, "answer and attribution"):
         attributor = Attributor(
-            language_model, method=options.method, budget=budget, progress=shown
+            language_model,
+            method=options.method,
+            annotator=options.annotator,
+            budget=budget,
+            progress=shown,
         )
         streamer: dict[str, Any] = {}
         if shown and not options.server:

@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 from attribot_rag._version import __version__
+from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.batch import command as batch
 from attribot_rag.cli import ask
 from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
@@ -142,6 +144,26 @@ def _parser() -> argparse.ArgumentParser:
             help="a folder with a model, a GGUF file, a Hugging Face id, or the embedded default: "
             "%(default)s",
         )
+        add(
+            "--annotator",
+            type=_annotator,
+            default=NumbersInDocuments(),
+            metavar="MODULE:NAME",
+            help="what checks the sentences, such as attribot_checks:ValueChecks (default: numbers "
+            "that stand in no document)",
+        )
         add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
         add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")
     return parser
+
+
+def _annotator(place: str) -> Annotator:
+    """The annotator of this name in a module; a class is called without arguments."""
+    try:
+        annotator = resolve_name(place)
+        annotator = annotator() if isinstance(annotator, type) else annotator
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{place!r} cannot be loaded: {error}") from error
+    if not isinstance(annotator, Annotator):
+        raise argparse.ArgumentTypeError(f"{place!r} has no method annotate(sentences)")
+    return annotator

@@ -1,4 +1,4 @@
-"""Numbers that are written as words."""
+"""Numbers that are written as words, as the Unicode CLDR spells them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from itertools import chain, groupby
+from importlib.metadata import PackageNotFoundError
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unicode_rbnf import FormatPurpose, RbnfEngine
 
-# text2num knows the grammar of these; of other languages the CLDR tells the words.
-_GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
-# Without halves of surrogate pairs, which text2num cannot read.
+# Characters of scripts without spaces, words with their hyphens, signs, digits.
 _TOKEN = re.compile(
-    r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w\ud800-\udfff]|\d+"
+    r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w]|\d+"
 )
 _DIGITS = re.compile(r"(?<![\d.,])\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"\D")
 _LONGEST_SPELLED = 4
+_MOST_WORDS = 3  # of a number below 100
 _SPELLED = (*range(100), *range(100, 1_000, 100))
 _POWERS = (1_000, 10_000, 10**5, 10**6, 10**7, 10**8, 10**9, 10**12)
 
@@ -37,30 +37,27 @@ class NumberWords:
     ordinal: bool
 
 
-@dataclass(frozen=True)
-class _Token:
-    """A word at the characters [start, end) of a text, in the form that text2num reads."""
-
-    start: int
-    end: int
-    word: str
-
-    def text(self) -> str:
-        return self.word
-
-    def nt_separated(self, previous: _Token) -> bool:
-        return False
-
-    def not_a_number_part(self) -> bool:
-        return self.word.isdigit()
-
-
 def number_words(text: str, language: str) -> list[NumberWords]:
     """The numbers in words of a text, in order; none in an unknown language."""
-    tokens = [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)]
-    if language in _GRAMMARS:
-        return _by_grammar(tokens, language)
-    return list(_by_words(tokens, language))
+    spelled = _spelled(language) if _can_spell() else {}
+    tokens = list(_TOKEN.finditer(text)) if spelled else []
+    words = [token[0].lower() for token in tokens]
+    numbers: list[NumberWords] = []
+    run: list[tuple[int, bool]] = []
+    first = index = 0
+    while index <= len(words):
+        lengths = range(min(_MOST_WORDS, len(words) - index), 0, -1)
+        length = next((n for n in lengths if " ".join(words[index : index + n]) in spelled), 0)
+        if length:
+            first = first if run else index
+            run.append(spelled[" ".join(words[index : index + length])])
+        elif run:
+            value = Decimal(_composed([number for number, _ in run]))
+            start, end = tokens[first].start(), tokens[index - 1].end()
+            numbers.append(NumberWords(start, end, value, run[-1][1]))
+            run = []
+        index += length or 1
+    return numbers
 
 
 def other_spellings(text: str, language: str) -> frozenset[str]:
@@ -73,7 +70,7 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
     for match in _DIGITS.finditer(text):
         digits = _SEPARATOR.sub("", match[0])
         spelled.add(digits)
-        if len(digits) <= _LONGEST_SPELLED:
+        if len(digits) <= _LONGEST_SPELLED and _can_spell():
             spelled |= _words_of(int(digits), language)
     return frozenset(spelled)
 
@@ -82,39 +79,6 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
 def _words_of(number: int, language: str) -> frozenset[str]:
     spellings = (_spellings(language, number, purpose) for purpose in _purposes())
     return frozenset(_LETTERS.findall(" ".join(chain.from_iterable(spellings))))
-
-
-def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
-    from text_to_num import find_numbers
-
-    numbers: list[NumberWords] = []
-    end = 0
-    for match in find_numbers(tokens, language, threshold=0):
-        value = Decimal(str(match.value))
-        start, last = tokens[match.start].start, tokens[match.end - 1].end
-        number = NumberWords(start, last, value, match.is_ordinal)
-        if numbers and end == match.start and _is_year(numbers[-1], number):
-            century = numbers.pop()
-            number = NumberWords(century.start, last, 100 * century.value + value, False)
-        numbers.append(number)
-        end = match.end
-    return numbers
-
-
-def _is_year(first: NumberWords, second: NumberWords) -> bool:
-    """Whether two numbers in a row are a year, as in 'nineteen ninety-four'."""
-    is_range = 10 <= first.value <= 20 and 10 <= second.value < 100
-    return is_range and not (first.ordinal or second.ordinal)
-
-
-def _by_words(tokens: Sequence[_Token], language: str) -> Iterator[NumberWords]:
-    """Runs of number words, as the CLDR spells them."""
-    spelled = _spelled(language)
-    for is_number, group in groupby(tokens, lambda token: token.word.lower() in spelled):
-        if is_number:
-            run = list(group)
-            numbers, ordinal = zip(*(spelled[token.word.lower()] for token in run), strict=True)
-            yield NumberWords(run[0].start, run[-1].end, Decimal(_composed(numbers)), ordinal[-1])
 
 
 def _composed(numbers: Sequence[int]) -> int:
@@ -133,24 +97,25 @@ def _composed(numbers: Sequence[int]) -> int:
 
 @cache
 def _spelled(language: str) -> dict[str, tuple[int, bool]]:
-    """Words of numbers with their values, in all cases, and whether they are ordinals."""
+    """Words of numbers in all cases, with spaces between: their values, and whether ordinals."""
     cardinal, ordinal = _purposes()
     spelled: dict[str, tuple[int, bool]] = {}
     for purpose in (cardinal, ordinal):
         for number in _SPELLED:
             for words in _words(language, number, purpose):
-                if len(words) == 1:
-                    spelled.setdefault(words[0], (number, purpose is ordinal))
+                if len(words) <= _MOST_WORDS:
+                    spelled.setdefault(" ".join(words), (number, purpose is ordinal))
     powers = {**_last_words(language, (100,)), **power_words(language)}
     return {**{word: (power, False) for word, power in powers.items()}, **spelled}
 
 
 def power_words(language: str) -> dict[str, int]:
     """Words of powers of ten from 1,000 on, in all cases, such as 'lakh' in en_IN."""
-    return _last_words(language, _POWERS)
+    return _last_words(language, _POWERS) if _can_spell() else {}
 
 
-def _last_words(language: str, powers: Sequence[int]) -> dict[str, int]:
+@cache
+def _last_words(language: str, powers: tuple[int, ...]) -> dict[str, int]:
     """The last words of spelled powers of ten, each of the least that ends in it."""
     cardinal, _ = _purposes()
     last: dict[str, int] = {}
@@ -162,6 +127,15 @@ def _last_words(language: str, powers: Sequence[int]) -> dict[str, int]:
     return last
 
 
+def _can_spell() -> bool:
+    """Whether unicode-rbnf has its metadata, which it reads; frozen applications may lack it."""
+    try:
+        import unicode_rbnf  # noqa: F401
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
     """Of cardinals, and of ordinals."""
     from unicode_rbnf import FormatPurpose
@@ -170,10 +144,10 @@ def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
 
 
 def _words(language: str, number: int, purpose: FormatPurpose) -> Iterator[list[str]]:
-    """The words of a number in all cases, without those that have a hyphen."""
+    """The words of a number in all cases."""
     for spelling in _spellings(language, number, purpose):
         words: list[str] = _TOKEN.findall(spelling)
-        if words and "".join(words).isalpha():
+        if words and "".join(words).replace("-", "").isalpha():
             yield words
 
 

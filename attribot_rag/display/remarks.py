@@ -61,6 +61,8 @@ def check_remark(verdict: Verdict | None) -> str:
 
 
 def _compared(check: Check) -> str:
+    if check.message is not None:
+        return on_one_line(check.message)
     value = on_one_line(check.value)
     if check.source_value is None:
         return f"{value}, not in the cited sources"

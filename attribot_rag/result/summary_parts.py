@@ -99,7 +99,7 @@ class SummaryParts:
 
     def check(self, check: Check) -> CheckSummary:
         start, end = self.shown.interval(check.start, check.end)
-        source_value = check.source_value
+        source_value, message = check.source_value, check.message
         return {
             "start": start,
             "end": end,
@@ -107,6 +107,7 @@ class SummaryParts:
             "value": self._cut(check.value),
             "source_value": None if source_value is None else self._cut(source_value),
             "source": check.source,
+            "message": None if message is None else self._cut(message),
         }
 
     def document(self, index: int, number: int | None) -> DocumentSummary:

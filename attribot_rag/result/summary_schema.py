@@ -8,9 +8,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from attribot_rag.context.prompt_parts import PromptPart
-from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
+from attribot_rag.result.verdict import Kind, Reason, Relation
 
-SCHEMA_VERSION = "1.8"
+SCHEMA_VERSION = "1.9"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -29,11 +29,13 @@ RunId = Annotated[
 
 
 class CheckSummary(TypedDict):
-    """A value at the characters [start, end) that the sentence's cited sources do not have."""
+    """A remark on the characters [start, end), such as a value that the sentence's cited sources do
+    not have."""
 
     start: Index
     end: Index
-    kind: ValueKind
+    kind: str
+    """Of the annotator's own naming, such as number."""
     value: str
     """The characters themselves."""
     source_value: str | None
@@ -41,6 +43,8 @@ class CheckSummary(TypedDict):
     source: Index | None
     """The id of the source that `source_value` is from; `sources` of the summary need not hold
     it."""
+    message: str | None
+    """What there is to say, null where the values say it."""
 
 
 class MarkerSummary(TypedDict):
@@ -94,7 +98,7 @@ class SentenceSummary(TypedDict):
     """Why an open verdict is open: no part of the context stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""
     checks: list[CheckSummary]
-    """Values that the cited sources do not have, such as another number: texts are compared, and no
+    """Remarks, such as on a value that the cited sources do not have: texts are compared, and no
     verdict depends on it."""
     markers: list[MarkerSummary]
     """What the model itself cites in it. Of a composite, the documents are not told."""

@@ -21,25 +21,29 @@ Kind = Literal[
 Relation = Literal["each", "either", "together"]
 Reason = Literal["scattered", "not_located", "budget", "limit", "cut", "pending"]
 Numbering = Literal["by_marker", "by_citation"]
-ValueKind = Literal["number", "date", "unit", "negation", "name"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A value at the characters [start, end) of the response that its cited sources do not have.
+    """A remark on the characters [start, end) of the response, such as a value that its cited
+    sources do not have.
 
-    Texts are compared, nothing is scored: a check is no part of the verdict.
+    An annotator compares texts, nothing is scored: a check is no part of the verdict.
     """
 
     start: int
     end: int
-    kind: ValueKind
+    kind: str
+    """Of the annotator's own naming: number, by default; date, unit, negation and name, too, by
+    attribot-checks."""
     value: str
     """The characters themselves."""
     source_value: str | None = None
     """The value that the source has in its place, null if there is none."""
     source: int | None = None
     """The id of the cited source that `source_value` is from."""
+    message: str | None = None
+    """What there is to say, where comparing `value` with `source_value` does not say it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +93,7 @@ class Verdict:
     judging took as many tokens as it may without a budget (limit), the answer ends in the middle
     of the sentence (cut), or the sentence is still to be judged (pending)."""
     checks: tuple[Check, ...] = ()
-    """Values of the sentence that its cited sources do not have, such as another number."""
+    """Remarks of the annotator, such as on a value that the cited sources do not have."""
 
     def traced(self, verdicts: Sequence[Verdict]) -> Verdict:
         """The verdict of `verdicts` that this one follows from in the end, or itself."""

@@ -71,6 +71,7 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: b
             read_seconds=options.read_seconds,
         ),
         method=options.method,
+        annotator=options.annotator,
     )
     run_server(
         app,

@@ -1,6 +1,6 @@
 """Precision and recall of the checks of values on labelled sentences, by kind and language.
 
-    python -m benchmarks.value_checks [--split held_out]
+    python -m benchmarks.value_checks [--split held_out] [--annotator NumbersInDocuments]
 
 Rules may be set by the calibration half, whose wrong cases are printed. For the held-out half only
 counts are printed, unless `--held-out-cases` is given. The cases are in cases.tsv: the half, the
@@ -12,15 +12,25 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.result.verdict import Check
+from attribot_checks import ValueChecks
+from attribot_rag.annotation import (
+    AnnotatedSentence,
+    Annotator,
+    Check,
+    CitedText,
+    NumbersInDocuments,
+)
 from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import add_halves, share, shows_cases
 
+ANNOTATORS: dict[str, Annotator] = {
+    "ValueChecks": ValueChecks(),
+    "NumbersInDocuments": NumbersInDocuments(),
+}
 CASES = Path(__file__).with_name("cases.tsv")
 
 
@@ -42,10 +52,15 @@ class ValueCase:
         sentence = marked.replace("[[", "").replace("]]", "")
         return cls(split, language, kind, sentence, (start, end), tuple(sources))
 
-    def checks(self) -> tuple[Check, ...]:
-        cited = [CitedText(i, text, self.language) for i, text in enumerate(self.sources)]
-        return check_sentence(
-            self.sentence, cited, self.language, prompt_texts=(" ".join(self.sources),)
+    @property
+    def annotated(self) -> AnnotatedSentence:
+        return AnnotatedSentence(
+            start=0,
+            end=len(self.sentence),
+            text=self.sentence,
+            language=self.language,
+            cited=tuple(CitedText(i, text, self.language) for i, text in enumerate(self.sources)),
+            prompt_texts=(" ".join(self.sources),),
         )
 
     def is_right(self, check: Check) -> bool:
@@ -62,7 +77,7 @@ def cases(split: str) -> Iterator[ValueCase]:
             yield case
 
 
-def count(judged: Iterable[tuple[ValueCase, tuple[Check, ...]]]) -> dict[str, Counter[str]]:
+def count(judged: Iterable[tuple[ValueCase, Sequence[Check]]]) -> dict[str, Counter[str]]:
     """Checks that are right or wrong, and altered values that are told or missed.
 
     For all cases, each kind and each language; a wrong check counts for its own kind.
@@ -82,8 +97,11 @@ def count(judged: Iterable[tuple[ValueCase, tuple[Check, ...]]]) -> dict[str, Co
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_halves(parser)
+    parser.add_argument("--annotator", choices=ANNOTATORS, default="ValueChecks")
     options = parser.parse_args()
-    judged = [(case, case.checks()) for case in cases(options.split)]
+    chosen = list(cases(options.split))
+    given = ANNOTATORS[options.annotator].annotate([case.annotated for case in chosen])
+    judged = list(zip(chosen, given, strict=True))
     rows = (
         [
             name,

@@ -23,6 +23,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "integrations/attribot-checks/README.md": "attribot-checks.md",
     "integrations/langchain-attribot/README.md": "langchain.md",
     "integrations/llama-index-postprocessor-attribot/README.md": "llama-index.md",
 }

@@ -18,6 +18,14 @@ from attribot_rag.context.number_words import other_spellings
         ("zwölf Kähne", "de", {"12"}),
         ("16 péniches", "fr", {"seize"}),
         ("пять барж", "ru", {"5"}),
+        ("treinta y cuatro barcazas", "es", {"34"}),
+        ("trinta e quatro barcaças", "pt", {"34"}),
+        ("quatre-vingt-deux péniches", "fr", {"82"}),
+        ("femogtredive pramme", "da", {"35"}),
+        ("tweeëntwintig schuiten", "nl", {"22"}),
+        ("two thousand three hundred barges", "en", {"2300"}),
+        ("три тысячи двадцать барж", "ru", {"3020"}),
+        ("三百零四艘驳船", "zh", {"304"}),
     ],
 )
 def test_a_number_is_known_in_each_spelling(text: str, language: str, spelled: set[str]) -> None:

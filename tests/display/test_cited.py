@@ -13,6 +13,7 @@ from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.display import escape_markdown, render_cited
 from attribot_rag.result.pieces import pieces
+from attribot_rag.result.summary import summarize
 
 
 def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
@@ -141,6 +142,20 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     assert result.to_cited_text(remarks=False) == f"{answer} [1]"
     assert f"({remark})" in " ".join(result.to_table(width=200).split())
     assert f"({remark})" in result.to_markdown()
+
+
+def test_a_remark_in_words_stands_in_place_of_the_values() -> None:
+    answer, document = "A loaf costs 8 crowns.", "A loaf costs 7 crowns."
+    said = Check(
+        start=0, end=22, kind="contradiction", value=answer, message="the price\n\x1b[1mdiffers"
+    )
+    verdict = Verdict(start=0, end=22, kind="grounded", source_ids=(0,), checks=(said,))
+    result = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
+    assert result.to_cited_text() == f"{answer} [1] (check: the price ␛[1mdiffers)"
+    assert "(check: the price ␛[1mdiffers)" in " ".join(result.to_table(width=200).split())
+    assert "the price" in result.to_markdown()
+    (sentence,) = summarize(result)["sentences"]
+    assert [check["message"] for check in sentence["checks"]] == [said.message]
 
 
 @pytest.mark.parametrize(

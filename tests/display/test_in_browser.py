@@ -17,6 +17,7 @@ from support.receipts import (
     ATTRIBUTION,
     BELL,
     BICYCLE,
+    CHECK,
     LAMP,
     PASSENGERS,
     QUESTION,
@@ -186,6 +187,17 @@ def test_sentences_in_part_unsettled_or_with_new_words_have_chips(page: Page) ->
     expect(page.locator(".counts")).to_contain_text("Checking sources…")
     page.get_by_role("button", name="1 with words that no document has").click()
     expect(card(page)).to_contain_text("No document has the words: carries, passengers.")
+
+
+def test_a_remark_in_words_stands_in_place_of_the_values(desktop: Page, show: Show) -> None:
+    data, said = receipts(), "The price list says 3 crowns for a bicycle."
+    data["summary"]["sentences"][2]["checks"] = [{**CHECK, "message": said}]
+    show(desktop, html(data))
+    listed = card(desktop).locator(".worklist button").first
+    expect(listed).to_contain_text(f"check: {said}")
+    expect(listed).to_contain_text("but see the remark")
+    listed.click()
+    expect(card(desktop).locator(".alert")).to_have_text(said)
 
 
 def test_the_worklist_names_sentences_to_check_and_the_reasons(page: Page) -> None:
@@ -982,7 +994,7 @@ def test_hostile_texts_are_shown_and_run_nothing(
                 const answer = document.querySelector("attribot-answer");
                 const data = JSON.parse(answer.getAttribute("data"));
                 data.summary.notes = [check.value];
-                data.summary.sentences[0].checks = [check];
+                data.summary.sentences[0].checks = [check, { ...check, message: check.value }];
                 answer.data = data;
                 answer.shadowRoot.querySelectorAll("details").forEach((one) => { one.open = true });
                 answer.shadowRoot.querySelector("button.entry")?.click();

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.attributions import ISLAND
+from support.attributions import ISLAND, verdicts_of
 from support.model_server import model_server
-from support.scorers import ANSWER, RECORD, TREATY, chat
+from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LanguageModel, ScoringOptions
+from attribot_rag.annotation import Annotation
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -27,6 +28,7 @@ ELSEWHERE = {
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/llama-index-cases.md": "LlamaIndex's integration tests",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
+    "integrations/attribot-checks/README.md": "its own tests",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
@@ -34,6 +36,7 @@ HERE = {
     "CONTRIBUTING.md",
     "docs/answers.md",
     "docs/batch.md",
+    "docs/checks.md",
     "docs/methods.md",
     "docs/served-models.md",
     "docs/tuning-verdicts.md",
@@ -84,7 +87,12 @@ def test_a_block_that_is_an_example_equals_its_file() -> None:
         assert block == path.read_text(encoding="utf-8"), path.name
 
 
-OWN = ("attribot_rag", "langchain_attribot", "llama_index.postprocessor.attribot")
+OWN = (
+    "attribot_rag",
+    "attribot_checks",
+    "langchain_attribot",
+    "llama_index.postprocessor.attribot",
+)
 
 
 @pytest.mark.parametrize("page", [*ELSEWHERE, *sorted(HERE), *OF_PEERS, "examples"])
@@ -159,6 +167,29 @@ def test_served_models_are_asked() -> None:
 def test_an_answer_is_shown() -> None:
     names = run("docs/answers.md", {}, attribution=ISLAND)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
+
+
+def test_a_model_judges_the_sentences() -> None:
+    """What the judge says is scripted; which sentences cite something is told by hand."""
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return "Yes." if "signed" in prompt.partition("Claim:")[2] else "It names no winter.\n"
+
+    response = "It was signed in the hall. The river froze."
+    told = {"language_model": LOCAL, "messages": chat(TREATY), "response": response}
+    names = run("docs/checks.md", {}, **told, documents=TREATY, answer=answer)
+    context = scorer(documents=TREATY).context
+    cited = {"kind": "grounded", "source_ids": (0,)}
+    annotation = Annotation(names["Judge"](answer), response, context)
+    first, second = annotation.of(verdicts_of(response, cited, cited))
+    assert not annotation.notes and names["attribution"].response == response
+    assert first.checks == ()
+    (check,) = second.checks
+    assert (check.value, check.message) == ("The river froze.", "It names no winter.")
+    assert response[check.start : check.end] == check.value
+    assert all(context.sources[0].text.strip() in prompt for prompt in asked)
 
 
 def test_thresholds_are_set() -> None:

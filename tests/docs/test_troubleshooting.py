@@ -12,7 +12,7 @@ MESSAGES = [
     for cell in re.findall(r"^\| (`.*?) \| ", PAGE, re.MULTILINE)
     for message in re.findall(r"`([^`]+ [^`]*)`", cell)
 ]
-PACKAGES = ("langchain-attribot", "llama-index-postprocessor-attribot")
+PACKAGES = ("attribot-checks", "langchain-attribot", "llama-index-postprocessor-attribot")
 ELSEWHERE = {"Invalid host header"}  # Starlette's, tested in tests/serving
 FOLDERS = ("attribot_rag", *(f"integrations/{name}" for name in PACKAGES))
 

@@ -8,6 +8,7 @@ from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scor
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
+from attribot_rag.annotation import NumbersInDocuments
 from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnknownOption
@@ -151,6 +152,8 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         ({"budget": 2}, r"budget=2; pass Budget\(seconds"),
         ({"verdicts": True}, r"verdicts=True; pass VerdictOptions\(min_effect"),
         ({"context": "de"}, r"context='de'; pass ContextOptions\(source_unit"),
+        ({"annotator": "checks"}, r"annotator='checks'; pass an object .* annotate\(sentences\)"),
+        ({"annotator": NumbersInDocuments}, r"pass an object with the method annotate"),
         ({"method": Masked}, "pass a name, or an object"),
         ({"method": None}, "method=None; pass a name"),
         ({"method": "nonsense"}, "'nonsense'"),
@@ -166,9 +169,10 @@ def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], me
 def test_an_error_about_a_misspelt_option_names_the_right_one() -> None:
     with pytest.raises(
         UnknownOption,
-        match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, "
-        "context, keep, method, numbering, options, progress, proxy, recorder, scoring, verdicts$",
+        match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: "
+        "annotator, budget, context, keep, method, numbering, options, progress, proxy, recorder, "
+        "scoring, verdicts$",
     ):
         Attributor(byte_level(), metod="auto")  # type: ignore[call-arg]
-    with pytest.raises(UnknownOption, match=r"no option 'colour'\. Its options: budget, "):
+    with pytest.raises(UnknownOption, match=r"no option 'colour'\. Its options: annotator, "):
         Attributor(byte_level(), colour="red")  # type: ignore[call-arg]

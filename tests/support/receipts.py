@@ -70,6 +70,7 @@ CHECK = {
     "value": "4",
     "source_value": "3",
     "source": 0,
+    "message": None,
 }
 
 

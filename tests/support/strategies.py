@@ -17,7 +17,7 @@ from attribot_rag.attribution import (
     Verdict,
 )
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
-from attribot_rag.result.verdict import Kind, Relation, ValueKind
+from attribot_rag.result.verdict import Kind, Relation
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -83,10 +83,11 @@ def _checks(length: int, num_sources: int) -> st.SearchStrategy[Check]:
     return st.builds(
         lambda places, **fields: Check(start=min(places), end=max(places), **fields),
         st.tuples(st.integers(0, length), st.integers(0, length)),
-        kind=st.sampled_from(get_args(ValueKind)),
+        kind=st.sampled_from(("number", "contradiction")) | TEXT,
         value=TEXT,
         source_value=st.none() | TEXT,
         source=st.none() | _indices(num_sources) if num_sources else st.none(),
+        message=st.none() | TEXT,
     )
 
 

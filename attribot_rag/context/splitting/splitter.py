@@ -217,14 +217,17 @@ def _with_closing(text: str, end: int) -> int:
 
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end is that of an abbreviation or a number."""
-    if begins_with_ordinal_sign(text, end) or is_within_date(text, end, language):
+    has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
+    if begins_with_ordinal_sign(text, end):
+        return True
+    if is_within_date(text, end, has_dotted_ordinals=has_dotted_ordinals):
         return True
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
     if _SHORT.search(before) and after[:1].islower():
         return True
     if language in _TITLES and re.search(rf"(?<!\w)(?:{_TITLES[language]})\.\s+\Z", before):
         return True
-    if _ORDINALS.fullmatch(language) and _ORDINAL.search(before):
+    if has_dotted_ordinals and _ORDINAL.search(before):
         return after[:1].isalpha()
     if before.rstrip()[-1:] in ("」", "』", "）") and _GOES_ON.match(after):
         return True

@@ -225,7 +225,7 @@ class Receipts {
     if (sentence.state === "open") return REASONS[sentence.reason] || "No part of the documents stands out.";
     if (sentence.state in ORIGINS) return `${because} ${ORIGINS[sentence.state]}.`;
     if (sentence.state === "plain") return "This was not judged.";
-    const end = sentence.state === "check" ? ", but a value differs." : ".";
+    const end = sentence.state === "check" ? (sentence.checks.some(({ message }) => message) ? ", but see the remark." : ", but a value differs.") : ".";
     if (sentence.verdict === "follows") return `${because} ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number} of this answer` : "its own answer before this"}${end}`;
     if (!count) return "No document made the model write this. A value in it is to be checked.";
     if (sentence.relation === "either") return `${because} ${causes}; each of ${count > 1 ? "them" : "several places"} alone would have led the model to it${end}`;
@@ -246,6 +246,7 @@ class Receipts {
   }
 
   comparison(check) {
+    if (check.message) return [brief(check.message, 300)];
     const value = check.value ? `“${brief(check.value)}”` : "something";
     return check.source_value == null
       ? ["The answer says ", h("b", {}, value), ". The cited text does not."]
@@ -271,7 +272,8 @@ class Receipts {
   chip(sentence) {
     if (sentence.state === "check") {
       const [check] = sentence.checks;
-      if (sentence.checks.length > 1) return `check: ${sentence.checks.length} values`;
+      if (sentence.checks.length > 1) return `check: ${sentence.checks.length} ${sentence.checks.some(({ message }) => message) ? "remarks" : "values"}`;
+      if (check.message) return `check: ${brief(check.message, 60)}`;
       const value = brief(check.value || check.kind, 30);
       return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
     }

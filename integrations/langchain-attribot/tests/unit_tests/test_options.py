@@ -3,6 +3,7 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_huggingface import ChatHuggingFace
 from typing_extensions import assert_type
 
+from attribot_rag.annotation import AnnotatedSentence, Check
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import RunOptions
 from langchain_attribot import (
@@ -52,6 +54,21 @@ def test_whole_options_are_those_of_the_names(tiny_chat: ChatHuggingFace) -> Non
     for making in (AttributionCallbackHandler, AttributionMiddleware):
         with pytest.raises(InvalidInput, match="mode='later'; choose one of inline, background"):
             making(tiny_chat, options=whole, mode="later")  # type: ignore[arg-type]
+
+
+class NoRemarks:
+    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
+        return [()] * len(sentences)
+
+
+def test_an_annotator_is_any_object_with_the_method(tiny_chat: ChatHuggingFace) -> None:
+    annotator = NoRemarks()
+    handler = AttributionCallbackHandler(tiny_chat, annotator=annotator)
+    (service,) = handler._services
+    assert service.options.annotator is annotator
+    handler.close()
+    with pytest.raises(InvalidInput, match=r"annotator=5; pass an object .*annotate"):
+        AttributionCallbackHandler(tiny_chat, annotator=5)  # type: ignore[arg-type]
 
 
 def test_a_value_that_is_no_model_is_none_for_type_checkers_either() -> None:

@@ -3,6 +3,8 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
+from collections.abc import Sequence
+
 import pytest
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -10,8 +12,14 @@ from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
 from attribot_rag import Budget, Options
+from attribot_rag.annotation import AnnotatedSentence, Check
 from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import RunOptions
+
+
+class NoRemarks:
+    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
+        return [()] * len(sentences)
 
 
 class Silent(CustomQueryEngine):
@@ -36,6 +44,15 @@ def test_options_are_serialized_and_read_again() -> None:
     assert not {"proxy", "language_model", "on_result"} & kept.keys()
     assert AttributionPostprocessor.from_dict(kept).run_options == postprocessor.run_options
     assert postprocessor.postprocess_nodes([]) == []
+
+
+def test_an_annotator_is_any_object_with_the_method_and_is_not_written_down() -> None:
+    annotator = NoRemarks()
+    postprocessor = AttributionPostprocessor(annotator=annotator)
+    assert postprocessor.run_options.annotator is annotator
+    assert "annotator" not in postprocessor.to_dict()
+    with pytest.raises(ValueError, match=r"annotator='checks'; pass an object .*annotate"):
+        AttributionPostprocessor(annotator="checks")  # type: ignore[arg-type]
 
 
 def test_unknown_options_and_values_are_refused() -> None:

@@ -19,6 +19,7 @@ from attribot_rag.runtime import RunOptions, ServiceOptions
 LocalModel: TypeAlias = LLM | LanguageModel
 """What holds a local model: a HuggingFaceLLM, or the model itself."""
 
+_NO_DATA = ("annotator", "on_result")
 _FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "raise_error"}
 
 
@@ -65,12 +66,13 @@ if TYPE_CHECKING:
     OptionFields = _Checked
 else:
     hints = get_type_hints(RunOptions)
-    hints["method"] = SkipValidation[hints["method"]]
+    for name in ("method", "annotator"):  # any object that has the methods
+        hints[name] = SkipValidation[hints[name]]
     OptionFields = create_model(
         "OptionFields",
         __base__=_Checked,
-        **{  # functions are not written down
-            name: (hints[name], Field(default=field.default, exclude=name == "on_result"))
+        **{  # what is no data is not written down
+            name: (hints[name], Field(default=field.default, exclude=name in _NO_DATA))
             for name, field in _FIELDS.items()
         },
     )

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from attribot_rag.checks.numerals import numerals
-from attribot_rag.checks.vocabulary import (
+from attribot_checks.number_grammar import number_words
+from attribot_checks.numerals import numerals
+from attribot_checks.vocabulary import (
     CURRENCY,
     Unit,
     Vocabulary,
@@ -16,8 +17,7 @@ from attribot_rag.checks.vocabulary import (
     power_after,
     vocabulary,
 )
-from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.number_words import NumberWords, number_words
+from attribot_rag.annotation import Interval, NumberWords, at, merge
 
 _ORDINAL = re.compile(
     r"(?:st|nd|rd|th|er|[eè]re|[eè]me|nde?|e|[ºª°]|\.?[ºª]|\.er|-?(?:й|я|е|го|му|м|ю|х))(?!\w)"

@@ -8,11 +8,11 @@ from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
-from attribot_rag.checks.quantities import Quantity, quantity_at, scale_after
-from attribot_rag.checks.units import converted
-from attribot_rag.checks.vocabulary import Vocabulary, vocabulary
-from attribot_rag.context.intervals import at, merge
-from attribot_rag.context.number_words import number_words
+from attribot_checks.number_grammar import number_words
+from attribot_checks.quantities import Quantity, quantity_at, scale_after
+from attribot_checks.units import converted
+from attribot_checks.vocabulary import Vocabulary, vocabulary
+from attribot_rag.annotation import at, merge
 
 _HALF = Decimal("0.5")
 # No data of a library has these: the word itself, one joined to a number, and one and a half.

@@ -9,12 +9,12 @@ from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from html import unescape
 
-from attribot_rag.checks.codes import Code, codes
-from attribot_rag.checks.compounds import with_compounds
-from attribot_rag.checks.quantities import Quantity, quantities
-from attribot_rag.checks.statements import Statement, statements
-from attribot_rag.checks.vocabulary import vocabulary
-from attribot_rag.context.intervals import Interval
+from attribot_checks.codes import Code, codes
+from attribot_checks.compounds import with_compounds
+from attribot_checks.quantities import Quantity, quantities
+from attribot_checks.statements import Statement, statements
+from attribot_checks.vocabulary import vocabulary
+from attribot_rag.annotation import Interval
 
 _NO_BREAK = "\u00a0"
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")

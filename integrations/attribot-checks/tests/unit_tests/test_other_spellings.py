@@ -2,7 +2,8 @@
 
 import pytest
 
-from attribot_rag.checks import CitedText, check_sentence
+from attribot_checks import check_sentence
+from attribot_rag.annotation import CitedText
 
 SAME = [
     ("en", "The Hollin orchard is worth 3,456,700 rupees.", "... is worth 34,56,700 rupees."),

@@ -10,8 +10,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from attribot_rag.context.number_words import power_words
-from attribot_rag.context.words import UNSPACED
+from attribot_rag.annotation import UNSPACED, power_words
 
 if TYPE_CHECKING:
     from babel import Locale

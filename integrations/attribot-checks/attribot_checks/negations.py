@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from attribot_rag.context.words import same_word
-from attribot_rag.result.verdict import Check
+from attribot_rag.annotation import Check, same_word
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.annotation import Interval
 
 _LEAST = 7  # digits
 _ALIKE = 0.7

@@ -2,8 +2,9 @@
 
 import pytest
 
-from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.checks.reading import read
+from attribot_checks import check_sentence
+from attribot_checks.reading import read
+from attribot_rag.annotation import CitedText
 
 BOX = {
     "de": ("Die Truhe ist {} und wurde {} von {} in Norden gebaut.", "Meter", "Fuß"),

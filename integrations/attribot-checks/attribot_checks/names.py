@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz import fuzz
 
-from attribot_rag.checks.vocabulary import vocabulary
-from attribot_rag.context.words import same_word
-from attribot_rag.result.verdict import Check
+from attribot_checks.vocabulary import vocabulary
+from attribot_rag.annotation import Check, same_word
 
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
 _NOUNS_TOO = ("de",)  # capital letters begin nouns: only names of two words can be told

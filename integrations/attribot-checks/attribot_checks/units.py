@@ -7,8 +7,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.vocabulary import Unit
+from attribot_checks.quantities import Quantity
+from attribot_checks.vocabulary import Unit
 
 TOLERANCE = 0.05  # a converted amount is rounded
 _NAMES = {

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from attribot_rag.context.splitting.splitter import sentences
-from attribot_rag.context.words import same_word, words
+from attribot_rag.annotation import same_word, sentences, words
 
 _CELLS = re.compile(r"[|\t;]|(?<!\d),(?=\S)|,(?=[^\W\d])")
 _NUMERAL = re.compile(r"\d+(?:[.,:]\d+)*")

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.calls import num_calls
 
-from attribot_rag.checks import CitedText, check_sentence
-from attribot_rag.checks.numerals import readings
-from attribot_rag.checks.reading import read_prompt
+from attribot_checks import check_sentence
+from attribot_checks.numerals import readings
+from attribot_checks.reading import read_prompt
+from attribot_rag.annotation import CitedText
 
 LANGUAGES = st.sampled_from(["en", "de", "fr", "es", "it", "ru", "zh", "ar", "xx"])
 NUMBERS = st.sampled_from(["1", "7,50", "1 200", "1.", "٣", "三", "½", "²", "twenty", "km²", "%"])

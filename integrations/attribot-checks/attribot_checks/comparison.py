@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain, combinations, permutations
+from typing import Literal
 
-from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Date, Reading, read_prompt
-from attribot_rag.checks.statements import StatedValue, spoken_of
-from attribot_rag.checks.units import is_rounded, same_amount
-from attribot_rag.checks.vocabulary import Unit
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.words import same_word
-from attribot_rag.result.verdict import Check, ValueKind
+from attribot_checks.quantities import Quantity
+from attribot_checks.reading import Date, Reading, read_prompt
+from attribot_checks.statements import StatedValue, spoken_of
+from attribot_checks.units import is_rounded, same_amount
+from attribot_checks.vocabulary import Unit
+from attribot_rag.annotation import Check, Interval, same_word
 
+_ValueKind = Literal["number", "date", "unit"]
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
@@ -229,7 +229,7 @@ class Comparison:
         )
 
     def _beside(
-        self, kind: ValueKind, span: Interval, places: Iterable[tuple[int, Interval, bool]]
+        self, kind: _ValueKind, span: Interval, places: Iterable[tuple[int, Interval, bool]]
     ) -> Check:
         """A check that names the value of the row or sentence that the sentence speaks of.
 
@@ -248,7 +248,7 @@ class Comparison:
 
     def _check(
         self,
-        kind: ValueKind,
+        kind: _ValueKind,
         span: Interval,
         source: int | None = None,
         source_value: str | None = None,

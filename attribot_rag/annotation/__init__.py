@@ -1,0 +1,40 @@
+"""Remarks on the sentences of an answer: what annotators are made of; stable and public.
+
+An `Annotator` compares each sentence with the texts that it cites and gives `Check`s. No verdict,
+citation or score depends on it. It is an option of whatever attributes:
+
+    Attributor(model, annotator=MyAnnotator())
+
+The default, `NumbersInDocuments`, needs no language. `sentences`, `words`, `same_word`,
+`number_words`, `power_words` and `Visible` read texts as the rest of the package does.
+"""
+
+from attribot_rag.annotation.annotation import Annotation
+from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
+from attribot_rag.annotation.numbers import NumbersInDocuments
+from attribot_rag.context.intervals import Interval, at, merge
+from attribot_rag.context.locating.normalised import Visible
+from attribot_rag.context.number_words import NumberWords, number_words, power_words
+from attribot_rag.context.splitting.splitter import sentences
+from attribot_rag.context.words import UNSPACED, same_word, words
+from attribot_rag.result import Check
+
+__all__ = [
+    "UNSPACED",
+    "AnnotatedSentence",
+    "Annotation",
+    "Annotator",
+    "Check",
+    "CitedText",
+    "Interval",
+    "NumberWords",
+    "NumbersInDocuments",
+    "Visible",
+    "at",
+    "merge",
+    "number_words",
+    "power_words",
+    "same_word",
+    "sentences",
+    "words",
+]

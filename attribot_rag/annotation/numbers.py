@@ -1,0 +1,127 @@
+"""Numbers of a sentence that stand in no document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain, islice
+
+from attribot_rag.annotation.annotator import AnnotatedSentence
+from attribot_rag.context.locating.normalised import Visible
+from attribot_rag.context.number_words import number_words, power_words
+from attribot_rag.result import Check
+
+_LEAST = 13  # smaller whole numbers are often counted
+_MOST = 50  # numbers of a sentence
+_CLOSE = Decimal("0.05")
+_GROUPING = " \u00a0\u2009\u202f'’٬"  # between thousands, and for nothing else
+_NUMERAL = re.compile(
+    rf"(?:(?<!\d)\d{{1,3}}(?:[{_GROUPING}]\d{{3}}(?!\d))+|\d+)(?:(?P<mark>[.,٫])\d+)*"
+)
+_MARKS = re.compile("[.,٫]")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*|\d{1,2}(?:,\d\d)*,\d{3}")  # also 12,34,500
+_WITHOUT_GROUPING = str.maketrans("", "", _GROUPING)
+_DIGITS = re.compile(r"\d+")
+_WORD = re.compile(r"\s?([^\W\d_]+)")
+_NAME_BEFORE = re.compile(r"(?:[A-Za-z][-‐]?|[_#№])\Z")  # B12, F-16, #401
+_NAME_AFTER = re.compile("[A-Za-z_]")
+
+
+@dataclass(frozen=True)
+class NumbersInDocuments:
+    """Tells the numbers in digits that stand nowhere in what the model read; the default annotator.
+
+    Separators of thousands and decimals do not matter, nor do the script of the digits, rounding
+    within 5 %, and numbers that a document has in words, as far as the CLDR spells them. Whole
+    numbers below 13 and digits in names (B12) are not told. Sums, units and dates are not
+    understood: the package attribot-checks does that.
+    """
+
+    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[list[Check]]:
+        return [list(_checks(sentence)) for sentence in sentences]
+
+
+@dataclass(frozen=True)
+class _Numeral:
+    """The characters [start, end): one number of these `values`, or a number for each of `parts`.
+
+    What is written with a mark, such as 7.50, is not taken apart, if it can be one number.
+    """
+
+    start: int
+    end: int
+    values: frozenset[Decimal]
+    parts: frozenset[Decimal]
+
+    def is_in(self, numbers: frozenset[Decimal]) -> bool:
+        if self.parts and all(part < _LEAST or part in numbers for part in self.parts):
+            return True
+        return not self.values.isdisjoint(numbers) or any(
+            _is_rounded(value, number) for value in self.values for number in numbers
+        )
+
+
+def _checks(sentence: AnnotatedSentence) -> Iterator[Check]:
+    shown, language = Visible.of(sentence.text), sentence.language
+    cited = [text.text for text in sentence.cited]
+    read = [*cited, *sentence.prompt_texts, *sentence.other_documents]
+    texts = [Visible.of(text).text for text in read]
+    numbers = frozenset(chain.from_iterable(_numbers(text, language) for text in texts))
+    numerals = islice(_numerals(shown.text, language), _MOST)
+    missing = [numeral for numeral in numerals if not numeral.is_in(numbers)]
+    if missing:
+        spelled = chain.from_iterable(number_words(text, language) for text in texts)
+        numbers |= {word.value for word in spelled}
+    for numeral in missing:
+        if not (numeral.is_in(numbers) or _is_in_name(shown.text, numeral)):
+            start, end = shown.interval(numeral.start, numeral.end)
+            yield Check(start=start, end=end, kind="number", value=sentence.text[start:end])
+
+
+def _is_in_name(text: str, numeral: _Numeral) -> bool:
+    before = text[max(0, numeral.start - 2) : numeral.start]
+    return bool(_NAME_BEFORE.search(before) or _NAME_AFTER.match(text, numeral.end))
+
+
+def _numbers(text: str, language: str) -> Iterator[Decimal]:
+    yield from map(Decimal, _DIGITS.findall(text))
+    yield from chain.from_iterable(numeral.values for numeral in _numerals(text, language))
+
+
+def _numerals(text: str, language: str) -> Iterator[_Numeral]:
+    powers = power_words(language)
+    for match in _NUMERAL.finditer(text):
+        word = _WORD.match(text, match.end())
+        power = powers.get(word[1].lower(), 1) if word else 1
+        values = _values(match[0].translate(_WITHOUT_GROUPING))
+        parts = () if values and match["mark"] else map(Decimal, _DIGITS.findall(match[0]))
+        scaled = {value * power for value in values}
+        yield _Numeral(*match.span(), values | scaled, frozenset(parts))
+
+
+def _values(numeral: str) -> frozenset[Decimal]:
+    """The numbers that it may be: 7,200 is 7200, or 7.2 where the comma is decimal."""
+    groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
+    whole, part = groups[:-1], groups[-1]
+    values = set()
+    if not marks or (len({*marks}) == 1 and _GROUPED.fullmatch(",".join(groups))):
+        values.add(Decimal("".join(groups)))
+    if (
+        marks
+        and marks[-1] not in marks[:-1]
+        and (not marks[1:] or _GROUPED.fullmatch(",".join(whole)))
+    ):
+        values.add(Decimal(f"{''.join(whole)}.{part}"))
+    return frozenset(values)
+
+
+def _is_rounded(rounded: Decimal, exact: Decimal) -> bool:
+    """Whether a number is another with fewer digits that are not 0."""
+    is_close = abs(rounded - exact) <= _CLOSE * abs(exact)
+    return is_close and _num_digits(rounded) < _num_digits(exact)
+
+
+def _num_digits(number: Decimal) -> int:
+    return len(number.normalize().as_tuple().digits)

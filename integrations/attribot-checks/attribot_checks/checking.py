@@ -1,0 +1,80 @@
+"""The annotator that compares the values of sentences, and the checks of one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+from attribot_checks.comparison import Comparison
+from attribot_checks.names import name_check
+from attribot_checks.negations import negation_check
+from attribot_checks.reading import read_sentence
+from attribot_rag.annotation import AnnotatedSentence, Check, CitedText, Visible
+
+_MOST = 10  # checks of a sentence
+_LONGEST = 2_000  # characters of a sentence or a source
+
+
+@dataclass(frozen=True)
+class ValueChecks:
+    """An annotator: values of an answer's sentences that stand in none of the texts they cite.
+
+        Attributor(model, annotator=ValueChecks())
+
+    The kinds of its checks are number, date, unit, negation and name; see `check_sentence`. A value
+    that stands in a document which the sentence does not cite is reported: the model may have
+    confused them.
+    """
+
+    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
+        return [
+            check_sentence(
+                sentence.text,
+                sentence.cited,
+                sentence.language,
+                prompt_texts=sentence.prompt_texts,
+            )
+            for sentence in sentences
+        ]
+
+
+def check_sentence(
+    sentence: str, cited: Sequence[CitedText], language: str, *, prompt_texts: Sequence[str] = ()
+) -> tuple[Check, ...]:
+    """Values of a sentence that stand in none of the texts that it cites.
+
+    Numbers, dates and units that are written in another way are equal: in words, with other
+    separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
+    of the sources' numbers. Characters that are not seen are not read. What is not certain is left
+    out: a check means that the sentence is worth a look, no check means nothing. Texts of more than
+    2,000 characters are not compared. Positions are characters of the sentence. `prompt_texts` are
+    other texts that the model saw, such as the whole prompt: what stands there is not reported.
+    """
+    if not cited or max(len(sentence), *(len(text.text) for text in cited)) > _LONGEST:
+        return ()
+    shown = Visible.of(sentence)
+    texts = {text.source: Visible.of(text.text) for text in cited}
+    sources = {text.source: read_sentence(texts[text.source].text, text.language) for text in cited}
+    seen = tuple(Visible.of(text).text for text in prompt_texts)
+    comparison = Comparison(read_sentence(shown.text, language), sources, seen)
+    alike = {text.source: texts[text.source].text for text in cited if text.language == language}
+    checks = chain(
+        comparison.checks(),
+        negation_check(shown.text, alike, language),
+        name_check(shown.text, alike, seen, language),
+    )
+    placed = (_placed(check, shown, texts) for check in islice(checks, _MOST))
+    return tuple(sorted(placed, key=lambda check: check.start))
+
+
+def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> Check:
+    """The check at the characters of the texts as they are, those included that are not seen."""
+    start, end = sentence.interval(check.start, check.end)
+    quoted = check.source_value
+    if check.source is not None and quoted is not None:
+        source = sources[check.source]
+        first = source.text.index(quoted)
+        quoted = source.source[slice(*source.interval(first, first + len(quoted)))]
+    value = sentence.source[start:end]
+    return replace(check, start=start, end=end, value=value, source_value=quoted)

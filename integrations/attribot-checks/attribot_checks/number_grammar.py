@@ -1,0 +1,68 @@
+"""Numbers in words, by the grammar of eight languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from attribot_rag.annotation import NumberWords
+from attribot_rag.annotation import number_words as spelled_words
+
+# text2num knows the grammar of these; of other languages the CLDR tells the words.
+_GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
+# Without halves of surrogate pairs, which text2num cannot read.
+_TOKEN = re.compile(
+    r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w\ud800-\udfff]|\d+"
+)
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A word at the characters [start, end) of a text, in the form that text2num reads."""
+
+    start: int
+    end: int
+    word: str
+
+    def text(self) -> str:
+        return self.word
+
+    def nt_separated(self, previous: _Token) -> bool:
+        return False
+
+    def not_a_number_part(self) -> bool:
+        return self.word.isdigit()
+
+
+def number_words(text: str, language: str) -> list[NumberWords]:
+    """The numbers in words of a text, in order; none in an unknown language."""
+    if language not in _GRAMMARS:
+        return spelled_words(text, language)
+    return _by_grammar(
+        [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)], language
+    )
+
+
+def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
+    from text_to_num import find_numbers
+
+    numbers: list[NumberWords] = []
+    end = 0
+    for match in find_numbers(tokens, language, threshold=0):
+        value = Decimal(str(match.value))
+        start, last = tokens[match.start].start, tokens[match.end - 1].end
+        number = NumberWords(start, last, value, match.is_ordinal)
+        if numbers and end == match.start and _is_year(numbers[-1], number):
+            century = numbers.pop()
+            number = NumberWords(century.start, last, 100 * century.value + value, False)
+        numbers.append(number)
+        end = match.end
+    return numbers
+
+
+def _is_year(first: NumberWords, second: NumberWords) -> bool:
+    """Whether two numbers in a row are a year, as in 'nineteen ninety-four'."""
+    is_range = 10 <= first.value <= 20 and 10 <= second.value < 100
+    return is_range and not (first.ordinal or second.ordinal)
