@@ -73,8 +73,7 @@ def test_nothing_in_a_file_takes_effect(new_page: Callable[..., Page], tmp_path:
     assert [text for text in happened if not text.startswith("about:")] == []
 
 
-@pytest.mark.parametrize("name", ["harbour.md", "harbour.pdf"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("name", "scheme"), [("harbour.md", "dark"), ("harbour.pdf", "light")])
 def test_it_is_accessible(
     new_page: Callable[..., Page], tmp_path: Path, name: str, scheme: str
 ) -> None:

@@ -78,7 +78,6 @@ def cited_text(result: Attribution) -> str:
 each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
 
 
-@each
 @pytest.mark.parametrize(
     ("response", "marked", "cited", "expected"),
     [
@@ -130,15 +129,12 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
     ],
 )
 def test_a_right_marker_is_the_citation_and_a_wrong_one_gives_way(
-    shown: Callable[[Attribution], str],
     response: str,
     marked: list[tuple[str, int | None, bool | None]],
     cited: Any,
     expected: str,
 ) -> None:
-    text = shown(attribution(response, marked, cited))
-    assert f"{text} ".startswith(f"{expected} ")
-    assert text == expected or shown is not cited_text
+    assert cited_text(attribution(response, marked, cited)) == expected
 
 
 def test_markers_as_they_were_written_or_none() -> None:

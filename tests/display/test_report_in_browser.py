@@ -41,8 +41,7 @@ def test_values_to_check_come_first() -> None:
     assert len(worklist(results(), most=2)) == 2
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
 def test_bars_filter_the_worklist_and_lead_to_answers(
     new_page: Callable[..., Page], tmp_path: Path, width: int, scheme: str
 ) -> None:
