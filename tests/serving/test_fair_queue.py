@@ -74,15 +74,6 @@ async def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None
     assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
 
 
-async def test_a_client_that_comes_is_next_but_for_those_that_wait() -> None:
-    crowd = Crowd()
-    tasks = await crowd.enter("a1", "b1", "a2", "c1", "b2")
-    assert [place.before for place in crowd.queue.places("c")] == [2]
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
-    assert crowd.served == ["a1", "b1", "c1", "a2", "b2"]
-
-
 async def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
     crowd = Crowd(max_requests=3)
     *tasks, dropped = await crowd.enter("a1", "a2", "a3")
