@@ -32,7 +32,6 @@ SHIP, TRAIN = "The ship leaves at nine.", "The train to Arvik takes two hours an
         (f"Combine: {SHIP}", [], [SHIP, TRAIN], ([], [SHIP])),
         (f"Draft: {SHIP}\nNew: {TRAIN}", [TRAIN], [SHIP], ([0], [SHIP])),
         (f"Read: {SHIP} It is red.", [f"{SHIP} It is red."], [SHIP], ([0], [])),
-        (f"Combine: {SHIP}", [SHIP], [SHIP], ([], [SHIP])),
         (f"Combine: {SHIP}\n{SHIP}", [SHIP], [SHIP], ([0], [SHIP])),
         (
             f"Combine: {SHIP} It is red.",
@@ -43,9 +42,7 @@ SHIP, TRAIN = "The ship leaves at nine.", "The train to Arvik takes two hours an
         (f"Combine:\n\n{SHIP.replace(' ', chr(10))}", [], [SHIP], ([], [SHIP])),
         ("It was built in 1844.", [], ["84"], ([], [])),
         ("How many? 84, they said.", [], ["84"], ([], ["84"])),
-        ("Всего 84дома", [], ["дом"], ([], [])),
         ("答案是渡船载客八十四人，请总结。", [], ["渡船载客八十四人"], ([], ["渡船载客八十四人"])),
-        ("Nothing of it.", [TRAIN], [SHIP], ([], [])),
         ("...", [], ["."], ([], [])),
     ],
 )

@@ -156,16 +156,6 @@ def test_a_span_that_has_ended_gets_a_linked_evaluator(
     check_carrier(spans_of(exporter), "model", run)
 
 
-def test_in_the_background_the_span_has_ended(exporter: InMemorySpanExporter) -> None:
-    service = AttributionService(MODEL, method="leave_one_out", mode="background")
-    with trace.get_tracer("test").start_as_current_span("model") as span:
-        attributed(service)
-        span.end()
-    run = service.store.wait("run", 60)
-    check_carrier(spans_of(exporter), "model", run)
-    service.close()
-
-
 def test_the_framework_s_own_span_comes_first(
     service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:

@@ -105,15 +105,13 @@ def test_tools_without_documents_are_named_once(
     assert "import retrieved" in line
 
 
-@pytest.mark.parametrize("mode", ["inline", "background"])
-def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel, mode: Any) -> None:
+def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel) -> None:
     chat = chat_of(tiny, max_new_tokens=6)
-    middleware = AttributionMiddleware(chat, mode=mode, **EXACT)
+    middleware = AttributionMiddleware(chat, mode="background", **EXACT)
     chat.invoke("Something else.")
     answer = ask(agent_of(chat, middleware), "one")[-1]
     run = middleware.results.wait(answer.response_metadata["attribution"]["run_id"], 60)
     assert run.attribution is not None
-    assert middleware._service(chat).recorder.generations == ()  # type: ignore[union-attr]
     middleware.close()
 
 
@@ -126,14 +124,6 @@ def test_a_later_answer_may_use_documents_of_earlier_turns(
     check(ask(agent, "two", configurable=thread)[-1], "one", "two")
     check(ask(agent, "one", configurable=thread)[-1], "one", "two")  # found twice, and one still
     check(ask(agent, "three", configurable={"thread_id": "other"})[-1], "three")
-
-
-def test_the_middleware_works_asynchronously(agent: Chain) -> None:
-    async def both() -> list[Any]:
-        return await asyncio.gather(*(agent.ainvoke(input_of(name)) for name in ("one", "two")))
-
-    for name, state in zip(("one", "two"), asyncio.run(both()), strict=True):
-        check(state["messages"][-1], name)
 
 
 def test_updates_of_a_streamed_agent_carry_it(agent: Chain) -> None:

@@ -1,6 +1,5 @@
 """Duplicates are gone before the prompt is built."""
 
-import pytest
 from chains import Given
 from conftest import DOCUMENTS
 from langchain_classic.retrievers import ContextualCompressionRetriever
@@ -36,8 +35,3 @@ def test_it_goes_into_a_compression_retriever() -> None:
         base_retriever=Given(documents=[*DOCUMENTS, *DOCUMENTS]),
     )
     assert [document.id for document in retriever.invoke("?")] == ["ferry", "lighthouse"]
-
-
-def test_a_misspelt_option_names_the_right_one() -> None:
-    with pytest.raises(ValueError, match=r"no option 'treshold'; did you mean 'threshold'\?"):
-        DeduplicatingCompressor(treshold=0.5)  # type: ignore[call-arg]

@@ -35,7 +35,7 @@ from support.summaries import EXACT, attribution_of, checked, located_ids
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput
-from langchain_attribot import attribute, citations_of
+from langchain_attribot import citations_of
 
 
 def test_the_message_of_a_chain_carries_the_core_s_scores(
@@ -229,14 +229,6 @@ def test_a_handler_on_the_model_warns(tiny: LanguageModel, making: Making) -> No
         warnings.simplefilter("error")
         chat.callbacks = None
         chain.invoke(QUESTION, {"callbacks": [handler]})
-
-
-def test_a_block_attributes_its_answers(tiny_chat: Chat, chain: Chain) -> None:
-    with attribute(tiny_chat, **EXACT) as run:
-        message = chain.invoke(QUESTION)
-        assert run.last is not None
-        assert run.last.summary == summary_of(message)
-    assert "attribution" not in chain.invoke(QUESTION).response_metadata
 
 
 def test_citations_are_standard_annotations_and_history_keeps_working(

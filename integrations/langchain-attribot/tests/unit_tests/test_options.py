@@ -3,7 +3,6 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from langchain_huggingface import ChatHuggingFace
 from typing_extensions import assert_type
 
 from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.runtime import RunOptions
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
@@ -41,17 +39,6 @@ def test_a_misspelt_option_names_the_right_one(tiny_chat: ChatHuggingFace) -> No
         attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
     ):
         pass
-
-
-def test_whole_options_are_those_of_the_names(tiny_chat: ChatHuggingFace) -> None:
-    whole = RunOptions(method="leave_one_out", max_results=3)
-    handler = AttributionCallbackHandler(tiny_chat, options=whole, mode="background")
-    (service,) = handler._services
-    assert service.options == replace(whole, mode="background", progress=False)
-    handler.close()
-    for making in (AttributionCallbackHandler, AttributionMiddleware):
-        with pytest.raises(InvalidInput, match="mode='later'; choose one of inline, background"):
-            making(tiny_chat, options=whole, mode="later")  # type: ignore[arg-type]
 
 
 def test_a_value_that_is_no_model_is_none_for_type_checkers_either() -> None:

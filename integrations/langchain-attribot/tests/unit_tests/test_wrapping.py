@@ -9,7 +9,7 @@ from chains import ByName, Given, rag
 from conftest import QUESTION, AsynchronousChat, Chain, chat_of
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.context import collect_runs
 from support.summaries import EXACT, checked, located_ids
 
@@ -85,13 +85,6 @@ def test_its_run_is_around_the_chain_s_and_has_its_outputs(attributed: Any) -> N
     assert streamed.outputs["attribution"] == last["attribution"]
     assert attributed.handler.results[run_id].summary == result["attribution"]
     assert attributed.handler.num_open == 0
-
-
-def test_a_dict_and_a_message_are_answers_too(tiny_chat: Any) -> None:
-    chain = rag(ByName(), tiny_chat)
-    for answering in (chain, RunnableParallel(text=chain | StrOutputParser())):
-        result = with_attribution(answering, **EXACT).invoke("A")
-        assert checked(result["attribution"])["offsets"] == "shown"
 
 
 def test_only_names_the_wrapped_chain_s_run(chain: Chain) -> None:

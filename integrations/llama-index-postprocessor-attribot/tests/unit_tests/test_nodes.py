@@ -128,7 +128,7 @@ def test_a_retriever_that_keeps_its_nodes(tiny_llm: LocalLLM, postprocessor: Pos
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
+@pytest.mark.parametrize("mode", ["compact", "accumulate"])
 def test_nodes_that_are_cut_over_several_calls(
     tiny: LanguageModel, postprocessor: Postprocessor, mode: str
 ) -> None:

@@ -28,15 +28,13 @@ class Lighthouse(BaseModel):
     lit: int
 
 
-@pytest.mark.parametrize("way", ["output_cls", "tree_summarize", "as_structured_llm"])
+@pytest.mark.parametrize("way", ["output_cls", "as_structured_llm"])
 def test_structured_answers_are_one_call(
     smollm2: LanguageModel, postprocessor: Postprocessor, way: str
 ) -> None:
     expected = Lighthouse(sentence=SENTENCE, lit=1844)
     llm: Any = says(smollm2, f'Here it is: {{"sentence": "{SENTENCE}", "lit": 1844}}')
     options: dict[str, Any] = {"output_cls": Lighthouse}
-    if way == "tree_summarize":
-        options["response_mode"] = way
     if way == "as_structured_llm":
         llm, options = llm.as_structured_llm(Lighthouse), {}
     response = engine_of(llm, postprocessor, **options).query(QUESTION)

@@ -16,11 +16,8 @@ from llama_index.postprocessor.attribot.query_tracker import QueryTracker, insta
     "name",
     [
         "core",
-        "embeddings.huggingface",
-        "llms.huggingface",
         "postprocessor.attribot",
         "postprocessor.colbert_rerank",
-        "vector_stores.chroma",
     ],
 )
 def test_it_shadows_no_other_package(name: str) -> None:
