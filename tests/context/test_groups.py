@@ -63,17 +63,6 @@ def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
     assert [index for members in groups for index in members] == list(range(27))
 
 
-def test_a_function_of_the_context() -> None:
-    groups = group(CONTEXT, EACH, lambda context: [len(source.text) for source in context.sources])
-    assert texts(groups)[1] == ["It rained."]
-    assert sorted(index for members in groups for index in members) == list(range(len(EACH)))
-
-
-def test_units_of_several_sources_go_where_their_first_source_does() -> None:
-    assert group(CONTEXT, [(0, 3), (4, 5), (3,)], "document") == [[0], [1], [2]]
-    assert group(CONTEXT, [(3,), (1, 4), (2,)], "document") == [[0], [1, 2]]
-
-
 @given(
     st.lists(st.lists(st.sampled_from(CONTEXT.present), min_size=1).map(tuple), max_size=6),
     st.sampled_from(["document", "paragraph", "passage", "metadata.title"]),
@@ -85,7 +74,7 @@ def test_every_unit_is_in_one_group(units: list[Unit], level: str) -> None:
     assert all(members == sorted(members) for members in groups)
 
 
-@pytest.mark.parametrize("level", ["sentence", "", "metadata", "Document"])
+@pytest.mark.parametrize("level", ["sentence", "metadata"])
 def test_an_unknown_level_names_the_valid_ones(level: str) -> None:
     with pytest.raises(InvalidInput, match=r"document, paragraph, passage, metadata\.KEY"):
         group(CONTEXT, EACH, level)

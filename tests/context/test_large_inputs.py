@@ -41,15 +41,6 @@ def pairs_compared(prompt: str, documents: list[str]) -> int:
     return work.pairs
 
 
-def test_a_tenth_is_changed_and_a_tenth_is_absent() -> None:
-    prompt, documents = retrieval(200_000, 100)
-    context = context_of(prompt, documents)
-    assert context.not_located == tuple(range(0, 100, 10))
-    assert set(context.partly_located) <= set(range(5, 100, 10))
-    assert len(context.partly_located) == 2
-    assert context.crowded == context.not_in_time == ()
-
-
 @pytest.mark.slow
 def test_the_work_grows_with_the_input() -> None:
     small, large = (
@@ -116,14 +107,6 @@ def test_what_there_was_no_time_for_is_told() -> None:
     assert located == {source.text for source in whole.sources if min(source.documents) < 4}
 
 
-def test_a_splitter_that_takes_too_long_leaves_documents() -> None:
-    prompt, documents = retrieval(20_000, 10)
-    shown = documents[1:4]
-    context = context_of(prompt, shown, in_time=len(shown) + 2)
-    assert (context.not_located, context.not_in_time) == ((2,), (2,))
-    assert {index for source in context.sources for index in source.documents} == {0, 1}
-
-
 def test_no_time_at_all_is_said() -> None:
     with pytest.raises(DocumentsNotLocated, match="; 2 of them were not located in time"):
         context_of("One. Two.", ["One.", "Two."], in_time=0)
@@ -143,12 +126,6 @@ def test_an_index_finds_the_places_of_a_search(start: int, length: int, needles:
     assert [list(places) for places in index.find_each(needles)] == [
         list(find_all(LONG, needle)) for needle in needles
     ]
-
-
-def test_an_index_of_a_repeated_text() -> None:
-    text = "ab " * 20_000
-    for needle in ("ab ab", "ab " * 50, "b a" * 20, "ab " * 19_999 + "x"):
-        assert list(TextIndex(text).find_all(needle)) == list(find_all(text, needle))
 
 
 @given(text=texts(), other=texts())

@@ -74,17 +74,3 @@ def test_shortening_twice_is_shortening_at_once() -> None:
     assert twice.prompt.ids == once.prompt.ids
     assert twice.sources == once.sources
     assert (twice.regions, twice.conversation) == (once.regions, once.conversation)
-
-
-def test_without_the_whole_context_only_the_question_is_left() -> None:
-    context = context_of(byte_level())
-    shorter = reduced(context, context.whole, byte_level())
-    assert shorter.present == ()
-    assert shorter.regions == ()
-    turns = "\n".join(TURNS)
-    assert shorter.prompt.text == f"{turns}\nRead this.\n\nWho?"
-    assert [shorter.prompt.text[a:b] for a, b in shorter.conversation] == list(TURNS)
-    assert [source.id for source in shorter.sources] == list(range(6))
-    shorter = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
-    assert shorter.conversation == ((1, 1 + len(TURNS[1])),)
-    assert shorter.present == context.present
