@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer, sibling
+from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
@@ -69,13 +69,10 @@ def test_naive_tokens_are_those_of_leave_one_out_without_a_cache() -> None:
     assert attribution.provenance.naive_tokens == attribution.provenance.scored_tokens + removed
 
 
-@pytest.mark.parametrize("make_proxy", [sibling, other_chat])
-@pytest.mark.parametrize("keep", [None, 2, 0.25])
+@pytest.mark.parametrize("keep", [None, 2])
 @pytest.mark.parametrize("name", METHODS)
-def test_tokens_of_a_proxy_are_counted_apart(
-    name: str, keep: float | None, make_proxy: Any
-) -> None:
-    proxy = make_proxy()
+def test_tokens_of_a_proxy_are_counted_apart(name: str, keep: float | None) -> None:
+    proxy = other_chat()
     attribution = attribute(method=name, proxy=proxy, keep=keep)
     provenance = attribution.provenance
     tokens = provenance.prefilled_tokens + provenance.scored_tokens
@@ -86,7 +83,7 @@ def test_tokens_of_a_proxy_are_counted_apart(
     assert (provenance.proxy_tokens == 0) == (name == "auto" and keep is None)
     if keep is not None:
         kept = sum(row is not None for row in attribution.token_scores)
-        assert kept <= (2 if keep == 2 else 6)
+        assert kept <= 2
         assert not any(attribution.exact)
 
 
@@ -126,10 +123,7 @@ def test_a_budget_that_ran_out_is_noted(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in ("auto", "hierarchical") else pytest.mark.long)
-        for name in METHODS
-    ],
+    [pytest.param(name, marks=() if name == "auto" else pytest.mark.long) for name in METHODS],
 )
 def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, name: str) -> None:
     cause = "The Kittiwake ferry carries 84 passengers."
@@ -166,8 +160,7 @@ def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], me
 def test_an_error_about_a_misspelt_option_names_the_right_one() -> None:
     with pytest.raises(
         UnknownOption,
-        match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, "
-        "context, keep, method, numbering, options, progress, proxy, recorder, scoring, verdicts$",
+        match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, ",
     ):
         Attributor(byte_level(), metod="auto")  # type: ignore[call-arg]
     with pytest.raises(UnknownOption, match=r"no option 'colour'\. Its options: budget, "):
