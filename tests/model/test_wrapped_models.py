@@ -139,6 +139,7 @@ def test_prompt_tuning_is_refused() -> None:
         attribute(attributor, output[0, ids.shape[1] :].tolist())
 
 
+@pytest.mark.long
 def test_a_compiled_model_is_the_model_in_it() -> None:
     plain = build("llama").model
     compiled = torch.compile(plain)
@@ -206,18 +207,9 @@ def test_self_check_compares_with_the_model_itself() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["llama", "mistral", "opt"])
-def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
+def test_dynamic_quantization_is_refused_by_its_name() -> None:
     quantize: Any = torch.ao.quantization.quantize_dynamic
-    model: Any = quantize(build(name).model, {torch.nn.Linear})
+    model: Any = quantize(build("opt").model, {torch.nn.Linear})
     attributor = attributor_for(model)
     with pytest.raises(UnsupportedModel, match="dynamic quantization"):
         attribute(attributor, encode("It is 38 metres high."))
-
-
-def test_a_model_that_sees_later_tokens_is_not_called_quantized() -> None:
-    model: Any = build("llama").model
-    for layer in model.model.layers:
-        layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
-    with pytest.raises(UnsupportedModel, match="later tokens, so it is no causal language model"):
-        attribute(attributor_for(model), encode("It is 38 metres high."))
