@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import torch
@@ -14,14 +13,10 @@ from chains import joined, rag
 from conftest import DOCUMENTS, QUESTION, Chat, Handler, Making, chat_of, llm_of, summary_of
 from langchain.agents import create_agent
 from langchain_chroma import Chroma
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
-from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
-from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
+from langchain_huggingface import HuggingFaceEmbeddings
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
@@ -30,7 +25,6 @@ from support.summaries import attribution_of, cited_ids
 from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import LanguageModel
-from attribot_rag.model.smollm2 import smollm2_folder
 from attribot_rag.runtime import Answer
 from langchain_attribot import (
     AttributionCallbackHandler,
@@ -70,30 +64,6 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert cited_ids(summary) == {"lighthouse"}
     assert summary["sentences"][0]["verdict"] == "grounded"
     assert summary["method"] == "auto"
-
-
-def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
-) -> None:
-    history = MessagesPlaceholder("chat_history")
-    condense = ChatPromptTemplate.from_messages(
-        [("system", "Rewrite the last question so that it stands alone."), history, "{input}"]
-    )
-    answer = ChatPromptTemplate.from_messages(
-        [("system", "Answer briefly from this:\n\n{context}"), history, ("human", "{input}")]
-    )
-    chain = create_retrieval_chain(
-        create_history_aware_retriever(chat, retriever, condense),
-        create_stuff_documents_chain(chat, answer),
-    )
-    run_id = uuid4()
-    turns = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
-    config: Any = {"callbacks": [handler], "run_id": run_id}
-    result = chain.invoke({"input": QUESTION, "chat_history": turns}, config)
-    run = handler.results[run_id]
-    assert attribution_of(run).response.strip() == result["answer"].strip()
-    assert len(handler.results) == 1
-    assert result["attribution"]["run_id"] == str(run.run_id)
 
 
 def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
@@ -217,17 +187,3 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
         for attribution, (prompt, answer) in zip(attributions, answered, strict=True):
             assert attribution.provenance.prompt_tokens == len(prompt)
             assert len(attribution.token_spans) == len(answer)
-
-
-def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRetriever) -> None:
-    options = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False}
-    llm = HuggingFacePipeline.from_model_id(
-        model_id=str(smollm2_folder()),
-        task="text-generation",
-        device_map="auto",
-        pipeline_kwargs=options,
-    )
-    chat = ChatHuggingFace(llm=llm)
-    handler = AttributionCallbackHandler(chat)
-    message = rag(retriever, chat).invoke(QUESTION, {"callbacks": [handler]})
-    assert cited_ids(summary_of(message)) == {"lighthouse"}

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 from agents import SearchesFirst
-from chains import ByName, joined
+from chains import ByName
 from conftest import Chain, Chat, Handler, chat_of, summary_of
 from langchain.agents import create_agent
-from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from support.summaries import EXACT, located_ids
@@ -159,15 +157,3 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: Chat, handler: Handler
     assert handler.last is not None
     assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0
-
-
-def test_an_answer_that_is_passed_on_has_its_attribution(tiny_chat: Chat, handler: Handler) -> None:
-    class PassesOn(FakeListChatModel):
-        def _call(self, messages: Any, *_: Any, **__: Any) -> str:
-            return tiny_chat.invoke(messages).text  # a run of its own, which is attributed
-
-    documents = [Document(page_content="The harbour was built in 1900. It is deep.", id="x")]
-    config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": documents}}
-    chain = RunnableLambda(lambda _: joined(documents)) | PassesOn(responses=[])
-    summary_of(chain.invoke("?", config))
-    assert len(handler.results) == 2  # both models' runs

@@ -6,9 +6,8 @@ from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
-from chains import Given, joined
+from chains import joined
 from conftest import DOCUMENTS, Chain, Making, summary_of
-from langchain_classic.chains.summarize import load_summarize_chain
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -18,11 +17,11 @@ from langgraph.types import Send
 from scripted import says_to
 from support.island import FERRY, OTHERS
 from support.patience import scaled
-from support.summaries import EXACT, attribution_of, checked
+from support.summaries import attribution_of, checked
 
 from attribot_rag import LanguageModel
 from attribot_rag.errors import DocumentsNotLocated
-from langchain_attribot import retrieved, with_attribution
+from langchain_attribot import retrieved
 
 OF_FERRY, OF_LIGHTHOUSE = (
     "The ferry carries up to 84 passengers.",
@@ -103,29 +102,6 @@ def test_a_refined_answer_comes_from_all_documents_before_it(
     assert [call["calls"] for call in summary["calls"]] == [[], []]  # each is listed once
 
 
-def test_a_chain_that_summarizes(
-    tiny: LanguageModel, making: Making, caplog: pytest.LogCaptureFixture
-) -> None:
-    combined = f"{OF_FERRY}\n\n{OF_LIGHTHOUSE}"
-    chat = says_to(tiny, {combined: BOTH, "Kittiwake": OF_FERRY, "lamp": OF_LIGHTHOUSE})
-    chat.custom_get_token_ids = lambda text: list(text.encode())  # it has no tokenizer of its own
-    chain = load_summarize_chain(chat, chain_type="map_reduce")
-    handler, run_id = making(chat), uuid4()
-    asked: Any = {"input_documents": list(DOCUMENTS)}
-    result = chain.invoke(asked, {"callbacks": [handler], "run_id": run_id})
-    assert result["output_text"] == BOTH
-    summary = checked(handler.results[run_id].summary, "composite")
-    assert ids_in(summary) == {"ferry", "lighthouse"}
-    assert summary["calls"]
-    assert "with_attribution(chain)" in caplog.text
-    assert asked == {"input_documents": list(DOCUMENTS)}
-    attributed = with_attribution(chain, chat, **EXACT)
-    whole = attributed.invoke(asked)
-    attributed.handler.close()
-    assert ids_in(checked(whole["attribution"], "composite")) == {"ferry", "lighthouse"}
-    assert {document.id for document in whole["documents"]} == {"ferry", "lighthouse"}
-
-
 class Summaries(TypedDict):
     contents: list[str]
     summaries: Annotated[list[str], operator.add]
@@ -167,22 +143,6 @@ def test_a_map_by_send(combining: Any, making: Making) -> None:
     assert ids_in(summary) == {"ferry", "lighthouse"}
     assert calls_of(summary) == [["ferry"], ["lighthouse"]]
     assert handler.num_open == 0
-
-
-def test_questions_with_a_retrieval_of_their_own(combining: Any, making: Making) -> None:
-    def ask(_: str) -> Any:
-        given = []
-        for document in DOCUMENTS:
-            found = Given(documents=[document, Document(OTHERS["chapel"], id="chapel")]).invoke("?")
-            given.append(combining.invoke(joined(found[:1])).text)
-        return combining.invoke(f"Combine: {given[0]}, and: {given[1]}")
-
-    message = RunnableLambda(ask).invoke("both", {"callbacks": [making(combining)]})
-    summary = summary_of(message, "composite")
-    assert ids_in(summary) == {"ferry", "lighthouse", "chapel"}
-    assert len(summary["calls"]) == 2
-    chapel = next(document for document in summary["documents"] if document["id"] == "chapel")
-    assert not chapel["located"]  # it stood in no prompt
 
 
 def test_in_the_background_and_streamed(combining: Any, making: Making) -> None:

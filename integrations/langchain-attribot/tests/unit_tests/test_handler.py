@@ -28,8 +28,6 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tracers import Run
-from langchain_core.tracers.context import collect_runs
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
@@ -251,21 +249,3 @@ def test_citations_are_standard_annotations_and_history_keeps_working(
     restored = AIMessage.model_validate_json(message.model_dump_json())
     assert restored.content_blocks[0]["annotations"][0]["title"] == "ferry.md"
     tiny_chat.invoke([HumanMessage("one"), message, HumanMessage("two")])
-
-
-def shape(run: Run) -> Any:
-    # Parallel branches start in threads, in no order of their own.
-    children = [shape(child) for child in run.child_runs]
-    parallel = run.name.startswith("RunnableParallel")
-    return run.name, run.run_type, sorted(children) if parallel else children
-
-
-def test_other_tracers_see_the_same_runs(
-    chain: Chain, handler: Handler, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with collect_runs() as alone:
-        chain.invoke(QUESTION)
-    with collect_runs() as beside:
-        chain.invoke(QUESTION, {"callbacks": [handler]})
-    assert list(map(shape, alone.traced_runs)) == list(map(shape, beside.traced_runs))
-    assert capsys.readouterr() == ("", "")

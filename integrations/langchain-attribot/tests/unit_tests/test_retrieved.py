@@ -13,9 +13,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, dynamic_pro
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tracers.context import collect_runs
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, StateGraph
 from support.summaries import EXACT, located_ids
@@ -89,15 +87,6 @@ def test_a_search_reports_its_documents(
     assert handler.num_open == 0
 
 
-def test_traces_show_the_documents_of_a_search(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
-    with collect_runs() as collected:
-        in_a_function(store, tiny_chat).invoke("Who nests?")
-    (root,) = collected.traced_runs
-    (search,) = root.child_runs[0].child_runs
-    assert search.run_type == "retriever"
-    assert len(search.outputs["documents"]) == 2
-
-
 def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
     with attribute(tiny_chat, **EXACT) as run:
         for question in ("Who nests?", "Who grinds?"):
@@ -114,23 +103,6 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -
     assert retrieved(["outside of the block"]) == ["outside of the block"]
     with pytest.raises(InvalidInput, match="document"):
         retrieved([{"score": 0.5}])
-
-
-def test_serialized_documents_of_a_function_are_seen(
-    store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler
-) -> None:
-    def search(question: str) -> dict[str, Any]:
-        hits = store.similarity_search(question, k=2)
-        serialized = [document.model_dump(exclude={"type"}) for document in hits]
-        return {"hits": serialized, "question": question}
-
-    def text(state: dict[str, Any]) -> dict[str, Any]:
-        return {"text": joined([Document(**hit) for hit in state["hits"]]), **state}
-
-    prompt = ChatPromptTemplate.from_template("{text}\n\n{question}")
-    chain = RunnableLambda(search) | text | prompt | tiny_chat
-    message = chain.invoke("Who nests?", {"callbacks": [handler]})
-    assert len(summary_of(message)["documents"]) == 2
 
 
 class Retrieves(AgentMiddleware[Any, Any, Any]):
@@ -178,15 +150,6 @@ def test_the_middleware_sees_documents_of_other_middlewares(
     for name in ("one", "two"):
         message = agent.invoke({"messages": [("human", name)]})["messages"][-1]
         assert located_ids(summary_of(message)) == [f"document {name}"]
-    own.close()
-
-
-def test_the_middleware_takes_documents_that_the_call_names(tiny_chat: Chat) -> None:
-    own = AttributionMiddleware(tiny_chat, **EXACT)
-    agent = create_agent(tiny_chat, [], middleware=[own], system_prompt=TEXTS[1])
-    config: Any = {"metadata": {"attribot_documents": [{"text": TEXTS[1]}]}}
-    message = agent.invoke({"messages": [("human", "When?")]}, config)["messages"][-1]
-    assert len(located_ids(summary_of(message))) == 1
     own.close()
 
 

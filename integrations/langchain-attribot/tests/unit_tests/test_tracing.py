@@ -4,19 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agents import SearchesFirst
-from chains import Given
-from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making
-from langchain.agents import create_agent
+from conftest import QUESTION, Chain, Handler, Making
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
-from langchain_core.tools import create_retriever_tool
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry import trace
-from support.summaries import EXACT
 from support.traces import Traces, annotation_of
 
 from attribot_rag.runtime import AttributedRun
-from langchain_attribot import AttributionMiddleware
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +63,3 @@ def test_the_model_s_span_has_it_while_it_is_open(
         "lighthouse",
     ]
     assert [event.name for event in model.events] == ["gen_ai.evaluation.result"]
-
-
-def test_the_middleware_tells_the_step_of_the_agent(tiny_chat: Chat, traces: Traces) -> None:
-    middleware = AttributionMiddleware(**EXACT)
-    search = create_retriever_tool(Given(documents=DOCUMENTS), "search", "Finds harbours.")
-    agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
-    agent.invoke({"messages": [("human", QUESTION)]})
-    (run,) = middleware.results.values()
-    (span,) = filter(annotation_of, traces.spans())
-    assert annotation_of(span)["run_id"] == run.run_id
-    assert span.name == "model"
-    middleware.close()

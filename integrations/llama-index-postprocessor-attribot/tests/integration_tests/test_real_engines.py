@@ -15,12 +15,10 @@ from llama_index.core.agent.workflow import ReActAgent
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.core.llms import CustomLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.colbert_rerank import ColbertRerank
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from support.island import OTHERS
 from support.summaries import attribution_of, cited_ids
@@ -71,19 +69,6 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert cited(response) == {"lighthouse"}
     assert summary["sentences"][0]["verdict"] == "grounded"
     assert summary["method"] == "auto"
-
-
-@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # the reranker's
-def test_a_reranker_before_or_after_it(llm: LocalLLM, index: VectorStoreIndex) -> None:
-    reranker = ColbertRerank(top_n=2, model=MINILM, tokenizer=MINILM)
-    for chain in ([reranker, AttributionPostprocessor()], [AttributionPostprocessor(), reranker]):
-        engine = RetrieverQueryEngine.from_args(
-            index.as_retriever(similarity_top_k=4), llm=llm, node_postprocessors=chain
-        )
-        response = engine.query(QUESTION)
-        assert len(response.source_nodes) == 2
-        assert ids_of(response) == {node.node_id for node in response.source_nodes}
-        assert cited(response) == {"lighthouse"}
 
 
 def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(

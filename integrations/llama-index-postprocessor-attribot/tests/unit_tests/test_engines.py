@@ -12,7 +12,7 @@ from engines import engine_of, index_of, llm_of, nodes
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from support.stubborn_methods import Broken
@@ -200,20 +200,6 @@ def test_nodes_and_prompts_stay_as_they_are(
     assert prompts[0] == prompts[1]
     assert stored() == before
     assert shown(first) == shown(second)
-
-
-def test_duplicates_are_gone_before_the_prompt(engine_with: Engines, tiny_llm: LocalLLM) -> None:
-    twin = TextNode(text=nodes()[0].text, id_="mirror", metadata={"file_name": "mirror.md"})
-    options: dict[str, Any] = {"texts": [*nodes(), twin], "similarity_top_k": 3}
-    merging = AttributionPostprocessor(deduplicate=True, **EXACT)
-    response = engine_of(tiny_llm, merging, **options).query(QUESTION)
-    assert len(ids_of(response)) == 2
-    (kept,) = [node for node in response.source_nodes if "attribot_merged" in node.node.metadata]
-    assert {kept.node_id, kept.node.metadata["attribot_merged"][0]["id"]} == {"ferry", "mirror"}
-    assert "mirror" not in kept.node.get_content(MetadataMode.LLM).replace("mirror.md", "")
-    response = engine_with(**options).query(QUESTION)
-    assert len(ids_of(response)) == 3
-    assert max(len(source["documents"]) for source in summary_of(response)["sources"]) == 2
 
 
 @pytest.mark.parametrize("score_metadata", [False, True])

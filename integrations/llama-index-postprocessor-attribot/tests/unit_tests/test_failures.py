@@ -1,16 +1,12 @@
 """Failures are reported, and cost neither the answer nor the program."""
 
-import copy
 from typing import Any
 
 import pytest
 from conftest import QUESTION, Engines, LocalLLM, Postprocessor, summary_of
-from engines import engine_of, index_of, nodes, scored
-from llama_index.core import get_response_synthesizer
-from llama_index.core.callbacks import CallbackManager
+from engines import engine_of, index_of
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from scripted import Around
-from support.stubborn_methods import Broken
 
 from attribot_rag import LeaveOneOut
 from attribot_rag.errors import InvalidInput
@@ -19,14 +15,6 @@ from attribot_rag.errors import InvalidInput
 class Stops(LeaveOneOut):
     def run(self, scorer: Any) -> Any:
         raise KeyboardInterrupt
-
-
-def test_a_stream_ends_as_ever(tiny_llm: LocalLLM) -> None:
-    plain = engine_of(tiny_llm, streaming=True).query(QUESTION)
-    broken = AttributionPostprocessor(method=Broken())
-    response = engine_of(tiny_llm, broken, streaming=True).query(QUESTION)
-    assert "".join(response.response_gen) == "".join(plain.response_gen)
-    assert summary_of(response, "error")["error"]["message"] == "the scorer broke"
 
 
 def test_an_error_in_the_middle_of_a_stream_is_the_user_s(postprocessor: Postprocessor) -> None:
@@ -49,18 +37,6 @@ def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: LocalLLM) -> None:
     assert plain.query(QUESTION).response  # which nobody attributes
 
 
-def test_a_synthesizer_gets_one_callback_however_often_it_answers(
-    tiny_llm: LocalLLM, postprocessor: Postprocessor
-) -> None:
-    callbacks = CallbackManager([])
-    synthesizer = get_response_synthesizer(llm=tiny_llm, callback_manager=callbacks)
-    for _ in range(2):
-        passed = postprocessor.postprocess_nodes(scored(nodes()))
-        summary_of(synthesizer.synthesize(QUESTION, passed))
-    assert len(callbacks.handlers) == 1
-    assert len(copy.deepcopy(callbacks.handlers)) == 1  # as users do with their settings
-
-
 def test_a_model_around_a_local_one(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     summary_of(engine_of(Around(inner=tiny_llm), postprocessor).query(QUESTION))
 
@@ -71,13 +47,6 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
     list(response.response_gen)
     summary = summary_of(response, "unsupported")
     assert "2 calls, of which one was streamed to another" in summary["error"]["message"]
-
-
-def test_nothing_is_recorded_after_an_attributed_answer(
-    engine_with: Engines, tiny_llm: LocalLLM
-) -> None:
-    list(engine_with(streaming=True).query(QUESTION).response_gen)
-    assert "generate" not in vars(tiny_llm._model)
 
 
 def test_a_response_without_a_postprocessor_is_an_error(tiny_llm: LocalLLM) -> None:

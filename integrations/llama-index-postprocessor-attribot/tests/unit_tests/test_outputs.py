@@ -159,11 +159,3 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(falsely_cited: Loc
     assert replaced == "The lighthouse is 38 metres high. [2]"
     (marker,) = attribution_of(postprocessor.result(response)).markers
     assert (marker.number, marker.document, marker.supported) == (1, 0, False)
-
-
-def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: LocalLLM) -> None:
-    postprocessor = AttributionPostprocessor(numbering="by_citation")
-    response, cited = citing(falsely_cited, postprocessor)
-    assert cited["number"] == 1
-    replaced = postprocessor.cited_response(response, markers="removed")
-    assert replaced == "The lighthouse is 38 metres high. [1]"

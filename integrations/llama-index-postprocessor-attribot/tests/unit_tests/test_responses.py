@@ -11,7 +11,6 @@ from engines import engine_of
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
 from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
-from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index_instrumentation import get_dispatcher
@@ -57,25 +56,6 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
     finally:
         root.event_handlers.remove(listens)
     assert listens.statuses == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
-
-
-def test_each_answer_is_reported_once(tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
-    engine = engine_of(tiny_llm, postprocessor, response_mode="accumulate")
-    response = engine.query(QUESTION)
-    assert runs == [postprocessor.result(response)]
-    assert runs[0].query == QUESTION
-    nothing = SimilarityPostprocessor(similarity_cutoff=2.0)
-    engine_of(tiny_llm, nothing, postprocessor).query(QUESTION)
-
-    def fails(*_: Any, **__: Any) -> Any:
-        raise ConnectionError("down")
-
-    monkeypatch.setattr(tiny_llm._model, "generate", fails)
-    with pytest.raises(ConnectionError):
-        engine.query(QUESTION)
-    assert len(runs) == 1
 
 
 def test_copies_have_the_options_and_no_results(tiny_llm: LocalLLM) -> None:
