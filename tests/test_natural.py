@@ -1,6 +1,5 @@
 """The natural set: its questions, its answers, and how their citations are judged."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ from attribot_rag import Document
 from attribot_rag.context import DocumentSpan
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import Question, prepare
-from benchmarks.halves import SPLITS
 from benchmarks.labelled.row_cache import RowStore
-from benchmarks.natural.answers import TEMPLATE, examples_of
+from benchmarks.natural.answers import TEMPLATE
 from benchmarks.natural.truth import PromptRows, Truth, truth_of
 
 FOG, DOOR, TOWER = "Fog is rare.", "The door is mint.", "The tower is 18 metres high."
@@ -123,42 +121,3 @@ def test_what_follows_misses_no_cause_if_the_sources_of_the_other_sentence_are_t
     given = WrittenRows(question(), byte_level().encode("a")[:1], RowStore(tmp_path), rows)
     truth = truth_of(given, range(1), CITED, SOURCES, lambda: LIKELIEST, is_direct=False)
     assert truth == expected
-
-
-def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path: Path) -> None:
-    paragraphs = [
-        {
-            "context": f"Tower {number} is high.",
-            "qas": [
-                {
-                    "id": f"q{number}",
-                    "question": f"Which tower is number {number}?",
-                    "answers": [{"text": f"Tower {number}", "answer_start": 0}],
-                },
-                {
-                    "id": f"u{number}",
-                    "question": f"How old is tower {number}?",
-                    "is_impossible": True,
-                    "answers": [],
-                    "plausible_answers": [{"text": "high", "answer_start": 12}],
-                },
-            ],
-        }
-        for number in range(8)
-    ]
-    path = tmp_path / "squad.json"
-    path.write_text(json.dumps({"data": [{"title": "Towers", "paragraphs": paragraphs}]}))
-    halves = [examples_of({"squad": path}, split, 6, {"squad/q3"}) for split in SPLITS]
-    keys = [{example.key for example in half} for half in halves]
-    assert (len(keys[0]), len(keys[1]), len(keys[0] | keys[1])) == (3, 3, 6)
-    assert "squad/q3" not in keys[0] | keys[1]
-    for example in [*halves[0], *halves[1]]:
-        texts = [document.text for document in example.documents]
-        assert f"Tower {example.key[-1]} is high." in texts
-        numbers = [int(text.split()[1]) for text in texts]
-        assert numbers == [*range(numbers[0], numbers[0] + 5)]
-    without = [
-        examples_of({"squad": path}, split, 6, (), unanswerable=True)[0].question
-        for split in SPLITS
-    ]
-    assert all(text.startswith("How old") for text in without)

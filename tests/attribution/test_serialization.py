@@ -1,6 +1,3 @@
-import dataclasses
-import datetime
-import decimal
 import json
 import pickle
 from pathlib import Path
@@ -76,22 +73,6 @@ def test_an_attribution_of_the_first_schema_is_read() -> None:
     assert Attribution.from_dict(data) == attribution("ab", [[1, 2]])
 
 
-def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
-    documents = (Document("[\n 1,\n 2\n]", "[ 1, 2 ]"),)
-    result = attribution("ab", [[0.0, -1.5], None], holders=[(0,), (0,)])
-    result = dataclasses.replace(result, documents=documents)
-    lines = result.to_json(indent=2).splitlines()
-    assert '  "token_log_likelihoods": [-1.0, -1.0],' in lines
-    assert lines[lines.index('  "token_scores": [') :][1:4] == [
-        "    [0.0, -1.5],",
-        "    null",
-        "  ],",
-    ]
-    assert lines[lines.index('  "token_spans": [') :][1:4] == ["    [0, 1],", "    [1, 2]", "  ],"]
-    assert Attribution.from_json(result.to_json(indent=2)) == result
-    assert "\n" not in result.to_json()
-
-
 def test_metadata_of_types_unknown_to_json_become_text() -> None:
     class Loader:
         def __str__(self) -> str:
@@ -99,12 +80,7 @@ def test_metadata_of_types_unknown_to_json_become_text() -> None:
 
     metadata: dict[Any, Any] = {
         "score": np.float32(0.5),
-        "page": np.int64(7),
-        "seen": datetime.date(1648, 10, 24),
-        "price": decimal.Decimal("1.10"),
         "missing": float("nan"),
-        "far": float("inf"),
-        "where": Path("a") / "b",
         "by": Loader(),
         "tags": ("x", "y"),
         "nested": {"vector": [np.float64(1.5)], ("a", 1): True},
@@ -116,12 +92,7 @@ def test_metadata_of_types_unknown_to_json_become_text() -> None:
     VALIDATOR.validate(data)
     assert data["documents"][0]["metadata"] == {
         "score": 0.5,
-        "page": 7,
-        "seen": "1648-10-24",
-        "price": "1.10",
         "missing": "nan",
-        "far": "inf",
-        "where": "a/b",
         "by": "the loader",
         "tags": ["x", "y"],
         "nested": {"vector": [1.5], "('a', 1)": True},
@@ -164,14 +135,9 @@ def test_a_missing_field_is_named() -> None:
     [
         ({"response": 3}, "'response'"),
         ({"token_spans": [[0, "b"]]}, r"'token_spans\.0\.1'"),
-        ({"token_log_likelihoods": ["a", "b"]}, "'token_log_likelihoods"),
         ({"documents": [{"id": "a"}]}, r"'documents\.0\.text' is missing"),
         ({"sources": [{"id": 0, "text": "a"}]}, ""),
-        ({"token_scores": [["a", "b"]]}, "'token_scores"),
-        ({"context_reliance": ["a", "b"]}, ""),
         ({"verdicts": [verdict(kind="certain")]}, r"'verdicts\.0\.kind'.*'grounded'"),
-        ({"markers": [{"start": 0, "end": 1, "number": 1}]}, ""),
-        ({"provenance": {}}, ""),
         ({"provenance": {**changed()["provenance"], "speed": 3}}, r"'provenance\.speed'"),
     ],
 )
@@ -189,12 +155,8 @@ def test_a_field_of_a_wrong_kind_is_named(fields: dict[str, Any], named: str) ->
         {"exact": []},
         {"token_scores": [[1.0]]},
         {"not_located": [9]},
-        {"partly_located": {"9": 0.5}},
         {"groups": [{"source_ids": [0], "token_scores": [1.0], "exact": True}]},
-        {"context_reliance": [1.0]},
         {"verdicts": [verdict(end=3)]},
-        {"verdicts": [verdict(source_ids=[1])]},
-        {"markers": [{"start": 0, "end": 3, "number": 1, "document": 0, "supported": None}]},
         {"markers": [{"start": 0, "end": 1, "number": 1, "document": 9, "supported": None}]},
     ],
 )

@@ -1,7 +1,6 @@
 """The model's answer without a document."""
 
 import copy
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from support.tiny_models import byt5_encoder_decoder, byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.counterfactual import Rerun
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.errors import InvalidInput
 from attribot_rag.recording import Generation
 
 FERRY = (
@@ -136,18 +135,6 @@ def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
     assert "random" not in " ".join(greedy.notes)
 
 
-def test_a_note_names_settings_that_are_not_repeated() -> None:
-    attributor = attributor_of(MODEL)
-    with attributor.recorder:
-        say(MODEL, [PROMPT], [ANSWER])
-    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    second = attributor.answer_without(first, 0, max_new_tokens=2)
-    assert second.notes == (
-        "Not repeated for the second answer: logits_processor.",
-        "The second answer was cut at 2 tokens (max_new_tokens).",
-    )
-
-
 def test_a_model_that_was_changed_since() -> None:
     model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
     attributor = attributor_of(model)
@@ -182,16 +169,3 @@ def test_documents_that_cannot_be_left_out() -> None:
     ]:
         with pytest.raises(InvalidInput, match=message):
             attributor.answer_without(first, *indices)
-
-
-def test_attributions_of_other_attributors_are_refused() -> None:
-    attributor = attributor_of(MODEL)
-    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    annotated = dataclasses.replace(first, notes=("Seen.",))
-    assert attributor.answer_without(annotated, 0, max_new_tokens=2).documents == (0,)
-    for stranger, recipient in [
-        (Attribution.from_json(first.to_json()), attributor),
-        (first, attributor_of(MODEL)),
-    ]:
-        with pytest.raises(NotRecorded, match="not made by this Attributor"):
-            recipient.answer_without(stranger, 0)

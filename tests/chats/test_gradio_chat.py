@@ -15,7 +15,7 @@ from support.browser import (
     opened_citation,
     watch,
 )
-from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, run_in_gradio_chat
+from support.chat_apps import PATIENCE, gradio_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
 from support.service_process import CORPUS
@@ -137,54 +137,11 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
-@pytest.mark.long
-def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
-    ask(page, LONG_TO_READ)
-    expect(page.get_by_test_id("user")).to_be_visible(timeout=PATIENCE)
-    ask(page, HIGH)
-    expect(page.get_by_text("An answer is being written").first).to_be_visible(timeout=PATIENCE)
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("Nothing was answered.").first).to_be_visible(timeout=PATIENCE)
-    page.get_by_role("button", name="Ask").click()
-    expect(answers(page).last).to_contain_text("38", timeout=PATIENCE)
-    page.get_by_label("Clear").click()
-    expect(answers(page)).to_have_count(0)
-
-
 def test_a_question_that_is_too_long_is_refused_and_not_lost(page: Page) -> None:
     ask(page, HIGH * 100)
     expect(page.get_by_text("2700 characters")).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_placeholder("Question")).to_have_value(HIGH * 100)
     expect(page.get_by_test_id("user")).to_have_count(0)
-
-
-@pytest.mark.long
-def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
-    """Run where the chat is installed: the store fails once."""
-    run_in_gradio_chat(
-        """
-        import gradio_chat as chat
-
-        turns, search = [], chat.store.similarity_search
-        chat.add(chat.FOLDER / "ferry.txt")
-
-        def failing(*_, **__):
-            raise RuntimeError("the store is gone")
-
-        chat.store.similarity_search = failing
-        try:
-            list(chat.ask("How high?", turns))
-        except RuntimeError:
-            chat.store.similarity_search = search
-        list(chat.ask("How many passengers does the ferry carry?", turns))
-        assert "84" in turns[1].answer, turns
-        for _ in chat.cite(turns):
-            pass
-        assert "Nothing was answered." in str(chat.shown(turns)), turns
-        assert turns[1].receipts.startswith("<attribot-answer"), turns
-        """,
-        tmp_path,
-    )
 
 
 @pytest.mark.long

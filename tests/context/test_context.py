@@ -253,17 +253,6 @@ def test_copies_outside_of_documents_are_removed_too() -> None:
     assert B not in ablated_text(context, copied.id)
 
 
-def test_short_texts_and_parts_of_words_outside_are_left_alone() -> None:
-    text = "The town is open for trade"
-    documents = [f"It is so. {text}"]
-    before = f"It is so. {text}rs. Over{text} and {text}."
-    context = context_of(rag_prompt(*documents, before=before), documents)
-    assert [len(source.occurrences) for source in context.sources] == [2, 1]
-    assert ablated_text(context, 0) == rag_prompt(
-        "It is so.", before=f"It is so. {text}rs. Over{text} and ."
-    )
-
-
 def test_other_units_and_own_splitters() -> None:
     document = f"{A} {B}\n\n{C}"
     prompt = rag_prompt(document)

@@ -70,13 +70,6 @@ def test_scripts_without_spaces_are_compared_too() -> None:
     assert words("条約 was 署名 1648") == ["条", "約", "was", "署", "名", "1648"]
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", " "], ["...", "🙂", "..."]])
-def test_texts_without_words(texts: list[str]) -> None:
-    groups = group_duplicates(texts, threshold=0.9)
-    assert sorted(index for group in groups for index in group) == list(range(len(texts)))
-    assert len(groups) == len({text.strip() for text in texts})
-
-
 VARIANTS = st.sampled_from(
     [
         *(SENTENCE, SENTENCE.upper(), SENTENCE[:-1], SENTENCE.replace("both", "the")),

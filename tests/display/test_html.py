@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.attributions import FERRY, ISLAND, NOTHING_SCORED, handmade
+from support.attributions import FERRY, ISLAND, handmade
 from support.hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
 
 from attribot_rag import Document
@@ -75,16 +75,6 @@ def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
         "crowns. ",
     ]
     assert sum(row["tokens"]) == row["score"]
-
-
-def test_nothing_below_the_noise_is_sent_but_the_best() -> None:
-    assert [row["score"] for row in answer_data(ISLAND)["evidence"][2]] == [0.3]
-    assert answer_data(NOTHING_SCORED)["evidence"] == [[]]
-
-
-def test_a_source_with_tags_is_quoted_without_them() -> None:
-    attribution = handmade("Blue.", ["<b>Blue</b> door."], {"<b>Blue</b> door.": (5.0,)})
-    assert answer_data(attribution)["quotes"] == {"0": [(0, 0, 17, "Blue door.")]}
 
 
 def test_without_scripts_it_is_the_cited_text() -> None:

@@ -14,7 +14,6 @@ from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, WHITE, compo
 from support.hostile import ADDRESSES, HOSTILE, HTML
 from support.receipts import (
     ANSWER,
-    ATTRIBUTION,
     BELL,
     BICYCLE,
     LAMP,
@@ -26,14 +25,11 @@ from support.receipts import (
 )
 
 from attribot_rag import Document
-from attribot_rag.attribution import Marker, Verdict
-from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
-from attribot_rag.result.summary import summarize, without_attribution
+from attribot_rag.result.summary import without_attribution
 
 PHONE, DESKTOP = 360, 1280
-BACKGROUND = "one => getComputedStyle(one).backgroundColor"
 NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
 CHIPS = [
     "check: 4 ≠ 3",
@@ -152,27 +148,6 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert "no sentence" in documents[3]
 
 
-def test_sentences_in_part_unsettled_or_with_new_words_have_chips(page: Page) -> None:
-    page.evaluate(
-        """() => {
-            const answer = document.querySelector("attribot-answer");
-            const { summary, documents } = answer.data;
-            summary.sentences[1].in_part = true;
-            Object.assign(summary.sentences[7], { reason: "pending" });
-            summary.status = "pending";
-            for (const index of [0, 1])
-                documents[index] = documents[index].replace(/carries|passengers/g, "xxxxxxxxxx");
-            answer.data = answer.data;
-        }"""
-    )
-    chips = {"18 crowns": "in part", "night": "checking", "84": "carries, passengers"}
-    for text, words in chips.items():
-        expect(sentence(page, text).locator(".chip")).to_contain_text(words)
-    expect(page.locator(".counts")).to_contain_text("Checking")
-    page.get_by_role("button", name="1 with words that no document has").click()
-    expect(card(page)).to_contain_text("carries, passengers")
-
-
 def test_a_card_gives_verdict_influence_and_quotes(page: Page) -> None:
     cards = {
         "84 pass": ("2 documents", "decisive", [PASSENGERS, PASSENGERS]),
@@ -224,24 +199,6 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, show: Show) -> No
         expect(missing).to_have_count(0)
 
 
-def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> None:
-    pay = "You can pay by credit card at the harbour office."
-    free = "So entry is free, with fireworks at midnight."
-    source = "Tickets are sold at the harbour office."
-    answer = f"{pay} {free}"
-    grounded = {"kind": "grounded", "source_ids": (0,)}
-    verdicts = verdicts_of(answer, grounded, {"kind": "follows", "follows": 0})
-    documents = [f"{source} The Entry fee is low.", "Office hours sell out each morning."]
-    made = handmade(answer, documents, {source: (9.0, 0.0)}, verdicts=verdicts)
-    show(desktop, html(answer_data(made, question="How do I pay?")))
-    chips = desktop.locator(".answer .chip")
-    expect(chips).to_contain_text(["credit, card", "free, fireworks, midnight"])
-    expect(desktop.locator(".counts")).not_to_contain_text("to check")
-    expect(card(desktop).locator(".worklist button")).to_have_count(2)
-    show(desktop, html(summarize(made)))  # whose documents' texts are not known
-    assert chips.all_inner_texts() == ["from sentence 1"]
-
-
 def test_a_number_leads_to_its_source_and_the_source_to_its_document(
     page: Page, show: Show
 ) -> None:
@@ -274,16 +231,6 @@ def test_a_number_leads_to_its_source_and_the_source_to_its_document(
     show(page, html(open_at="javascript:alert({number})"))
     sentence(page, "Bell").locator(".pill").first.click()
     assert card(page).locator("a").count() == 0
-
-
-def test_a_document_is_opened_from_the_list(page: Page) -> None:
-    listed = card(page).locator("details", has_text="4 documents")
-    listed.get_by_role("button", name="festival.md").click()
-    whole = card(page).get_by_role("region", name="festival.md")
-    assert whole.locator("mark").all_inner_texts() == [PASSENGERS, BELL]
-    expect(card(page).locator(".metadata")).to_have_text("page_label: 4")
-    card(page).get_by_role("button", name="Back to the documents").click()
-    expect(listed.get_by_role("button", name="festival.md")).to_be_focused()
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
@@ -320,92 +267,6 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.locator("summary", has_text="How to read this").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".legend").first).to_contain_text("no proof")
-
-
-def test_counts_and_the_strip_lead_through_the_sentences(page: Page) -> None:
-    for number in (1, 2):
-        page.get_by_role("button", name="3 of 9").click()
-        expect(card(page)).to_contain_text(f"Sentence {number} of 9")
-    page.get_by_role("button", name="Previous sentence").click()
-    expect(card(page)).to_contain_text("Sentence 1 of 9")
-    page.locator(".strip i").nth(8).click()
-    expect(sentence(page, "Maren")).to_have_attribute("aria-expanded", "true")
-    expect(sentence(page, "Maren")).to_be_in_viewport()
-    following = page.get_by_role("button", name="Next sentence")
-    expect(following).to_have_attribute("aria-disabled", "true")
-    sentence(page, "36 crowns").locator(".chip").click()
-    card(page).get_by_role("button", name="Go to sentence 2", exact=True).click()
-    expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
-
-
-def test_selected_words_narrow_the_card(page: Page) -> None:
-    heading = card(page).locator("h2").first
-    select(page, "18 crowns", "A tick")
-    expect(heading).to_contain_text("“A ticket”")
-    assert card(page).locator("mark").all_inner_texts() == [TICKET]
-    expect(card(page).locator(".level")).to_contain_text("decisive")
-    select(page, "18 crowns", "crowns")
-    expect(heading).to_contain_text("No document")
-    page.keyboard.press("Escape")
-    expect(page.locator(".frame.open")).to_have_count(0)
-    select(page, "Bell and lamp", "and")  # says nothing on its own
-    expect(page.locator(".frame.open")).to_have_count(0)
-
-
-def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
-    desktop: Page, show: Show
-) -> None:
-    page, data = desktop, receipts()
-    data["evidence"][2][1]["exact"] = False
-    data["evidence"][2].append({"source": 99, "score": -1.7, "exact": True, "tokens": []})
-    data["quotes"]["99"] = [[0, 0, 7]]  # a heading
-    data["summary"]["notes"] = ["Two sources were not scored."]
-    show(page, html(data))
-    sentence(page, "4 crowns").locator(".pill").click()
-    card(page).locator("summary", has_text="For experts").click()
-    experts = card(page).locator(".experts")
-    meters = experts.locator("meter")
-    about = page.locator(".about")
-    about.locator("summary").click()
-    expect(about.get_by_text("Two sources were not scored.")).to_be_visible()
-    bars = [(meter.get_attribute("value"), meter.get_attribute("max")) for meter in meters.all()]
-    assert bars == [("7.1", "20"), ("1.5", "20")]
-    scores = experts.locator("td:first-child").all_text_contents()
-    assert scores == ["7.1", "−1.5 (approximate)"]
-    close(page)
-    sentence(page, "dolphins").locator(".chip").click()
-    card(page).locator("summary", has_text="For experts").click()
-    expect(experts).to_contain_text("0.5 nats, within the noise")
-    expect(meters).to_have_count(0)
-
-
-@pytest.mark.parametrize(("kept", "level"), [(0.95, "decisive"), (0.7, "strong"), (0.2, "weak")])
-def test_the_kept_share_bounds_the_level_and_a_low_one_means_in_part(
-    desktop: Page, show: Show, kept: float, level: str
-) -> None:
-    data = receipts()
-    data["summary"]["sentences"][1] |= {"kept": kept, "in_part": kept < 0.7}
-    show(desktop, html(data))
-    chip = sentence(desktop, "18 crowns").locator(".chip", has_text="in part")
-    expect(chip).to_have_count(int(kept < 0.7))
-    sentence(desktop, "18 crowns").locator(".pill").click()
-    expect(card(desktop).locator("h2", has_text="only in part")).to_have_count(int(kept < 0.7))
-    expect(card(desktop).locator(".level b")).to_have_text(level)
-
-
-@pytest.mark.parametrize(("theme", "system"), [("dark", "light"), ("light", "dark")])
-def test_a_theme_is_forced(
-    new_page: Callable[..., Page], show: Show, theme: str, system: str
-) -> None:
-    page = new_page(color_scheme=system, bypass_csp=True)
-    colours = []
-    for forced in (theme, system):
-        show(page, html(theme=forced))
-        colours.append(page.locator("attribot-answer").evaluate(BACKGROUND))
-        assert_accessible(page)
-    assert colours[0] != colours[1]
-    show(page, html())
-    assert page.locator("attribot-answer").evaluate(BACKGROUND) == colours[1]
 
 
 def test_later_verdicts_leave_an_open_card_open(desktop: Page, show: Show) -> None:
@@ -470,14 +331,6 @@ def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
     expect(page.locator(".frame.open")).to_have_count(0)
 
 
-def test_a_summary_alone_is_enough(desktop: Page, show: Show) -> None:
-    summary = summarize(ATTRIBUTION)
-    show(desktop, html(summary))
-    sentence(desktop, "18 crowns").locator(".pill").click()
-    assert card(desktop).locator("mark").all_inner_texts() == [TICKET]
-    expect(card(desktop).locator(".level b")).to_have_text("decisive")
-
-
 def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, show: Show) -> None:
     grounded = {"kind": "grounded", "source_ids": (0, 2), "effect": 9.0, "kept": 1.0}
     verdicts = verdicts_of(BOTH, grounded, {"kind": "unsupported"})
@@ -511,19 +364,6 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) ->
     assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
     sentence(desktop, WHITE).locator(".pill").click()
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
-
-
-@pytest.mark.parametrize("origin", ["instructions", "question"])
-def test_the_part_of_the_prompt_is_named(desktop: Page, show: Show, origin: PromptPart) -> None:
-    verdict = Verdict(
-        start=0, end=len(TICKET), kind="conversation", origin=origin, effect=9.0, reliance=0.5
-    )
-    result = handmade(TICKET, [LAMP], {LAMP: (0.1,)}, verdicts=(verdict,))
-    show(desktop, result.to_html())
-    expect(desktop.locator(".sentence .chip")).to_have_text(f"from the {origin}")
-    expect(desktop.locator(".counts")).to_contain_text(f"1 from the {origin}")
-    desktop.locator(".sentence").click()
-    expect(desktop.locator(".panel")).not_to_contain_text("Cited sources")
 
 
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
@@ -631,59 +471,7 @@ def test_text_from_right_to_left(desktop: Page, show: Show) -> None:
         )
 
 
-def test_several_in_a_page(desktop: Page) -> None:
-    both = ISLAND.to_html(page=False) + ATTRIBUTION.to_html(page=False)
-    desktop.set_content(f"<!DOCTYPE html><body>{both}</body>")
-    assert desktop.locator(".frame").count() == 2
-    sentence(desktop, "A ticket").first.locator(".pill").click()
-    expect(card(desktop).first.locator("mark")).to_have_text("A single ticket costs 18 crowns.")
-    look_up(desktop.locator("attribot-answer").last, BICYCLE)
-
-
 def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], show: Show) -> None:
     page = new_page(java_script_enabled=False)
     show(page, ISLAND.to_html())
     expect(page.locator("attribot-answer p")).to_have_text(ISLAND.to_cited_text())
-
-
-def test_numbers_stand_for_the_markers_of_the_model(desktop: Page, show: Show) -> None:
-    sentences = (
-        "The ferry carries 84 people [1]. ",
-        "A ticket costs 18 crowns. **[3]** ",
-        "So it is [2].",
-    )
-    response = "".join(sentences)
-    marked = [("[1]", 0, True), ("**[3]**", 2, False), ("[2]", 1, True)]
-    markers = tuple(
-        Marker(
-            start=start,
-            end=start + len(text),
-            label=text.strip("*[]"),
-            document=document,
-            supported=holds,
-        )
-        for text, document, holds in marked
-        for start in [response.index(text)]
-    )
-    judged: tuple[dict[str, Any], ...] = (
-        {"kind": "grounded", "source_ids": (0,)},
-        {"kind": "grounded", "source_ids": (1,)},
-        {"kind": "follows", "follows": 0},
-    )
-    verdicts = tuple(
-        Verdict(start=response.index(text), end=response.index(text) + len(text), **fields)
-        for text, fields in zip(sentences, judged, strict=True)
-    )
-    texts = ("The ferry carries 84 people.", "A ticket costs 18 crowns.", "The museum is open.")
-    result = handmade(
-        response, texts, dict.fromkeys(texts, (0.0,)), markers=markers, verdicts=verdicts
-    )
-    show(desktop, html(answer_data(result)))
-    shown = [" ".join(text.split()) for text in desktop.locator(".sentence").all_inner_texts()]
-    assert shown == [
-        "The ferry carries 84 people. 1",
-        "A ticket costs 18 crowns. 2 model cites [3]",
-        "So it is [2]. from sentence 1",
-    ]
-    sentence(desktop, "A ticket").click()
-    expect(card(desktop)).to_contain_text("The model itself cites [3], which has no effect")

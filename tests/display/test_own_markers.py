@@ -82,7 +82,6 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
     ("response", "marked", "cited", "expected"),
     [
         ("It has 14 arches [1].", [("[1]", 0, True)], (0,), "It has 14 arches [1]."),
-        ("It has 14 arches. **[1]**", [("**[1]**", 0, True)], (0,), "It has 14 arches. **[1]**"),
         (
             "It has 14 arches [3].",
             [("[3]", 2, False)],
@@ -95,13 +94,6 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
             (0,),
             "It has 14 arches. [1] (the model cites [7], which is missing)",
         ),
-        ("It has 14 arches [1].", [("[1]", 0, True)], (0, 1), "It has 14 arches [1]. [2]"),
-        (
-            "It has 14 arches [1, 3].",
-            [("[1, 3]", 0, True)],
-            (0,),
-            f"It has 14 arches. [1] {NO_EFFECT.format(3)}",
-        ),
         (
             "It has 14 arches [1, 3].",
             [("[1, 3]", 0, True)],
@@ -113,12 +105,6 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
             [("[2]", 1, False)],
             {"kind": "unsupported"},
             f"It has 14 arches. (not caused by the context) {NO_EFFECT.format(2)}",
-        ),
-        (
-            "It has 14 arches [2].",
-            [("[2]", 1, True)],
-            {"kind": "redundant", "relation": "either", "source_ids": (0, 1)},
-            "It has 14 arches [2].",
         ),
         (
             "It has 14 arches [1][2].",
@@ -145,10 +131,8 @@ def test_markers_as_they_were_written_or_none() -> None:
     removed = "It has 14 arches. [1] It is old. [2]"
     assert result.to_cited_text(markers="removed") == removed
     assert result.to_cited_text(remarks=False) == "It has 14 arches [1]. It is old. [2]"
-    options: list[Any] = [False, True, "kept"]
-    for option in options:
-        with pytest.raises(InvalidInput, match=r"audited.*written.*removed"):
-            result.to_cited_text(markers=option)
+    with pytest.raises(InvalidInput, match=r"kept.*audited"):
+        result.to_cited_text(markers="kept")  # type: ignore[arg-type]
 
 
 def test_numbers_of_another_count_stand_for_all_markers() -> None:

@@ -101,15 +101,6 @@ def test_markers_that_the_model_made_up_are_reported(shown: Callable[[Attributio
 
 
 @both
-@pytest.mark.parametrize("supported", [True, None])
-def test_markers_that_hold_or_were_not_measured_are_not_reported(
-    shown: Callable[[Attribution], str], supported: bool | None
-) -> None:
-    markers = (Marker(start=17, end=20, number=2, document=1, supported=supported),)
-    assert "The model cites" not in shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
-
-
-@both
 def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
     text = shown(NOTHING_STANDS_OUT)
     assert "No source stands out" in text

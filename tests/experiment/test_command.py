@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,25 +109,12 @@ def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -
     assert "[a](" not in command.report
 
 
-def test_a_missing_package_is_named_before_anything_is_loaded(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert command.of_log("--model", "./no-model") == 2
-    error = command.capsys.readouterr().err
-    assert "needs sklearn: pip install" in error
-    assert "no-model" not in error
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "no data; name at least one file with --hotpotqa"),
-        (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
         (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose one"),
-        (["--log", "LOG", "--methods", "proxy"], "those with a proxy need --proxy"),
         (["--log", "LOG", "--output", "LOG"], "is not a folder; name one"),
-        (["--compare", "a", "b"], "a is not a file"),
     ],
 )
 def test_wrong_arguments_are_errors_with_their_reason(

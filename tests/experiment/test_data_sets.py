@@ -119,16 +119,10 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
     bad = {
         '{"question": "Who?", "docu': "column",
         '{"documents": ["a"]}': "question",
-        '{"question": 3, "documents": ["a"]}': "question",
-        '{"question": "Who?", "documents": []}': "documents",
-        '{"question": "Who?", "documents": [{"id": "a"}]}': "text",
         '{"question": "Who?", "documents": [" "]}': "empty",
-        '{"question": "Who?", "documents": ["a"], "answer": ""}': "answer",
         '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}': "stands in none",
         '["a"]': "an object",
-        '{"question": null, "documents": ["a"]}': "null",
         f'{{"question": "Who?", "documents": ["a"], "id": {"1" * 5000}}}': "digits",
-        '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}': "source",
     }
     path = write(tmp_path / "log.jsonl", "\n".join([*bad, json.dumps(LOG)]))
     loaded = load(path, "log")
@@ -143,10 +137,8 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
     ("name", "content", "message"),
     [
         ("squad", "{", ":1: no JSON"),
-        ("squad", '{"data": [3,\n, 4]}', r":2: no JSON at column 1: Expecting value$"),
         ("squad", HOTPOTQA, r"json: Input should be an object, not \[.*; it looks like --hotpotqa"),
         ("hotpotqa", [{"_id": "a"}], r"bad.json\[0\].question: the field is missing$"),
-        ("qasper", {"p": {"full_text": 3}}, r"\.p\.full_text: Input should be a valid list, not 3"),
         ("log", "nothing\nhere", "the first of 2 bad lines"),
         ("tsv", "a", "choose one of hotpotqa, squad, qasper, log"),
     ],
@@ -157,14 +149,6 @@ def test_a_bad_file_is_an_error_that_says_where(
     path = write(tmp_path / "bad.json", content)
     with pytest.raises(InvalidInput, match=message):
         load(path, name)
-
-
-def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="No such file"):
-        load(tmp_path / "none.json", "squad")
-    (tmp_path / "latin.json").write_bytes(b"\xe9")
-    with pytest.raises(InvalidInput, match="UTF-8"):
-        load(tmp_path / "latin.json", "squad")
 
 
 def test_samples_are_seeded_and_grow(tmp_path: Path) -> None:

@@ -161,18 +161,6 @@ def test_overlaps_of_less_than_min_overlap_stay(texts: list[str], expected: list
     assert texts_kept(*texts, min_overlap=None) == texts
 
 
-@pytest.mark.parametrize(
-    ("part", "whole"),
-    [
-        ("He saw the man", "He saw the manor."),
-        ("1648", "It was 16481."),
-    ],
-)
-def test_nothing_is_found_in_the_middle_of_a_word(part: str, whole: str) -> None:
-    for texts in ([part, whole], [whole, part]):
-        assert texts_kept(*texts, min_overlap=1) == texts
-
-
 @pytest.mark.parametrize("threshold", [0, 1.01, float("nan")])
 def test_a_bad_threshold(threshold: float) -> None:
     with pytest.raises(InvalidInput, match=rf"threshold={threshold}; use a similarity"):

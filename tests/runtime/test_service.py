@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
 from support.threads import at_once
 from support.tiny_models import byte_level
-from transformers import TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, LeaveOneOut
 from attribot_rag.errors import (
@@ -34,7 +32,6 @@ from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
 )
-from attribot_rag.verdicts import VerdictOptions
 
 LOGGER = "attribot_rag.runtime.service"
 
@@ -106,17 +103,6 @@ def test_the_prompt_may_stand_before_the_answer(service: AttributionService) -> 
     assert attribution_of(run).response == ANSWER
     summary = run.summary
     assert (summary["start"], summary["end"]) == (len(prompt), len(prompt + ANSWER))
-
-
-def test_a_streamed_answer_is_waited_for(service: AttributionService) -> None:
-    streamer = TextIteratorStreamer(MODEL.tokenizer, skip_prompt=True, skip_special_tokens=True)
-    saying = partial(say, MODEL, [rendered(MODEL)], [ANSWER], streamer=streamer)
-    thread = threading.Thread(target=saying)
-    thread.start()
-    result = attribution_of(attributed(service, answer("".join(streamer))))
-    thread.join()
-    assert result.response == ANSWER
-    assert not result.provenance.retokenized
 
 
 def test_earlier_turns_are_known_by_the_prompt(service: AttributionService) -> None:
@@ -381,18 +367,6 @@ def test_an_attributor_of_one_s_own_takes_turns_with_the_service(making: Making)
     assert overlaps == [False] * 8
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "auto", "verdicts": VerdictOptions()}])
-def test_an_attribution_is_summarized(making: Making, options: dict[str, Any]) -> None:
-    service = making(**options)
-    model_says(ANSWER)
-    summary = attributed(service, answer()).summary
-    assert summary["status"] == "complete"
-    assert summary["method"].startswith(options.get("method", "leave_one_out"))
-    judged = [sentence["verdict"] is not None for sentence in summary["sentences"]]
-    assert judged == [bool(options)] * 2
-    SUMMARIES.validate(summary)
-
-
 def failed(error: Exception) -> AttributedRun:
     return AttributedRun("run", "root", Answer("Answer."), error=error)
 
@@ -416,15 +390,3 @@ def test_long_messages_are_cut(message: str) -> None:
     for max_bytes, summary in ((MAX_SUMMARY_BYTES, run.summary), (1200, run.summary_of(1200))):
         assert len(json.dumps(summary).encode()) <= max_bytes
         SUMMARIES.validate(summary)
-
-
-def test_recording_lasts_as_long_as_somebody_asked_for_it(making: Making) -> None:
-    service = making(record_always=False)
-    assert not is_recording()
-    service.begin_recording()
-    service.begin_recording()
-    service.end_recording()
-    assert is_recording()
-    service.end_recording()
-    assert not is_recording()
-    assert service.recorder.generations == ()

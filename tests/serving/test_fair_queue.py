@@ -101,24 +101,6 @@ async def test_a_client_that_leaves_is_not_served() -> None:
     assert crowd.served == ["a1", "b1"]
 
 
-async def test_waiting_times_are_estimated_from_served_requests() -> None:
-    crowd = Crowd()
-    assert crowd.queue.retry_after == 5
-    tasks = await crowd.enter("a1", "a2", "a3")
-    assert [place.seconds for place in crowd.queue.places("a")] == [None, None]
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
-    crowd.opened.clear()
-    tasks = await crowd.enter("a1", "a2", "a3")
-    first, second = (place.seconds for place in crowd.queue.places("a"))
-    assert first is not None
-    assert second is not None
-    assert 0 <= first <= second
-    assert crowd.queue.retry_after >= 1
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
-
-
 async def test_a_closed_queue_finishes_what_runs() -> None:
     crowd = Crowd()
     running, waiting = await crowd.enter("a1", "b1")

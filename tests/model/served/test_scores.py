@@ -105,16 +105,6 @@ def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
             np.testing.assert_allclose(row, expected, atol=ATOL)
 
 
-def test_a_served_model_is_a_proxy_that_prunes() -> None:
-    with model_server(sibling()) as server:
-        proxy = ServedModel.connect(server.url, LOCAL.tokenizer)
-        pruned = Attributor(LOCAL, method="leave_one_out", proxy=proxy, keep=3, progress=False)
-        attribution = attributed(pruned)
-    local = Attributor(LOCAL, method="leave_one_out", proxy=sibling(), keep=3, progress=False)
-    assert_same_scores(attribution, attributed(local))
-    assert sum(row is not None for row in attribution.token_scores) == 3
-
-
 def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServer) -> None:
     target = ServedModel.connect(server.url, LOCAL.tokenizer)
     method = Auto(EAGER, proxy=sibling())
@@ -190,14 +180,6 @@ def test_an_answer_in_the_prefix_cache_is_scored_again_without_it() -> None:
     assert_same_scores(attribution, local.ask("who signed it?", TREATY, max_new_tokens=40))
     assert skipped[:3] == [None, False, True]  # the answer, the full prompt, and once more
     assert True not in skipped[3:]
-
-
-def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
-    with model_server(LOCAL, "vllm-generate") as server:
-        server.failures.append((500, {}))  # as the endpoint answers on the first one
-        completions = model_of(served(server))
-        same = model_of(served(server, server=ServerOptions(protocol="vllm")))
-        assert completions.backend.protocol.name == same.backend.protocol.name == "vllm"
 
 
 def test_the_weights_here_are_a_reference() -> None:
