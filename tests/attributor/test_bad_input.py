@@ -276,3 +276,8 @@ def test_unicode(make: Any) -> None:
     assert all(any(row or ()) for row in result.token_scores)
     joined = "".join(source.text for source in result.sources)
     assert all(character in joined for text in UNICODE for character in text.replace("\n", ""))
+
+
+def test_a_question_without_words_is_refused(attributor: Attributor) -> None:
+    with pytest.raises(InvalidInput, match="the question is empty"):
+        attributor.ask(" \n", DOCUMENTS)

@@ -1,6 +1,7 @@
 """The model's answer without a document."""
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from support.tiny_models import byt5_encoder_decoder, byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.counterfactual import Rerun
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.recording import Generation
 
 FERRY = (
@@ -169,3 +170,16 @@ def test_documents_that_cannot_be_left_out() -> None:
     ]:
         with pytest.raises(InvalidInput, match=message):
             attributor.answer_without(first, *indices)
+
+
+def test_attributions_of_other_attributors_are_refused() -> None:
+    attributor = attributor_of(MODEL)
+    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    annotated = dataclasses.replace(first, notes=("Seen.",))
+    assert attributor.answer_without(annotated, 0, max_new_tokens=2).documents == (0,)
+    for stranger, recipient in [
+        (Attribution.from_json(first.to_json()), attributor),
+        (first, attributor_of(MODEL)),
+    ]:
+        with pytest.raises(NotRecorded, match="not made by this Attributor"):
+            recipient.answer_without(stranger, 0)

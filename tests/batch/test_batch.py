@@ -248,3 +248,13 @@ def test_processes_need_a_function(tmp_path: Path) -> None:
         run_batch(attributor(), path, tmp_path / "out", workers=2)
     with pytest.raises(InvalidInput, match="use 1 or more"):
         run_batch(attributor, path, tmp_path / "out", workers=0)
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "none.jsonl", tmp_path / "out")
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "bad.parquet", tmp_path / "out")
+    with pytest.raises(InvalidInput, match="has no records"):
+        run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")

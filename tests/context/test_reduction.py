@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tiny_models import TOKENIZERS, byte_level
+from support.tiny_models import TOKENIZERS
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.reduction import reduced
@@ -63,14 +63,3 @@ def test_sources_stand_where_their_text_does(
         for source in shorter.sources
         for place in source.occurrences
     )
-
-
-def test_shortening_twice_is_shortening_at_once() -> None:
-    context = context_of(byte_level())
-    assert reduced(context, Ablation(), byte_level()) is context
-    once = reduced(context, Ablation.of(1, 4), byte_level())
-    first = reduced(context, Ablation.of(4), byte_level())
-    twice = reduced(first, Ablation.of(1), byte_level())
-    assert twice.prompt.ids == once.prompt.ids
-    assert twice.sources == once.sources
-    assert (twice.regions, twice.conversation) == (once.regions, once.conversation)

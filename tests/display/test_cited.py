@@ -109,20 +109,6 @@ def test_json_stays_what_it_is(answer: str, kinds: list[str], lines: list[str]) 
     assert text[end:].split("\n\n", 1)[1].rstrip().split("\n") == lines
 
 
-def test_json_among_sentences_and_in_a_fence() -> None:
-    text = judged(
-        'Here it is.\n\n{"passengers": 84}\nThat is all.', "trivial", "grounded", "unsupported"
-    )
-    assert text == (
-        'Here it is.\n\n{"passengers": 84}\n\n"passengers": 84 [1]\n\n'
-        "That is all. (not caused by the context)"
-    )
-    fenced = '```json\n{"passengers": 84,\n "crew": 5}\n```\n'
-    assert judged(fenced, "grounded", "unsupported") == (
-        f'{fenced}"passengers": 84 [1]\n"crew": 5 (not caused by the context)\n'
-    )
-
-
 def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     answer, document = "A loaf costs 7.50 crowns.", "A loaf costs 7 crowns."
     checks = (

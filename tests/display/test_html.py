@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.attributions import FERRY, ISLAND, handmade
-from support.hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
+from support.hostile import ADDRESSES, HOSTILE, HTML
 
 from attribot_rag import Document
 from attribot_rag.display import answer_data, element_script, render_html, render_table
@@ -133,13 +133,6 @@ def test_nothing_in_a_document_or_an_answer_takes_effect(text: str) -> None:
     assert tags[0] == tags[1]
     assert hostile.element.keys() == plain.element.keys()
     assert hostile.data["answer"] == f"{text} is it."
-
-
-def test_half_of_a_surrogate_pair_can_be_written() -> None:
-    attribution = handmade(HALF_OF_A_PAIR, [HALF_OF_A_PAIR], {HALF_OF_A_PAIR: (3.0,)})
-    html = render_html(attribution)
-    assert "<U+D83D>" in words(html)
-    html.encode("utf-8")
 
 
 def test_show_opens_the_written_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

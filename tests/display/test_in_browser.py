@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from support.attributions import ISLAND, handmade, verdicts_of
-from support.browser import assert_accessible, happening, keep, look_up
-from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, WHITE, composed, end_to_end, run
+from support.browser import assert_accessible, happening, keep
+from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, composed, run
 from support.hostile import ADDRESSES, HOSTILE, HTML
 from support.receipts import (
     ANSWER,
@@ -354,18 +354,6 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
     expect(card(desktop).locator(".experts")).not_to_contain_text("9.0")
 
 
-def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) -> None:
-    show(desktop, html(end_to_end().summary))
-    assert desktop.locator(".sentence .words").all_inner_texts() == [CARRIES, HIGH, WHITE]
-    look_up(desktop.locator("attribot-answer attribot-answer").first, CARRIES)
-    numbers = re.findall(r"\[(\d)\]", end_to_end().to_cited_text())
-    assert desktop.locator(".sentence .pill").all_text_contents() == numbers == ["1", "2", "2"]
-    assert desktop.locator("h3 .pill").all_text_contents() == ["1"]
-    assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
-    sentence(desktop, WHITE).locator(".pill").click()
-    expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
-
-
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
     show(desktop, html({"summary": without_attribution("pending"), "answer": "It is"}))
     expect(desktop.locator(".answer")).to_have_text("It is")
@@ -459,16 +447,6 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> 
     expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
     select(desktop, "ships", "\U0001f6a2\U0001f6a2 sh")
     expect(card(desktop).locator("mark")).to_contain_text("ships <U+202E> carry 84 people.")
-
-
-def test_text_from_right_to_left(desktop: Page, show: Show) -> None:
-    arabic = "ترتفع المنارة ثمانية وثلاثين مترا."
-    show(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html())
-    desktop.locator(".answer .pill").click()
-    for where in (".answer", "blockquote"):
-        assert (
-            desktop.locator(where).first.evaluate("one => getComputedStyle(one).direction") == "rtl"
-        )
 
 
 def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], show: Show) -> None:

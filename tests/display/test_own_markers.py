@@ -1,6 +1,6 @@
 """What becomes of the markers that the model wrote, where citations are shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -135,13 +135,6 @@ def test_markers_as_they_were_written_or_none() -> None:
         result.to_cited_text(markers="kept")  # type: ignore[arg-type]
 
 
-def test_numbers_of_another_count_stand_for_all_markers() -> None:
-    marked = [("[3]", 2, True), ("[1]", 0, False)]
-    response = "It was opened in 1866 [3]. It is old [1]."
-    result = attribution(response, marked, (2,), (1,), numbering="by_citation")
-    assert result.to_cited_text(remarks=False) == "It was opened in 1866. [1] It is old. [2]"
-
-
 def test_documents_that_share_a_label_share_their_number() -> None:
     result = attribution("It has 14 arches [1]. It is old.", [("[1]", 0, True)], (0,), (1, 2))
     result = replace(result, prompt_numbers={0: 1, 1: 1, 2: 2})
@@ -152,32 +145,20 @@ def test_documents_that_share_a_label_share_their_number() -> None:
     assert result.to_cited_text() == "It has 14 arches. [1] It is [1] old. [2]"
 
 
-@each
-def test_names_of_the_prompt_are_those_of_the_citations(
-    shown: Callable[[Attribution], str],
-) -> None:
+def test_names_of_the_prompt_are_those_of_the_citations() -> None:
     marked = [("[span.pdf]", 0, True), ("[a.txt]", 2, False)]
     response = "It has 14 arches [span.pdf]. Bus 7 stops there [a.txt]."
     result = attribution(
         response, marked, (0,), (1,), prompt_names={0: "span.pdf", 1: "bus times", 2: "a.txt"}
     )
     expected = f"It has 14 arches [span.pdf]. Bus 7 stops there. [bus times] {NO_EFFECT}"
-    assert shown(result).startswith(expected.format("a.txt"))
-    if shown is cited_text:
-        legend = result.to_cited_text(sources=True).split("\n\n")[1].splitlines()
-        assert [line.partition(":")[0] for line in legend] == [
-            "[span.pdf] document 1",
-            "[bus times] document 2",
-        ]
-        linked = render_cited(result, link=lambda _, number: f"<{number}>")
-        assert "[<2>]" in linked
-
-
-def test_the_entries_of_a_list_keep_their_labels() -> None:
-    response = "It has 14 arches [1].\n\n[1] span.pdf\n[3] a.txt"
-    marked = [("[1]", 0, True), ("[1]", 0, True), ("[3]", 2, False)]
-    result = attribution(response, marked, (0,))
-    assert result.to_cited_text(remarks=False) == response
+    assert cited_text(result).startswith(expected.format("a.txt"))
+    legend = result.to_cited_text(sources=True).split("\n\n")[1].splitlines()
+    assert [line.partition(":")[0] for line in legend] == [
+        "[span.pdf] document 1",
+        "[bus times] document 2",
+    ]
+    assert "[<2>]" in render_cited(result, link=lambda _, number: f"<{number}>")
 
 
 def test_a_summary_has_the_markers_of_its_sentences() -> None:

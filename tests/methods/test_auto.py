@@ -138,13 +138,6 @@ def test_a_few_sources_need_no_proxy() -> None:
     assert any("was not used: up to 4 sources" in note for note in attribution.notes)
 
 
-def test_the_cost_is_that_of_the_cheaper_ranking() -> None:
-    workload = Workload.of(scorer(MANY, language_model=larger()))
-    alone, cheaper = Auto().cost(workload), Auto(proxy=other_chat()).cost(workload)
-    assert Auto(proxy=larger()).cost(workload) == alone
-    assert cheaper.flops < alone.flops and cheaper.proxy_tokens > workload.prompt_tokens
-
-
 def test_rankings_take_scores_and_attention_in_turn() -> None:
     rows = ((0.0, 3.0), (2.0, 0.0), None, (1.0, 1.0))
     scores = Scores((0.0, 0.0), rows, (False,) * 4, attention=(0.1, 0.2, 0.9, 0.3))

@@ -157,20 +157,6 @@ def test_every_column_goes_to_the_token_with_its_first_character(make_proxy: Any
         np.testing.assert_allclose(row, by_token, atol=ATOL)
 
 
-def test_characters_of_several_tokens_keep_their_sums() -> None:
-    response = "Café 🙂🙂 条約 1648."
-    for model, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
-        target = scorer(response=response, language_model=model)
-        scores = Proxy(proxy).run(target)
-        theirs = LeaveOneOut().run(seen_by(proxy, target))
-        np.testing.assert_allclose(
-            totals(scores.token_scores), totals(theirs.token_scores), atol=ATOL
-        )
-        assert sum(scores.token_log_likelihoods or ()) == pytest.approx(
-            sum(theirs.token_log_likelihoods or (9,)), abs=ATOL
-        )
-
-
 def test_a_proxy_that_cannot_read_the_prompt_is_refused() -> None:
     with pytest.raises(InvalidInput, match="the proxy's prompt does not hold"):
         run(Proxy(cutting_chat()))

@@ -8,7 +8,6 @@ import torch
 from faults.test_forking import forked
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
-    architecture,
     byt5,
     byt5_encoder_decoder,
     byte_level,
@@ -162,19 +161,6 @@ def test_a_prompt_without_valid_ids_is_refused() -> None:
             BYTE_LEVEL.encode_prompt([5, token_id])
     with pytest.raises(InvalidInput, match=r"cannot be rendered.*pass the prompt as text or ids"):
         METASPACE.encode_prompt(messages())
-
-
-def test_names_ends_and_positions() -> None:
-    model = LanguageModel(architecture("llama").build(), byte_tokenizer())
-    assert model.name == "LlamaForCausalLM"
-    assert model.eos_ids == {2}
-    assert model.model.generation_config is not None
-    model.model.generation_config.eos_token_id = [7, 9]
-    assert model.eos_ids == {2, 7, 9}
-    assert BYTE_LEVEL.backend.max_positions == 4096
-    for name, max_positions in (("t5", None), ("gpt2", 256)):
-        model = LanguageModel(architecture(name).build(), byte_tokenizer())
-        assert model.backend.max_positions == max_positions
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system")

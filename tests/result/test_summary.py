@@ -167,6 +167,11 @@ class TestContents:
         assert [row["located"] for row in documents] == [True, True, True, True, True, False]
         assert [row["located_share"] for row in documents] == [1.0, 0.45, 1.0, 1.0, 1.0, 0.0]
 
+    def test_a_partial_result_says_so(self) -> None:
+        summary = checked(judged(*VERDICTS, partial=True, notes=("The budget ran out.",)))
+        assert summary["status"] == "partial"
+        assert summary["notes"] == ["The budget ran out."]
+
     def test_sources_without_scores_are_omitted_and_other_units_cite_nothing(self) -> None:
         scores = {"One.": None, "Two.": (9.0,)}
         summary = checked(handmade("Yes.", ["One. Two."], scores, unit="attention"))

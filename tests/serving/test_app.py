@@ -14,6 +14,7 @@ from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, LanguageModel, ServedModel, ServerOptions
+from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
 
 DOCUMENTS = [
@@ -237,3 +238,10 @@ def test_nothing_may_run_or_be_framed(client: TestClient) -> None:
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_options_that_make_no_sense_are_refused(chatty: LanguageModel) -> None:
+    with pytest.raises(InvalidInput, match="above 0"):
+        create_app(chatty, limits=Limits(waiting=0))
+    with pytest.raises(InvalidInput, match="the token is empty"):
+        create_app(chatty, token=" ")

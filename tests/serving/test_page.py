@@ -92,11 +92,3 @@ def test_errors_are_shown(page: Page) -> None:
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("status")).to_contain_text(re.compile("has a word of the question"))
-
-
-def test_an_answer_can_be_stopped(page: Page) -> None:
-    page.get_by_label("Question").fill("Who designed the lighthouse?")
-    page.get_by_role("button", name="Ask").click()
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("status")).to_contain_text("Stopped.")
-    expect(page.get_by_role("button", name="Ask")).to_be_enabled()

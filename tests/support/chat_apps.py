@@ -15,8 +15,6 @@ from support.patience import scaled
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = scaled(120_000)  # milliseconds
-LONG_TO_READ = f"Tell me about the museum{', in many sentences' * 80}."
-"""There is time to stop its answer before it begins."""
 
 
 @contextmanager

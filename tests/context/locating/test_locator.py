@@ -162,19 +162,6 @@ def test_another_number_is_no_other_form(number: str) -> None:
     assert locate(document.replace("1.5", number), "STRAIGHT ON IT IS 1.5 KM.", threshold=1) == []
 
 
-@given(document=texts(min_fragments=1), before=texts(), after=texts())
-def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
-    for form in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
-        prompt = f"{before}\n{form}\n{after}"
-        for place in locate(document, prompt, threshold=1):
-            assert len(place.offsets) == len(document) + 1
-            assert list(place.offsets) == sorted(place.offsets)
-            assert place.offsets[0] == place.start and place.offsets[-1] == place.end
-            assert prompt[place.start : place.end].strip()
-            middle = place.offsets[len(document) // 2]
-            assert 0 <= place.document_offset(middle) <= len(document)
-
-
 @pytest.mark.parametrize(
     ("prompt", "documents"),
     [

@@ -66,16 +66,6 @@ def test_sentences_that_were_picked_out() -> None:
     assert context.not_located == (1,)
 
 
-@pytest.mark.parametrize("change", [str.lower, str.upper, lambda text: text.replace(" ", "\n")])
-def test_parts_in_another_form(change: Any) -> None:
-    document = HARBOUR.replace("harbour", "**harbour**").replace("museum", "[museum](https://x.y)")
-    shown = change(HARBOUR[:WITHIN])
-    context = context_of(f"Read.\n\n{shown}\n\nWho?", [document])
-    assert " ".join(sources_of(context)).split() == shown.split()
-    assert len(context.sources) == 2
-    assert spans_of(context)[0].startswith("The **harbour** of")
-
-
 def test_scripts_without_spaces() -> None:
     document = "条約は千六百四十八年の十月に古い町役場で署名された。船は川を上った。町は燃えた。"
     context = context_of("読む。\n条約は千六百四十八年の十月に古い町役場で署名され...", [document])
