@@ -203,6 +203,7 @@ def test_a_missing_package_is_named_before_anything_is_loaded(
     assert "no-model" not in error
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.txt"

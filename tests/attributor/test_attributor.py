@@ -1,13 +1,10 @@
 import copy
-import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from support.implementations import plain_scores
 from support.scripted_generation import (
     ANSWER,
@@ -254,16 +251,6 @@ def test_many_threads_ask_at_once(attributor: Attributor) -> None:
         assert concurrent[index].response == alone.response
         assert_scores_are(concurrent[index], alone)
     assert "generate" not in vars(MODEL.model)
-
-
-@given(cuts=st.lists(st.integers(0, len(ANSWER)), max_size=6))
-def test_disjoint_spans_sum_to_the_whole(recorded: Attribution, cuts: list[int]) -> None:
-    places = sorted({0, *cuts, len(ANSWER)})
-    for source in recorded.sources:
-        parts = [recorded.score(source.id, start, end) for start, end in itertools.pairwise(places)]
-        whole = recorded.score(source.id)
-        assert sum(part or 0.0 for part in parts) == pytest.approx(whole, abs=1e-9)
-        assert whole == pytest.approx(recorded.matrix[source.id].sum(), abs=1e-9)
 
 
 def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:

@@ -206,14 +206,6 @@ def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> N
     assert all(result.exact)
 
 
-def test_a_prompt_that_is_one_document(attributor: Attributor) -> None:
-    """Nothing is left of the prompt without it, and a model cannot begin from nothing."""
-    result = attributor.attribute(
-        "The treaty. It was signed.", ANSWER, ["The treaty. It was signed."]
-    )
-    assert len(result.sources) == 2
-
-
 @pytest.mark.parametrize(
     ("escape", "note"),
     [

