@@ -78,20 +78,19 @@ def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [pytest.param("inline", marks=pytest.mark.long), "background"])
 def test_an_integration_of_one_s_own_attributes_recorded_answers(
-    smollm2: LanguageModel, mode: str
+    smollm2: LanguageModel,
 ) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "own_integration.py"))
     make: Any = TextGenerationPipeline
     pipeline = make(smollm2.model, tokenizer=smollm2.tokenizer)
-    attributed = names["AttributedPipeline"](pipeline, mode=mode)
+    attributed = names["AttributedPipeline"](pipeline, mode="background")
     documents = ["A ticket of the ferry costs 18 crowns.", "The lighthouse is 38 metres high."]
     messages = [{"role": "user", "content": "In one sentence: how high is the lighthouse?"}]
     output = attributed(messages, documents, max_new_tokens=30, do_sample=False)
     run = attributed.result(output["run_id"], 300)
     attributed.close()
-    assert output["attribution"]["status"] == ("complete" if mode == "inline" else "pending")
+    assert output["attribution"]["status"] == "pending"
     assert run.text == output["generated_text"]
     assert run.summary["status"] == "complete"
     assert run.attribution.provenance.retokenized is False

@@ -14,15 +14,12 @@ from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain
 from benchmarks.labelled.facts import LANGUAGES, tables
-from benchmarks.labelled.kinds import KINDS, cases_of
+from benchmarks.labelled.kinds import cases_of
 
 HALVES = {split: [*cases_of(split)] for split in SPLITS}
 CASES = [case for half in HALVES.values() for case in half]
-BY_KIND = {kind: [case for case in CASES if case.kind == kind] for kind in KINDS}
 IN_LINES = {"table_row", "list_item", "heading"}
 NUMBERS = r"\d+(?: (?:to|until) \d+)?"
-
-of_every_kind = pytest.mark.parametrize("cases", BY_KIND.values(), ids=BY_KIND)
 
 
 def texts(case: LabelledCase) -> str:
@@ -76,9 +73,8 @@ def test_the_halves_share_no_name_saying_filler_value_or_template(language: str)
     assert not calibration & held_out
 
 
-@of_every_kind
-def test_every_labelled_source_stands_in_its_document_once(cases: list[LabelledCase]) -> None:
-    for case in cases:
+def test_every_labelled_source_stands_in_its_document_once() -> None:
+    for case in CASES:
         for _, source in citations(case):
             assert case.documents[source.document].count(source.text) == 1
             assert words(case.shown[source.document]).count(words(source.shown)) == 1
@@ -86,9 +82,8 @@ def test_every_labelled_source_stands_in_its_document_once(cases: list[LabelledC
         assert len(case.shown) == len(case.documents) == len(set(case.documents))
 
 
-@of_every_kind
-def test_labels_fit_their_kind_of_verdict(cases: list[LabelledCase]) -> None:
-    for case in cases:
+def test_labels_fit_their_kind_of_verdict() -> None:
+    for case in CASES:
         for place, expected in enumerate(case.expected):
             for label in expected.alternatives:
                 assert bool(label.sources) == (label.verdict in ("grounded", "redundant"))
@@ -97,11 +92,8 @@ def test_labels_fit_their_kind_of_verdict(cases: list[LabelledCase]) -> None:
                 assert label.follows is None or label.follows < place
 
 
-@of_every_kind
-def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(
-    cases: list[LabelledCase],
-) -> None:
-    for case in cases:
+def test_the_splitter_cuts_answers_and_documents_where_the_labels_do() -> None:
+    for case in CASES:
         assert len(sentences(case.answer)) == len(case.expected)
         if case.kind not in IN_LINES:
             for _, source in citations(case):
@@ -109,11 +101,8 @@ def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(
                 assert source.text in pieces
 
 
-@of_every_kind
-def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(
-    cases: list[LabelledCase],
-) -> None:
-    for case in cases:
+def test_the_number_in_a_label_that_is_answered_stands_nowhere_else() -> None:
+    for case in CASES:
         labels = [source for _, source in citations(case)]
         rest = "\n".join(case.documents)
         for source in labels:

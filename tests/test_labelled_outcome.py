@@ -1,20 +1,16 @@
 """Judgements of labelled sentences: the store of scored rows, citations, tables."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
-from attribot_rag.context import DocumentSpan, Occurrence, Source
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.labelled.applicability import Worth
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
-from benchmarks.labelled.outcome import covers, judge_case
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 DOCUMENTS = ("Fog is rare. The door is mint.", "The tower is 18 metres high.")
@@ -60,27 +56,3 @@ def test_a_second_run_scores_nothing_and_gives_the_same_verdicts(tmp_path: Path)
         assert [verdict.kind for verdict in other.verdicts] == [
             verdict.kind for verdict in results[0].verdicts
         ]
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "document", "expected"),
-    [(13, 30, 0, True), (0, 30, 0, True), (17, 21, 0, True), (0, 13, 0, False), (0, 28, 1, False)],
-)
-def test_a_source_covers_the_label_that_it_holds_or_is_a_part_of(
-    start: int, end: int, document: int, expected: bool
-) -> None:
-    occurrence = Occurrence(100, 120, (DocumentSpan(document, start, end),))
-    assert covers(CASE, Source(0, "", (occurrence,)), DOOR) is expected
-
-
-def test_a_failed_attribution_is_wrong() -> None:
-    language_model = byte_level()
-    attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
-    messages = ({"role": "user", "content": "Which door?"},)
-    lost = replace(CASE, documents=("Nothing of this stands there.",), messages=messages)
-    (judged,) = judge_case(attributor, lost, [Worth(5.0)])
-    assert (judged.verdict_kind, judged.is_right, judged.has_missing) == (
-        "DocumentsNotLocated",
-        False,
-        True,
-    )

@@ -1,6 +1,5 @@
 """The natural set: its questions, its answers, and how their citations are judged."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ from support.tiny_models import byte_level
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from attribot_rag import Attributor, Document
+from attribot_rag import Document
 from attribot_rag.context import DocumentSpan
 from benchmarks.experiment.example import Example
-from benchmarks.experiment.generation import Question, answer_question, prepare
-from benchmarks.halves import SPLITS
+from benchmarks.experiment.generation import Question, prepare
 from benchmarks.labelled.row_cache import RowStore
-from benchmarks.natural.answers import TEMPLATE, examples_of, kept_answer
-from benchmarks.natural.truth import PromptRows, Truth, judged_sentences, truth_of
+from benchmarks.natural.answers import TEMPLATE
+from benchmarks.natural.truth import PromptRows, Truth, truth_of
 
 FOG, DOOR, TOWER = "Fog is rare.", "The door is mint.", "The tower is 18 metres high."
 DOCUMENTS = (Document(f"{FOG} {DOOR}"), Document(TOWER))
@@ -39,7 +37,6 @@ def question() -> Question:
     [
         (SOURCES[0] + SOURCES[1] + SOURCES[2], [], f"{FOG} {DOOR}\n\n{TOWER}"),
         ([DOOR_SPAN, TOWER_SPAN], [FOG_SPAN], f"{DOOR}\n\n{TOWER}"),
-        ([TOWER_SPAN], [FOG_SPAN, DOOR_SPAN], TOWER),
         ([], [TOWER_SPAN, FOG_SPAN, DOOR_SPAN], ""),
     ],
 )
@@ -87,13 +84,9 @@ LIKELIEST = (SOURCES[1], SOURCES[2])
     ("cited", "nothing", "values", "expected"),
     [
         (CITED, -20.0, {ONLY_DOOR: -6.0}, Truth(20.0, 6.0)),
-        (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -4.0}, Truth(20.0, 6.5, 4.0)),
         (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -3.5}, Truth(20.0, 6.5, 3.5, is_false=True)),
-        (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -2.0}, Truth(5.0, 1.75, 2.0)),
-        (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -1.5}, Truth(5.0, 1.75, 1.5, is_false=True)),
         (MISSED, -5.5, {NO_DOOR: -3.75, NO_TOWER: 1.0}, Truth(5.5, effect=3.75)),
         (MISSED, -0.5, {NO_DOOR: -4.0, NO_TOWER: 1.0}, Truth(0.5, effect=4.0, is_caused=True)),
-        (MISSED, -0.5, {NO_DOOR: 1.0, NO_TOWER: -4.5}, Truth(0.5, effect=4.5, is_caused=True)),
         (MISSED, -10.0, {ONLY_DOOR: -2.0, **OTHERS}, Truth(10.0, 2.0, 1.0, is_carried=True)),
         (MISSED, -10.0, {ONLY_DOOR: -2.5, **OTHERS}, Truth(10.0, 2.5, 1.0)),
     ],
@@ -117,8 +110,6 @@ def test_a_citation_suffices_or_is_necessary_and_a_missed_cause_suffices_or_is_d
     ("values", "expected"),
     [
         ({ONLY_DOOR: -3.0}, Truth(10.0, 3.0)),
-        ({ONLY_DOOR: -3.5, NO_DOOR: -2.0}, Truth(10.0, 3.5, 2.0)),
-        ({**OTHERS, ONLY_DOOR: -3.5}, Truth(10.0, 3.5, 1.0)),
         ({**OTHERS, ONLY_DOOR: -3.5, frozenset({FOG}): -2.0}, Truth(10.0, 2.0, 1.0, False, True)),
         ({**OTHERS, ONLY_DOOR: -3.5, NO_TOWER: -4.0}, Truth(10.0, 3.5, 4.0, False, False, True)),
     ],
@@ -130,65 +121,3 @@ def test_what_follows_misses_no_cause_if_the_sources_of_the_other_sentence_are_t
     given = WrittenRows(question(), byte_level().encode("a")[:1], RowStore(tmp_path), rows)
     truth = truth_of(given, range(1), CITED, SOURCES, lambda: LIKELIEST, is_direct=False)
     assert truth == expected
-
-
-def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
-    prepared, language_model = question(), byte_level()
-    answer = f"{DOOR} {TOWER}"
-    attributor = Attributor(language_model, method="leave_one_out", progress=False)
-    attribution = attributor.attribute(prepared.prompt_input.prompt, answer, DOCUMENTS)
-    rows = PromptRows(prepared, language_model.encode(answer), RowStore(tmp_path))
-    first, second = judged_sentences(attribution, rows, lambda: attribution)
-    assert (first.text, second.text) == (DOOR, TOWER)
-    lost = (rows.without([]) - rows.only([])).sum().item()
-    assert first.truth.reliance + second.truth.reliance == pytest.approx(lost, abs=1e-4)
-
-
-def test_answers_are_generated_once(tmp_path: Path) -> None:
-    store = RowStore(tmp_path)
-    answer, again = kept_answer(question(), store), kept_answer(question(), RowStore(tmp_path))
-    direct = answer_question(question())
-    assert answer is not None and direct is not None
-    assert answer.response_ids == direct.generation.response_ids
-    assert answer.unfinished == direct.generation.unfinished
-    assert again is not None and again.response_ids == answer.response_ids
-    assert (store.new, store.known) == (1, 0)
-
-
-def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path: Path) -> None:
-    paragraphs = [
-        {
-            "context": f"Tower {number} is high.",
-            "qas": [
-                {
-                    "id": f"q{number}",
-                    "question": f"Which tower is number {number}?",
-                    "answers": [{"text": f"Tower {number}", "answer_start": 0}],
-                },
-                {
-                    "id": f"u{number}",
-                    "question": f"How old is tower {number}?",
-                    "is_impossible": True,
-                    "answers": [],
-                    "plausible_answers": [{"text": "high", "answer_start": 12}],
-                },
-            ],
-        }
-        for number in range(8)
-    ]
-    path = tmp_path / "squad.json"
-    path.write_text(json.dumps({"data": [{"title": "Towers", "paragraphs": paragraphs}]}))
-    halves = [examples_of({"squad": path}, split, 6, {"squad/q3"}) for split in SPLITS]
-    keys = [{example.key for example in half} for half in halves]
-    assert (len(keys[0]), len(keys[1]), len(keys[0] | keys[1])) == (3, 3, 6)
-    assert "squad/q3" not in keys[0] | keys[1]
-    for example in [*halves[0], *halves[1]]:
-        texts = [document.text for document in example.documents]
-        assert f"Tower {example.key[-1]} is high." in texts
-        numbers = [int(text.split()[1]) for text in texts]
-        assert numbers == [*range(numbers[0], numbers[0] + 5)]
-    without = [
-        examples_of({"squad": path}, split, 6, (), unanswerable=True)[0].question
-        for split in SPLITS
-    ]
-    assert all(text.startswith("How old") for text in without)

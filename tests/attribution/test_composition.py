@@ -1,7 +1,6 @@
 """Answers made of earlier answers: their citations lead to the documents that were retrieved."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from support.attributions import handmade, verdicts_of
@@ -23,7 +22,6 @@ from support.compositions import (
 )
 from support.schemas import SUMMARIES
 
-from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime import Answer, AttributedRun
@@ -43,17 +41,6 @@ def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> Non
     assert composition.to_cited_text() == (
         "The tower is high, the ferry is large. [1] [2] Both are white. [1]"
     )
-
-
-def test_a_document_that_is_no_earlier_answer_is_cited_itself() -> None:
-    composition = Composition(OF_BOTH, {"a": ABOUT_TOWER})
-    assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
-    assert composition.numbers == {"tower": 1, "b": 2}
-    assert Composition(OF_BOTH).numbers == {"a": 1, "b": 2}
-    continued = Composition(OF_BOTH, EARLIER, {"other": 1, "ferry": 2})
-    assert continued.numbers == {"other": 1, "ferry": 2, "tower": 3}
-    last = handmade("Both.", [Document(BOTH, "c")], {BOTH[:38]: (9.0,)})  # of an earlier one
-    assert texts(Composition(last, {**EARLIER, "c": OF_BOTH})) == [[HIGH, CARRIES]]
 
 
 def test_a_sentence_caused_by_an_unsupported_earlier_sentence_is_unsupported() -> None:
@@ -130,42 +117,11 @@ TOWER_LINE, FERRY_LINE = 'Tower (tower): "{}"', f'ferry: "{CARRIES}"'
             [TOWER_LINE.format(f'{HIGH}" "{WHITE}'), FERRY_LINE],
         ),
         (end_to_end(), [FERRY_LINE, TOWER_LINE.format(f'{HIGH}" "{WHITE}')]),
-        (run("a", ABOUT_FERRY), [FERRY_LINE]),
-        (run("none", handmade("It is blue.", [TOWER], {})), []),
     ],
-    ids=["composite", "end to end", "plain", "no citation"],
+    ids=["composite", "end to end"],
 )
 def test_the_sources_stand_after_every_kind_of_answer(
     whole: AttributedRun, lines: list[str]
 ) -> None:
     legend = "".join(f"[{number}] {line}\n" for number, line in enumerate(lines, 1))
-    expected = f"{whole.to_cited_text()}\n\n{legend}" if lines else whole.to_cited_text()
-    assert whole.to_cited_text(sources=True) == expected
-
-
-def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
-    response = "The ferry carries 84 passengers [2]. It is red."
-    grounded = {"kind": "grounded", "source_ids": (0,)}
-    verdicts = verdicts_of(response, grounded, {"kind": "unsupported"})
-    marker = Marker(start=32, end=35, number=2, document=1, supported=True)
-    attribution = handmade(
-        response, [TOWER, FERRY], {CARRIES: (9.0, 0.0)}, verdicts=verdicts, markers=(marker,)
-    )
-    assert attribution.to_cited_text(remarks=False, markers="written") == (
-        "The ferry carries 84 passengers [2]. [2] It is red."
-    )
-    assert attribution.to_cited_text(remarks=False) == response
-    assert attribution.to_cited_text(remarks=False, markers="removed") == (
-        "The ferry carries 84 passengers. [2] It is red."
-    )
-
-
-def test_a_composite_says_that_an_attribution_in_it_is_partial() -> None:
-    whole = run("whole", OF_BOTH, earlier=EARLIER_RUNS)
-    assert not any(note.startswith("Partial") for note in whole.summary["notes"])
-    cut = run("b", replace(ABOUT_FERRY, partial=True))
-    summary = run("whole", OF_BOTH, earlier=(EARLIER_RUNS[0], cut)).summary
-    SUMMARIES.validate(summary)
-    assert summary["status"] == "composite"
-    assert "in 1 of the 3 attributions" in summary["notes"][0]
-    assert [call["status"] for call in summary["calls"]] == ["complete", "partial"]
+    assert whole.to_cited_text(sources=True) == f"{whole.to_cited_text()}\n\n{legend}"

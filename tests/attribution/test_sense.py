@@ -22,7 +22,7 @@ SETS: list[dict[str, Any]] = json.loads(
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module", params=["leave_one_out", "auto"])
+@pytest.fixture(scope="module", params=["auto"])
 def attributed(
     request: pytest.FixtureRequest, smollm2: LanguageModel
 ) -> list[tuple[dict[str, Any], Attribution]]:

@@ -1,14 +1,10 @@
 import copy
-import dataclasses
-import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from support.implementations import plain_scores
 from support.scripted_generation import (
     ANSWER,
@@ -20,13 +16,9 @@ from support.scripted_generation import (
     say,
 )
 from support.threads import at_once
-from support.tiny_models import byt5, byt5_encoder_decoder, byte_level, metaspace
+from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor, Document, LanguageModel
-from attribot_rag.recording import Generation
-
-CUT_SHORT = "The answer was cut at"
-
 
 MODEL = byte_level()
 PROMPT = rendered(MODEL)
@@ -223,17 +215,6 @@ def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution
     assert mixed.provenance.retokenized
 
 
-@pytest.mark.parametrize("build", [metaspace, byt5, byt5_encoder_decoder])
-@pytest.mark.parametrize("response", [ANSWER, "Ja 🙂 e\u0301, 条約\r\nשלום.", " A  b.\n"])
-def test_the_response_stays_the_caller_s_text(build: Any, response: str) -> None:
-    model: LanguageModel = build()
-    result = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
-    assert result.response == response
-    assert_spans_are_in_order(result)
-    covered = "".join(response[slice(*span)] for span in dict.fromkeys(result.token_spans))
-    assert covered.split() == response.split()
-
-
 def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
     """A tokenizer that folds case and space decodes to other characters than it encoded."""
     from tokenizers import Regex, normalizers
@@ -255,30 +236,6 @@ def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
     assert response[start:end].strip(" .\n") == "hall"
 
 
-def test_the_answer_is_the_model_s_own(attributor: Attributor) -> None:
-    result = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-    assert CUT_SHORT in " ".join(result.notes)
-    assert not result.provenance.retokenized
-    assert result.provenance.prefilled_tokens == 0
-    assert len(result.token_log_likelihoods) == 6
-    assert result.not_located == ()
-    again = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-    assert dataclasses.replace(again, provenance=result.provenance) == result
-
-
-def test_recording_goes_on_afterwards(attributor: Attributor) -> None:
-    with attributor.recorder as recorder:
-        attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-        say(MODEL, [PROMPT], [ANSWER])
-        assert recorder.find(ANSWER) is not None
-    assert "generate" not in vars(MODEL.model)
-
-
-def test_without_a_chat_template() -> None:
-    result = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-    assert result.not_located == ()
-
-
 def test_many_threads_ask_at_once(attributor: Attributor) -> None:
     questions = [f"{QUESTION} {index}" for index in range(4)]
     options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
@@ -294,28 +251,6 @@ def test_many_threads_ask_at_once(attributor: Attributor) -> None:
         assert concurrent[index].response == alone.response
         assert_scores_are(concurrent[index], alone)
     assert "generate" not in vars(MODEL.model)
-
-
-@given(cuts=st.lists(st.integers(0, len(ANSWER)), max_size=6))
-def test_disjoint_spans_sum_to_the_whole(recorded: Attribution, cuts: list[int]) -> None:
-    places = sorted({0, *cuts, len(ANSWER)})
-    for source in recorded.sources:
-        parts = [recorded.score(source.id, start, end) for start, end in itertools.pairwise(places)]
-        whole = recorded.score(source.id)
-        assert sum(part or 0.0 for part in parts) == pytest.approx(whole, abs=1e-9)
-        assert whole == pytest.approx(recorded.matrix[source.id].sum(), abs=1e-9)
-
-
-def test_columns_without_text_belong_to_the_last_character() -> None:
-    """Trailing space was generated, but is not shown: the whole still is the sum of all columns."""
-    prompt_ids = MODEL.encode_prompt(PROMPT)
-    generation = Generation(prompt_ids, MODEL.encode(f"{ANSWER} \n\n"))
-    result = attributor_of(MODEL).attribute_generation(generation, DOCUMENTS)
-    assert result.response == ANSWER
-    assert len(result.token_spans) > len(MODEL.encode(ANSWER))
-    for source in result.sources:
-        assert result.score(source.id) == pytest.approx(result.matrix[source.id].sum())
-    assert result.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(result.token_spans)
 
 
 def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:

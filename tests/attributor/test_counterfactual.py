@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,12 +55,10 @@ def test_a_poisoned_document_is_found_and_the_answer_without_it(
     assert second.notes == ()
 
 
-@pytest.mark.parametrize(
-    "gone", [(0, 1), *(pytest.param((one,), marks=pytest.mark.long) for one in (0, 2))]
-)
-def test_the_second_answer_is_that_of_a_cut_prompt_the_documents(
-    attributor: Attributor, first: Attribution, gone: tuple[int, ...]
+def test_the_second_answer_is_that_of_a_prompt_without_the_documents(
+    attributor: Attributor, first: Attribution
 ) -> None:
+    gone = (0, 1)
     remaining = [text for index, text in enumerate(FERRY) if index not in gone]
     expected = attributor.ask(QUESTION, remaining)
     second = attributor.answer_without(first, *gone)
@@ -91,10 +88,8 @@ def cut_prompt(prompt: str, documents: Sequence[str], gone: int) -> str:
     [
         ("{0}\n\n{1}\n\n{2}\n\nAnswer.", 0, "{1}\n\n{2}\n\nAnswer."),
         ("Read:\n\n{0}\n\n{1}\n\n{2}\n\nAnswer.", 1, "Read:\n\n{0}\n\n{2}\n\nAnswer."),
-        ("Read:\n\n{0}\n\n{1}\n\n{2}\n\nAnswer.", 2, "Read:\n\n{0}\n\n{1}\n\nAnswer."),
         ("Read:\n{0}\n{1}\n{2}", 2, "Read:\n{0}\n{1}\n"),
         ("[1] {0}\n[2] {1}\n[3] {2}\n", 1, "[1] {0}\n[2] \n[3] {2}\n"),
-        ("{0} {1} {2} Answer.", 1, "{0}  {2} Answer."),
         ("{1}\n{0}\n{1}\n{2}", 1, "{0}\n{2}"),
     ],
 )
@@ -139,35 +134,6 @@ def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
     assert second.notes[0] == ("Answers are drawn at random, so they may differ without any cause.")
     greedy = attributor.answer_without(first, 1, do_sample=False)
     assert "random" not in " ".join(greedy.notes)
-
-
-def test_a_configuration_is_kept_as_it_was() -> None:
-    configuration = copy.deepcopy(MODEL.model.generation_config)
-    assert configuration is not None
-    configuration.max_new_tokens = 3
-    attributor, first = recorded(MODEL, PROMPT, generation_config=configuration)
-    configuration.max_new_tokens = 90
-    second = attributor.answer_without(first, 0)
-    assert second.notes == ("The second answer was cut at 3 tokens (max_new_tokens).",)
-
-
-def test_a_note_names_settings_that_are_not_repeated() -> None:
-    attributor = attributor_of(MODEL)
-    with attributor.recorder:
-        say(MODEL, [PROMPT], [ANSWER])
-    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    second = attributor.answer_without(first, 0, max_new_tokens=2)
-    assert second.notes == (
-        "Not repeated for the second answer: logits_processor.",
-        "The second answer was cut at 2 tokens (max_new_tokens).",
-    )
-
-
-def test_an_answer_that_was_not_recorded() -> None:
-    attributor = attributor_of(MODEL)
-    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    notes = attributor.answer_without(first, 0, max_new_tokens=2).notes
-    assert notes[0].startswith("The first answer was not recorded")
 
 
 def test_a_model_that_was_changed_since() -> None:
@@ -217,13 +183,3 @@ def test_attributions_of_other_attributors_are_refused() -> None:
     ]:
         with pytest.raises(NotRecorded, match="not made by this Attributor"):
             recipient.answer_without(stranger, 0)
-
-
-def test_nothing_is_kept_of_attributions_that_are_gone() -> None:
-    attributor = attributor_of(MODEL)
-    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    assert len(attributor._generations) == 1
-    assert next(iter(attributor._generations.values())).cache is None
-    del first
-    gc.collect()
-    assert len(attributor._generations) == 0

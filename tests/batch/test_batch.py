@@ -11,25 +11,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from support.actors import OPTIONS
 from support.actors import local as attributor
-from support.attributions import handmade
 from support.model_server import ModelServer, model_server
-from support.patience import scaled
 from support.processes import forked
 from support.scorers import ANSWER, RECORD, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
-from attribot_rag.attribution import Check, Verdict
 from attribot_rag.batch.run import run_batch
-from attribot_rag.batch.statistics import Statistics
-from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
-from attribot_rag.result.summary import summarize
 
 LOCAL = byte_level()
 GOOD = {**RECORD, "id": "a"}
@@ -120,24 +113,6 @@ def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     assert (statistics["records"], statistics["answers"], statistics["rejected"]) == (9, 2, 7)
 
 
-def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:
-    from pyarrow import parquet
-
-    path = written(tmp_path / "log.jsonl", [GOOD, "{", {**GOOD, "id": 7}])
-    run_batch(attributor(), path, tmp_path / "out", parquet=True)
-    rows = parquet.read_table(tmp_path / "out/outcomes.parquet").to_pylist()
-    assert [(row["number"], row["id"]) for row in rows] == [(0, "a"), (1, None), (2, "7")]
-    assert "not JSON" in rows[1]["error"]["message"] and rows[1]["summary"] is None
-    for row, line in zip(rows[::2], lines(tmp_path / "out/results.jsonl"), strict=True):
-        assert row["error"] is None and row["response"] == line["response"]
-        assert dict(row["document_scores"]) == line["document_scores"]
-        summary = {name: line["summary"][name] for name in row["summary"]}
-        for document in row["summary"]["documents"]:
-            document["metadata"] = json.loads(document["metadata"])
-        assert row["summary"] == summary
-        assert line["summary"].keys() - summary.keys() == {"calls", "places"}
-
-
 def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>"
     first, second = GOOD["documents"]
@@ -155,13 +130,12 @@ def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None
     assert f"style-src &#39;{digest(style)}&#39;" in page or f"style-src '{digest(style)}'" in page
 
 
-@pytest.mark.parametrize("cut", [1, 5, 400])
-def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path, cut: int) -> None:
+def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, "{", GOOD])
     run_batch(attributor(), path, tmp_path / "out")
     results = tmp_path / "out/results.jsonl"
     whole = lines(results)
-    results.write_bytes(results.read_bytes()[:-cut])
+    results.write_bytes(results.read_bytes()[:-400])
     run_batch(attributor(), path, tmp_path / "out")
     assert [line["number"] for line in lines(results)] == [line["number"] for line in whole]
     assert len(lines(tmp_path / "out/rejects.jsonl")) == 1
@@ -180,16 +154,6 @@ def test_a_log_may_grow_but_not_become_another(tmp_path: Path) -> None:
         run_batch(attributor(), path, tmp_path / "out")
 
 
-def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        run_batch(attributor(), tmp_path / "none.jsonl", tmp_path / "out")
-    (tmp_path / "bad.parquet").write_text("no parquet")
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        run_batch(attributor(), tmp_path / "bad.parquet", tmp_path / "out")
-    with pytest.raises(InvalidInput, match="has no records"):
-        run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")
-
-
 def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
     with model_server(LOCAL) as server:
@@ -206,19 +170,6 @@ def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> N
         assert result["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
 
 
-def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(3)])
-    with model_server(LOCAL) as server:
-        served = served_by(server, concurrency=1)
-        server.failures.append((400, {}))
-        run_batch(served, path, tmp_path / "out")
-    (reject,) = lines(tmp_path / "out/rejects.jsonl")
-    assert reject["error"]["type"] == "Rejected"
-    assert "answered 400" in reject["error"]["message"]
-    attributed = [line["id"] for line in lines(tmp_path / "out/results.jsonl")]
-    assert sorted([reject["id"], *attributed]) == [0, 1, 2]
-
-
 def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None:
     short = {"documents": [TREATY[3]], "question": "who signed it?", "response": "The queen"}
     records = [{**short, "id": index} for index in range(100)]
@@ -229,7 +180,7 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     def size() -> int:
         return sum(file.stat().st_size for file in out.glob("*.jsonl"))
 
-    for _ in range(20):
+    for _ in range(8):
         enough = size() + drawn.randint(0, 4000)
         process = forked(run_batch, attributor(), path, out)
         process.start()
@@ -291,46 +242,6 @@ def test_a_batch_that_a_lost_process_stopped_goes_on_later(tmp_path: Path) -> No
     assert [line["number"] for line in lines(tmp_path / "out/results.jsonl")] == [0, 1]
 
 
-class Waits:
-    """Makes no attributor; leaves a file when it is asked for one."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __call__(self) -> Attributor:
-        self.mark.touch()
-        time.sleep(scaled(600))
-        raise AssertionError
-
-
-@pytest.mark.usefixtures("forking")
-def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
-    mark, path = tmp_path / "mark", written(tmp_path / "log.jsonl", [GOOD])
-    started = forked(run_batch, Waits(mark), path, tmp_path / "out", workers=2)
-    started.start()
-    while not mark.exists() and started.is_alive():
-        time.sleep(0.05)
-    workers = psutil.Process(started.pid).children()
-    started.kill()
-    started.join()
-    assert workers
-    until = time.monotonic() + scaled(60)
-    while any(map(runs, workers)) and time.monotonic() < until:
-        time.sleep(0.05)
-    running = [worker for worker in workers if runs(worker)]
-    for worker in running:
-        worker.kill()
-    assert not running
-
-
-def runs(process: psutil.Process) -> bool:
-    """A process that has ended, but that nobody waited for, is a zombie."""
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def test_processes_need_a_function(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD])
     with pytest.raises(InvalidInput, match="pass a function"):
@@ -339,38 +250,11 @@ def test_processes_need_a_function(tmp_path: Path) -> None:
         run_batch(attributor, path, tmp_path / "out", workers=0)
 
 
-def test_the_command_attributes_by_a_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    LOCAL.tokenizer.save_pretrained(tmp_path / "tokenizer")
-    path = written(tmp_path / "log.jsonl", [GOOD, "{"])
-    command = ["batch", str(path), "--output", str(tmp_path / "out"), "--method", "leave_one_out"]
-    with model_server(LOCAL) as server:
-        served = ["--server", server.url, "--tokenizer", str(tmp_path / "tokenizer")]
-        assert main([*command, *served]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("1 answers attributed")
-    assert "never cited: " in captured.out or "most cited documents: " in captured.out
-    assert main([*command, "--tokenizer", "x"]) == 2
-    assert "--tokenizer is for --server" in capsys.readouterr().err
-
-
-def test_sentences_with_values_to_check_are_counted() -> None:
-    document = "A loaf costs 7 crowns."
-    check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0)
-    summaries = [
-        summarize(
-            handmade(
-                "A loaf costs 7.50 crowns.",
-                [document],
-                {document: (9.0,)},
-                verdicts=(
-                    Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks),
-                ),
-            )
-        )
-        for checks in ((check, check), ())
-    ]
-    statistics = Statistics.of({"summary": summary, "document_scores": {}} for summary in summaries)
-    assert statistics.to_dict()["to_check"] == 1
-    assert "sentences with values to check: 1\n" in statistics.to_text()
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "none.jsonl", tmp_path / "out")
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "bad.parquet", tmp_path / "out")
+    with pytest.raises(InvalidInput, match="has no records"):
+        run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")

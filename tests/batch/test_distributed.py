@@ -18,7 +18,7 @@ import pytest
 from pyarrow import parquet
 from support.actors import killed_once, local, served
 from support.model_server import model_server
-from support.scorers import ANSWER, RECORD
+from support.scorers import RECORD
 from support.tiny_models import byte_level
 
 from attribot_rag.batch.run import run_batch
@@ -167,24 +167,6 @@ def test_fields_may_be_columns() -> None:
     (line,) = batch_of([{"text": json.dumps({**RECORD, "id": 7})}])
     assert scores(line) == scores(outcomes[0])
     assert Statistics.of(results_in(outcomes)).answers == 2
-
-
-def test_a_dataset_s_columns_are_read(cluster: None) -> None:
-    record = {**RECORD, "response": list(byte_level().encode(ANSWER))}
-    batch = ray.data.from_items([record, record]).take_batch(2, batch_format="pyarrow")
-    ids, _ = AttributeBatch(local)(batch).to_pylist()
-    (text,) = batch_of([RECORD])
-    assert scores(ids) == pytest.approx(scores(text), abs=1e-3)
-
-
-def test_a_warning_names_actors_that_leave_no_cpu(
-    cluster: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    dataset = ray.data.from_items([RECORD])
-    attribute_dataset(dataset, local, concurrency=4, num_cpus=0.5)
-    assert "for reading" not in caplog.text
-    attribute_dataset(dataset, local, concurrency=(3, 8))
-    assert "3 actors leave 0 CPUs for reading" in caplog.text
 
 
 def test_impossible_options_are_refused() -> None:

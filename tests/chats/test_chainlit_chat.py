@@ -9,13 +9,12 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
-from support.browser import fills_in, keep, look_up, opened_citation, watch
-from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat
+from support.browser import keep, look_up, opened_citation
+from support.chat_apps import PATIENCE, chainlit_chat
 from support.hostile import HTML, MARKDOWN
-from support.pdf_files import pdf
 from support.service_process import CORPUS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
 LONG = "Tell me everything about the lighthouse, in many sentences."
 
@@ -66,12 +65,6 @@ def receipts(page: Page) -> Locator:
     return page.locator("attribot-answer")
 
 
-def test_an_empty_chat_has_questions_to_begin_with(page: Page, address: str) -> None:
-    """The folder of the tests is not the example's own, so the page shows its name instead."""
-    expect(page.get_by_text("Ask about the files in documents")).to_be_visible(timeout=PATIENCE)
-
-
-@pytest.mark.long
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -98,14 +91,6 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(without).to_have_count(0)
 
 
-@pytest.mark.long
-def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
-    watch(page)
-    ask(page, LONG)
-    fills_in(receipts(page), PATIENCE)
-
-
-@pytest.mark.long
 def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
@@ -120,53 +105,11 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
-@pytest.mark.long
-def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
-    ask(page, LONG_TO_READ)
-    page.locator("#stop-button").click()
-    ask(page, HIGH)
-    expect(receipts(page)).to_be_visible(timeout=PATIENCE)
-    expect(receipts(page).locator(".answer")).to_contain_text("38 metres")
-    shown = answers(page).all_inner_texts()
-    assert not any("museum" in text.lower() for text in shown)
-
-
 def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
     ask(page, HIGH * 100)
     expect(answers(page)).to_contain_text("2700 characters", timeout=PATIENCE)
 
 
-@pytest.mark.long
-def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
-    pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
-    for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
-        ask(page, question)
-    for page, fact in zip(pages, ("38 metres", "Penhow"), strict=True):
-        expect(receipts(page).locator(".answer")).to_contain_text(fact, timeout=PATIENCE)
-
-
-@pytest.mark.long
-def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
-    book = pdf(
-        tmp_path / "bakery.PDF",
-        [
-            "The bakery on Mill Lane opens at six in the morning.",
-            "The rye loaf costs two crowns.\n"
-            "The recipe of the rye loaf was written by the ba-\nker Otto Brandt.",
-        ],
-    )
-    page.set_input_files("#upload-button-input", book)
-    expect(page.get_by_text("bakery.PDF").first).to_be_visible(timeout=PATIENCE)
-    ask(page, "Who wrote the recipe of the rye loaf?")
-    expect(page.locator("body")).to_contain_text("bakery.PDF: 1 passage added", timeout=PATIENCE)
-    expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
-    look_up(receipts(page), "rye loaf")
-    expect(receipts(page).locator(".panel .document").first).to_contain_text("page 1–2")
-    document = opened_citation(receipts(page), "bakery.PDF")
-    expect(document.locator("rect.mark").first).to_be_in_viewport()
-
-
-@pytest.mark.long
 def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:
@@ -216,14 +159,13 @@ def test_a_question_can_not_be_edited_behind_the_model_s_back(address: str) -> N
     assert settings["features"]["edit_message"] is False
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
-    new_page: Callable[..., Page], address: str, scheme: str
+    new_page: Callable[..., Page], address: str
 ) -> None:
     page = new_page(
         timeout=PATIENCE,
         viewport={"width": 360, "height": 740},
-        color_scheme=scheme,
+        color_scheme="dark",
         bypass_csp=True,  # axe-core is put into the page
     )
     opened(page, address)
@@ -234,4 +176,4 @@ def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     faults = Axe().run(page).response["violations"]
     serious = {fault["id"] for fault in faults if fault["impact"] in ("serious", "critical")}
     assert serious <= CHAINLITS_OWN, faults
-    keep(page, f"chainlit_chat_{scheme}_360.png")
+    keep(page, "chainlit_chat_dark_360.png")

@@ -15,7 +15,7 @@ from support.browser import (
     opened_citation,
     watch,
 )
-from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, run_in_gradio_chat
+from support.chat_apps import PATIENCE, gradio_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
 from support.service_process import CORPUS
@@ -72,14 +72,6 @@ def sentences(page: Page) -> Locator:
     return receipts(page).locator(".sentence")
 
 
-@pytest.mark.long
-def test_an_empty_chat_names_its_files_and_controls_work_when_they_are_shown(page: Page) -> None:
-    named = page.get_by_text("Ask about ferry.txt, festival.md")
-    expect(named).to_be_visible(timeout=PATIENCE)
-    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
-    page.get_by_role("button", name="Add a file").focus()
-
-
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -108,34 +100,6 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(receipts(page)).to_have_count(2, timeout=PATIENCE)
     expect(without).to_have_count(0)
     expect(receipts(page).last.locator(".answer")).to_be_in_viewport()
-
-
-@pytest.mark.long
-def test_an_answer_is_used_by_keyboard_and_by_selection(answered: Page) -> None:
-    sentence = sentences(answered).first
-    sentence.focus()
-    answered.keyboard.press("Enter")
-    expect(receipts(answered).locator(".panel mark").first).to_contain_text("38 metres high")
-    answered.keyboard.press("Escape")
-    sentence.locator(".words").evaluate(
-        """one => {
-            const node = one.firstChild;
-            const at = node.data.indexOf("38");
-            document.getSelection().setBaseAndExtent(node, at, node, at + 2);
-        }"""
-    )
-    expect(receipts(answered).locator(".panel h2").first).to_contain_text("“38”")
-    answered.evaluate("document.getSelection().removeAllRanges()")
-
-
-@pytest.mark.long
-def test_a_conversation_goes_on_while_sources_are_looked_for(page: Page) -> None:
-    ask(page, HIGH)
-    expect(receipts(page).locator(".counts")).to_have_text("Checking sources…", timeout=PATIENCE)
-    ask(page, "Who was the last keeper of the lighthouse?")
-    expect(receipts(page)).to_have_count(2, timeout=PATIENCE)
-    expect(sentences(page).first).to_contain_text("38 metres")
-    expect(sentences(page).last).to_contain_text("Ruth Haldane", timeout=PATIENCE)
 
 
 @pytest.mark.long
@@ -173,54 +137,11 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
-@pytest.mark.long
-def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
-    ask(page, LONG_TO_READ)
-    expect(page.get_by_test_id("user")).to_be_visible(timeout=PATIENCE)
-    ask(page, HIGH)
-    expect(page.get_by_text("An answer is being written").first).to_be_visible(timeout=PATIENCE)
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("Nothing was answered.").first).to_be_visible(timeout=PATIENCE)
-    page.get_by_role("button", name="Ask").click()
-    expect(answers(page).last).to_contain_text("38", timeout=PATIENCE)
-    page.get_by_label("Clear").click()
-    expect(answers(page)).to_have_count(0)
-
-
 def test_a_question_that_is_too_long_is_refused_and_not_lost(page: Page) -> None:
     ask(page, HIGH * 100)
     expect(page.get_by_text("2700 characters")).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_placeholder("Question")).to_have_value(HIGH * 100)
     expect(page.get_by_test_id("user")).to_have_count(0)
-
-
-@pytest.mark.long
-def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
-    """Run where the chat is installed: the store fails once."""
-    run_in_gradio_chat(
-        """
-        import gradio_chat as chat
-
-        turns, search = [], chat.store.similarity_search
-        chat.add(chat.FOLDER / "ferry.txt")
-
-        def failing(*_, **__):
-            raise RuntimeError("the store is gone")
-
-        chat.store.similarity_search = failing
-        try:
-            list(chat.ask("How high?", turns))
-        except RuntimeError:
-            chat.store.similarity_search = search
-        list(chat.ask("How many passengers does the ferry carry?", turns))
-        assert "84" in turns[1].answer, turns
-        for _ in chat.cite(turns):
-            pass
-        assert "Nothing was answered." in str(chat.shown(turns)), turns
-        assert turns[1].receipts.startswith("<attribot-answer"), turns
-        """,
-        tmp_path,
-    )
 
 
 @pytest.mark.long
@@ -308,15 +229,7 @@ def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
         expect(answered.locator("body.dark")).to_have_count(int(scheme == "dark"))
         answered.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
         assert answered.evaluate("document.documentElement.scrollWidth") <= 360
-        box, button = answered.get_by_placeholder("Question"), answered.get_by_text("Add a file")
-        assert abs(middle(box) - middle(button)) < 20, "one row of input"
         look_up(receipts(answered), "38 metres high")
         assert_accessible(answered)
         receipts(answered).get_by_role("button", name="Close").click()
         keep(answered, f"gradio_chat_{scheme}_360.png")
-
-
-def middle(element: Locator) -> float:
-    box = element.bounding_box()
-    assert box
-    return box["y"] + box["height"] / 2

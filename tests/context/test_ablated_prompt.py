@@ -69,30 +69,6 @@ def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, speci
 
 
 @each_tokenizer
-@pytest.mark.parametrize(
-    "parts",
-    [
-        pytest.param(["The treaty was signed in the old town hall "], id="start"),
-        pytest.param(["Question: who signed it? Answer from the context.\n"], id="end"),
-        pytest.param(["lived there ", "for one thing only"], id="near"),
-        pytest.param(["for two winters,", "Today the room is a museum, "], id="far"),
-        pytest.param(["ea", "gn", "ow"], id="inside words"),
-        pytest.param(["\n"], id="white space"),
-        pytest.param([LONG], id="all"),
-        pytest.param([], id="nothing"),
-    ],
-)
-def test_cuts_fall_in_step(build: Callable[[], LanguageModel], parts: list[str]) -> None:
-    language_model = build()
-    prompt = tokenized(LONG, language_model)
-    removed = [interval(LONG, part) for part in parts]
-    ablated = ablate(prompt, removed, language_model)
-    assert ablated.in_step
-    assert ablated.ids == language_model.encode(without(LONG, removed))
-    assert ablated.num_shared == common_prefix(ablated.ids, prompt.ids)
-
-
-@each_tokenizer
 @pytest.mark.parametrize("part", ["👩", "\u200d", "約は", "🙂" * 30, "\u0301"])
 def test_cuts_between_the_tokens_of_characters(
     build: Callable[[], LanguageModel], part: str
@@ -139,15 +115,6 @@ def test_markers_in_a_document_stay_text_or_special_tokens(
     assert marker not in language_model.decode(ablate(prompt, [through], language_model).ids)
 
 
-def test_a_marker_that_a_removal_puts_together_is_plain_text() -> None:
-    language_model = byte_level()
-    prompt = tokenized("The <|im_old end|> town", language_model, special=True)
-    ablated = ablate(prompt, [interval(prompt.text, "old ")], language_model)
-    assert ablated.in_step
-    assert language_model.decode(ablated.ids) == "The <|im_end|> town"
-    assert num_boundaries(ablated.ids, language_model) == 0
-
-
 def test_text_that_no_ids_stand_for_is_reported() -> None:
     """This tokenizer cannot begin a text after a special token without a space."""
     language_model = metaspace()
@@ -173,13 +140,3 @@ def test_ids_that_encoding_does_not_give_are_dropped_as_they_were_seen() -> None
     ablated = ablate(prompt, removed, language_model)
     assert not ablated.in_step
     assert ablated.ids == letter_by_letter(without(LONG, removed), language_model)
-
-
-def test_ids_far_from_a_cut_stay_as_they_were_seen() -> None:
-    language_model = byte_level()
-    odd = letter_by_letter("the merchants who lived there", language_model)
-    prompt = TokenizedText.of((*odd, *language_model.encode(LONG), *odd), language_model)
-    ablated = ablate(prompt, [interval(prompt.text, "Today the room is a museum,")], language_model)
-    assert ablated.in_step
-    assert ablated.ids[: len(odd)] == odd and ablated.ids[-len(odd) :] == odd
-    assert ablated.num_shared > len(odd)

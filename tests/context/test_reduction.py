@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tiny_models import TOKENIZERS, byte_level
+from support.tiny_models import TOKENIZERS
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.reduction import reduced
@@ -63,28 +63,3 @@ def test_sources_stand_where_their_text_does(
         for source in shorter.sources
         for place in source.occurrences
     )
-
-
-def test_shortening_twice_is_shortening_at_once() -> None:
-    context = context_of(byte_level())
-    assert reduced(context, Ablation(), byte_level()) is context
-    once = reduced(context, Ablation.of(1, 4), byte_level())
-    first = reduced(context, Ablation.of(4), byte_level())
-    twice = reduced(first, Ablation.of(1), byte_level())
-    assert twice.prompt.ids == once.prompt.ids
-    assert twice.sources == once.sources
-    assert (twice.regions, twice.conversation) == (once.regions, once.conversation)
-
-
-def test_without_the_whole_context_only_the_question_is_left() -> None:
-    context = context_of(byte_level())
-    shorter = reduced(context, context.whole, byte_level())
-    assert shorter.present == ()
-    assert shorter.regions == ()
-    turns = "\n".join(TURNS)
-    assert shorter.prompt.text == f"{turns}\nRead this.\n\nWho?"
-    assert [shorter.prompt.text[a:b] for a, b in shorter.conversation] == list(TURNS)
-    assert [source.id for source in shorter.sources] == list(range(6))
-    shorter = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
-    assert shorter.conversation == ((1, 1 + len(TURNS[1])),)
-    assert shorter.present == context.present

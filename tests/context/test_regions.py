@@ -58,16 +58,3 @@ def test_regions_are_covered_in_order_and_without_overlap(data: st.DataObject) -
     ends = [0, *(end for _, end in labelled)]
     assert all(0 <= first < last for first, last in labelled)
     assert all(end <= first for end, (first, _) in zip(ends, labelled, strict=False))
-
-
-def test_turns_are_found_one_after_the_other() -> None:
-    prompt = f"user: {A}\nassistant: {B}\nuser: {A}\n"
-    assert [prompt[a:b] for a, b in find_turns(prompt, [A, f" {B}\n", A])] == [A, B, A]
-    first, _, last = find_turns(prompt, [A, B, A])
-    assert first[1] < last[0]
-
-
-def test_turns_that_are_empty_or_cut_away_are_left_out() -> None:
-    prompt = f"user: {B}\n"
-    assert find_turns(prompt, ["", "  ", A, B]) == ((6, 6 + len(B)),)
-    assert find_turns(prompt, []) == ()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import texts
-from support.tiny_models import CORPUS, TOKENIZERS, byt5, byte_level, metaspace
+from support.tiny_models import TOKENIZERS, byt5, byte_level, metaspace
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
@@ -71,20 +71,6 @@ def test_parts_of_the_text_share_out_its_tokens(
     assert [*first, *second] == list(range(len(tokens.ids)))
 
 
-@each_tokenizer
-@given(data=st.data())
-def test_touching_tokens_hold_a_character_of_the_interval(
-    build: Callable[[], LanguageModel], data: st.DataObject
-) -> None:
-    tokens = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
-    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(tokens.text))] * 2)))
-    touching = [
-        index for index, (a, b) in enumerate(tokens.spans) if max(a, start) < min(b, end) or a == b
-    ]
-    if start < end:
-        assert list(tokens.tokens_touching((start, end))) == touching
-
-
 def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
     language_model = byte_level()
     tokens = TokenizedText.of(language_model.encode("signed. The treaty"), language_model)
@@ -92,14 +78,6 @@ def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
     assert language_model.decode([tokens.ids[i] for i in tokens.tokens_in((0, place))]) == "signed."
     second = [tokens.ids[index] for index in tokens.tokens_in((place, len(tokens.text)))]
     assert language_model.decode(second) == " The treaty"
-
-
-@each_tokenizer
-def test_the_bytes_of_a_character_share_its_span(build: Callable[[], LanguageModel]) -> None:
-    language_model = build()
-    tokens = TokenizedText.of(language_model.encode("x𝛝y"), language_model)
-    assert tokens.text == "x𝛝y"
-    assert tokens.spans.count((1, 2)) == 4
 
 
 def test_a_broken_character_does_not_swallow_the_boundary_token_after_it() -> None:
@@ -137,13 +115,6 @@ def test_streamed_pieces_are_those_of_windows(
     assert tokens.spans == tuple(
         span for span, (_, count) in zip(spans, pieces, strict=True) for _ in range(count)
     )
-
-
-@pytest.mark.parametrize("build", [byte_level, metaspace])
-def test_ordinary_text_is_streamed(build: Callable[[], LanguageModel]) -> None:
-    language_model = build()
-    assert language_model.stream(language_model.encode(f"{CORPUS} x𝛝y\ufffd")) is not None
-    assert byt5().stream(byt5().encode(CORPUS)) is None
 
 
 def test_tokens_of_any_text_are_chosen_by_their_anchors() -> None:

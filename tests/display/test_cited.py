@@ -97,11 +97,6 @@ def split_at(text: str, first: int, last: int) -> list[tuple[int, int]]:
             ],
         ),
         (
-            '[\n  "Kittiwake",\n  84\n]\n',
-            ["unsupported", "grounded"],
-            ['"Kittiwake" (not caused by the context)', "84 [1]"],
-        ),
-        (
             '{"a": [1, {"b": "It is old. It is red."}]}',
             ["grounded", "open", "follows"],
             ["1 [1]", '"b": "It is old. (not decided)', 'It is red." (follows from sentence 1)'],
@@ -113,20 +108,6 @@ def test_json_stays_what_it_is(answer: str, kinds: list[str], lines: list[str]) 
     value, end = json.JSONDecoder().raw_decode(text)
     assert value == json.loads(answer)
     assert text[end:].split("\n\n", 1)[1].rstrip().split("\n") == lines
-
-
-def test_json_among_sentences_and_in_a_fence() -> None:
-    text = judged(
-        'Here it is.\n\n{"passengers": 84}\nThat is all.', "trivial", "grounded", "unsupported"
-    )
-    assert text == (
-        'Here it is.\n\n{"passengers": 84}\n\n"passengers": 84 [1]\n\n'
-        "That is all. (not caused by the context)"
-    )
-    fenced = '```json\n{"passengers": 84,\n "crew": 5}\n```\n'
-    assert judged(fenced, "grounded", "unsupported") == (
-        f'{fenced}"passengers": 84 [1]\n"crew": 5 (not caused by the context)\n'
-    )
 
 
 def test_values_to_check_stand_after_the_citation_and_remark() -> None:
@@ -161,9 +142,7 @@ def test_a_remark_in_words_stands_in_place_of_the_values() -> None:
 @pytest.mark.parametrize(
     ("answer", "documents"),
     [
-        ("A loaf costs 7 crowns.", ["A loaf costs\n7 crowns."]),
         ("It is high. It is old.", ["It is high.", "It is old."]),
-        ("- It is high.\n\n```\nx\n```\n", ["It is high."]),
         ("It is blue.", []),
     ],
 )

@@ -68,7 +68,6 @@ def marked(file: Path, pages: list[DrawnPage]) -> list[str]:
             "The crane was\npainted purple by Otto Brandt.",
             ["The crane was|painted pur\ufffe|ple by Otto Brandt.", "", ""],
         ),
-        ("It broke.", ["It broke.", "", ""]),
         (
             "The crane was painted in the harbour of Penhow.",
             ["", "The crane was painted in the har-", "bour of Penhow."],
@@ -85,7 +84,7 @@ def test_the_marks_hold_the_sentence_and_nothing_else(
     ]
 
 
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("rotation", [0, 90])
 def test_marks_lie_on_the_ink_of_turned_and_cropped_pages(tmp_path: Path, rotation: int) -> None:
     file = pdf(tmp_path / "a.pdf", ["The crane was purple."])
     with pypdfium2.PdfDocument(file) as document:

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from support.attributions import FERRY, ISLAND, NOTHING_SCORED, handmade
-from support.hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
-from support.strategies import attributions
+from support.attributions import FERRY, ISLAND, handmade
+from support.hostile import ADDRESSES, HOSTILE, HTML
 
-from attribot_rag import Attribution, Document
-from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag import Document
 from attribot_rag.display import answer_data, element_script, render_html, render_table
-from attribot_rag.display.escaping import visible
 from attribot_rag.errors import InvalidInput
 
 VOID = {"meta", "br"}
@@ -81,16 +77,6 @@ def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
     assert sum(row["tokens"]) == row["score"]
 
 
-def test_nothing_below_the_noise_is_sent_but_the_best() -> None:
-    assert [row["score"] for row in answer_data(ISLAND)["evidence"][2]] == [0.3]
-    assert answer_data(NOTHING_SCORED)["evidence"] == [[]]
-
-
-def test_a_source_with_tags_is_quoted_without_them() -> None:
-    attribution = handmade("Blue.", ["<b>Blue</b> door."], {"<b>Blue</b> door.": (5.0,)})
-    assert answer_data(attribution)["quotes"] == {"0": [(0, 0, 17, "Blue door.")]}
-
-
 def test_without_scripts_it_is_the_cited_text() -> None:
     text = words(render_html(ISLAND))
     assert ISLAND.to_cited_text() in text
@@ -100,7 +86,7 @@ def test_without_scripts_it_is_the_cited_text() -> None:
     assert marks == [["1 or 2", "1"]] * 3
 
 
-@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+@pytest.mark.parametrize("theme", ["auto", "dark"])
 def test_a_page_has_its_question_and_theme(theme: str) -> None:
     parsed = Parsed(render_html(ISLAND, question="How many & why?", theme=theme, answer=False))
     assert parsed.text.count("How many & why?") == 2  # the title and the heading
@@ -109,10 +95,7 @@ def test_a_page_has_its_question_and_theme(theme: str) -> None:
     assert parsed.element.get("theme") == {"auto": None}.get(theme, theme)
     assert "no-answer" in parsed.element
     assert "no-answer" not in Parsed(render_html(ISLAND)).element
-
-
-def test_another_theme_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="theme='sepia'; use auto, light, dark"):
+    with pytest.raises(InvalidInput, match=r"sepia.*auto, light"):
         render_html(ISLAND, theme="sepia")
 
 
@@ -150,30 +133,6 @@ def test_nothing_in_a_document_or_an_answer_takes_effect(text: str) -> None:
     assert tags[0] == tags[1]
     assert hostile.element.keys() == plain.element.keys()
     assert hostile.data["answer"] == f"{text} is it."
-
-
-def test_half_of_a_surrogate_pair_can_be_written() -> None:
-    attribution = handmade(HALF_OF_A_PAIR, [HALF_OF_A_PAIR], {HALF_OF_A_PAIR: (3.0,)})
-    html = render_html(attribution)
-    assert "<U+D83D>" in words(html)
-    html.encode("utf-8")
-
-
-def outside(attribution: Attribution) -> list[Interval]:
-    """The response without its markers, for which citations and remarks stand."""
-    markers = merge((marker.start, marker.end) for marker in attribution.markers)
-    return subtract((0, len(attribution.response)), markers)
-
-
-@settings(max_examples=15)
-@given(attribution=attributions())
-def test_any_attribution_has_a_page(attribution: Attribution) -> None:
-    html = render_html(attribution)
-    assert Parsed(html).data["answer"] == attribution.response
-    own = "".join(attribution.response[a:b] for a, b in outside(attribution))
-    shown = visible("".join(own.split()))  # \x1f is white space, too
-    text = "".join(Parsed(html).text.split())
-    assert all(piece in text for piece in (shown[:1], shown[-1:]))
 
 
 def test_show_opens_the_written_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

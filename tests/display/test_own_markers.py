@@ -1,6 +1,6 @@
 """What becomes of the markers that the model wrote, where citations are shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,12 +78,10 @@ def cited_text(result: Attribution) -> str:
 each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
 
 
-@each
 @pytest.mark.parametrize(
     ("response", "marked", "cited", "expected"),
     [
         ("It has 14 arches [1].", [("[1]", 0, True)], (0,), "It has 14 arches [1]."),
-        ("It has 14 arches. **[1]**", [("**[1]**", 0, True)], (0,), "It has 14 arches. **[1]**"),
         (
             "It has 14 arches [3].",
             [("[3]", 2, False)],
@@ -95,13 +93,6 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
             [("[7]", None, None)],
             (0,),
             "It has 14 arches. [1] (the model cites [7], which is missing)",
-        ),
-        ("It has 14 arches [1].", [("[1]", 0, True)], (0, 1), "It has 14 arches [1]. [2]"),
-        (
-            "It has 14 arches [1, 3].",
-            [("[1, 3]", 0, True)],
-            (0,),
-            f"It has 14 arches. [1] {NO_EFFECT.format(3)}",
         ),
         (
             "It has 14 arches [1, 3].",
@@ -116,12 +107,6 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
             f"It has 14 arches. (not caused by the context) {NO_EFFECT.format(2)}",
         ),
         (
-            "It has 14 arches [2].",
-            [("[2]", 1, True)],
-            {"kind": "redundant", "relation": "either", "source_ids": (0, 1)},
-            "It has 14 arches [2].",
-        ),
-        (
             "It has 14 arches [1][2].",
             [("[1]", 0, True), ("[2]", 1, True)],
             {"kind": "redundant", "relation": "together", "source_ids": (0, 1)},
@@ -130,15 +115,12 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
     ],
 )
 def test_a_right_marker_is_the_citation_and_a_wrong_one_gives_way(
-    shown: Callable[[Attribution], str],
     response: str,
     marked: list[tuple[str, int | None, bool | None]],
     cited: Any,
     expected: str,
 ) -> None:
-    text = shown(attribution(response, marked, cited))
-    assert f"{text} ".startswith(f"{expected} ")
-    assert text == expected or shown is not cited_text
+    assert cited_text(attribution(response, marked, cited)) == expected
 
 
 def test_markers_as_they_were_written_or_none() -> None:
@@ -149,17 +131,8 @@ def test_markers_as_they_were_written_or_none() -> None:
     removed = "It has 14 arches. [1] It is old. [2]"
     assert result.to_cited_text(markers="removed") == removed
     assert result.to_cited_text(remarks=False) == "It has 14 arches [1]. It is old. [2]"
-    options: list[Any] = [False, True, "kept"]
-    for option in options:
-        with pytest.raises(InvalidInput, match=r"audited.*written.*removed"):
-            result.to_cited_text(markers=option)
-
-
-def test_numbers_of_another_count_stand_for_all_markers() -> None:
-    marked = [("[3]", 2, True), ("[1]", 0, False)]
-    response = "It was opened in 1866 [3]. It is old [1]."
-    result = attribution(response, marked, (2,), (1,), numbering="by_citation")
-    assert result.to_cited_text(remarks=False) == "It was opened in 1866. [1] It is old. [2]"
+    with pytest.raises(InvalidInput, match=r"kept.*audited"):
+        result.to_cited_text(markers="kept")  # type: ignore[arg-type]
 
 
 def test_documents_that_share_a_label_share_their_number() -> None:
@@ -172,32 +145,20 @@ def test_documents_that_share_a_label_share_their_number() -> None:
     assert result.to_cited_text() == "It has 14 arches. [1] It is [1] old. [2]"
 
 
-@each
-def test_names_of_the_prompt_are_those_of_the_citations(
-    shown: Callable[[Attribution], str],
-) -> None:
+def test_names_of_the_prompt_are_those_of_the_citations() -> None:
     marked = [("[span.pdf]", 0, True), ("[a.txt]", 2, False)]
     response = "It has 14 arches [span.pdf]. Bus 7 stops there [a.txt]."
     result = attribution(
         response, marked, (0,), (1,), prompt_names={0: "span.pdf", 1: "bus times", 2: "a.txt"}
     )
     expected = f"It has 14 arches [span.pdf]. Bus 7 stops there. [bus times] {NO_EFFECT}"
-    assert shown(result).startswith(expected.format("a.txt"))
-    if shown is cited_text:
-        legend = result.to_cited_text(sources=True).split("\n\n")[1].splitlines()
-        assert [line.partition(":")[0] for line in legend] == [
-            "[span.pdf] document 1",
-            "[bus times] document 2",
-        ]
-        linked = render_cited(result, link=lambda _, number: f"<{number}>")
-        assert "[<2>]" in linked
-
-
-def test_the_entries_of_a_list_keep_their_labels() -> None:
-    response = "It has 14 arches [1].\n\n[1] span.pdf\n[3] a.txt"
-    marked = [("[1]", 0, True), ("[1]", 0, True), ("[3]", 2, False)]
-    result = attribution(response, marked, (0,))
-    assert result.to_cited_text(remarks=False) == response
+    assert cited_text(result).startswith(expected.format("a.txt"))
+    legend = result.to_cited_text(sources=True).split("\n\n")[1].splitlines()
+    assert [line.partition(":")[0] for line in legend] == [
+        "[span.pdf] document 1",
+        "[bus times] document 2",
+    ]
+    assert "[<2>]" in render_cited(result, link=lambda _, number: f"<{number}>")
 
 
 def test_a_summary_has_the_markers_of_its_sentences() -> None:

@@ -1,4 +1,4 @@
-"""The contents of every rendering: labels of documents, bars of scores."""
+"""The labels of documents in every rendering."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import pytest
 
 from attribot_rag import Document
 from attribot_rag.display import label_of
-from attribot_rag.display.report import ListedSource
 
 UUID = "6b1f3a0e-0d3b-4d0a-9f43-2a4c1c1d9d11"
 
@@ -18,40 +17,13 @@ UUID = "6b1f3a0e-0d3b-4d0a-9f43-2a4c1c1d9d11"
         ("d7", {}, "d7"),
         (None, {"source": "tides.pdf"}, "tides.pdf"),
         ("d7", {"source": "tides.pdf"}, "tides.pdf (d7)"),
-        ("tides.pdf 7", {"source": "tides.pdf"}, "tides.pdf 7"),
-        (UUID, {"source": "tides.pdf"}, "tides.pdf"),
         (UUID, {}, UUID),
-        (None, {"source": "tides.pdf", "page_label": "xii"}, "tides.pdf, p. xii"),
         (None, {"source": "tides.pdf", "page_label": 4, "page": 3}, "tides.pdf, p. 4"),
-        (None, {"source": "tides.pdf", "page": 0}, "tides.pdf"),
         ("d7", {"source": "tides.pdf", "page_label": "4"}, "tides.pdf, p. 4 (d7)"),
         ("tides.pdf 7", {"source": "tides.pdf", "page_label": "4"}, "tides.pdf 7, p. 4"),
-        (UUID, {"source": "tides.pdf", "page_label": "4"}, "tides.pdf, p. 4"),
-        (None, {"page_label": "4"}, "p. 4"),
-        (None, {"source": "tides.pdf", "page_label": " "}, "tides.pdf"),
-        (None, {"source": "tides.pdf", "page_label": None}, "tides.pdf"),
     ],
 )
 def test_a_document_is_called_by_its_title_page_and_id(
     identifier: str | None, metadata: dict[str, Any], label: str
 ) -> None:
     assert label_of(Document("Text.", id=identifier, metadata=metadata), 2) == label
-
-
-@pytest.mark.parametrize(
-    ("share", "drawn"),
-    [
-        (1.0, "████"),
-        (0.5, "██"),
-        (0.53, "██▏"),
-        (0.001, "▏"),
-        (0.0, ""),
-        (-1.0, "░░░░"),
-        (-0.001, "░"),
-    ],
-)
-def test_bar(share: float, drawn: str) -> None:
-    source = ListedSource(
-        text="A fact.", label="a", mark=None, score=8 * share, share=share, precision=""
-    )
-    assert source.bar(4) == drawn

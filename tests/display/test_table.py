@@ -42,13 +42,6 @@ def test_answer_citations_sources_and_provenance() -> None:
     assert render_table(ISLAND, width=80) == EXPECTED
 
 
-def test_only_the_best_sources_are_listed() -> None:
-    table = render_table(ISLAND, top=1, width=80)
-    assert "Top 1 of 4 sources" in table
-    assert "Book early." not in table
-    assert "Negative" not in table
-
-
 def test_colors_change_nothing_but_colors() -> None:
     colored = render_table(ISLAND, width=80, color=True)
     assert COLORS.search(colored)
@@ -77,13 +70,6 @@ def test_notes_and_scores_that_are_approximate_or_estimated() -> None:
     assert "~ marks approximate scores. ≈ marks estimates" in table
     assert "! Prompt or response was tokenized again." in table
     assert "! 1 source was not scored." in table
-
-
-def test_long_sources_are_cut() -> None:
-    long = "word " * 300 + "end."
-    table = render_table(handmade("Yes.", [long], {long: (3.0,)}), width=120)
-    assert "…" in table
-    assert "end." not in table
 
 
 @pytest.mark.parametrize("text", MARKUP)

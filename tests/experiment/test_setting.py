@@ -1,9 +1,7 @@
 """Results of one model, device and clock are not mixed with those of another."""
 
-import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.scorers import sibling
@@ -20,23 +18,6 @@ def test_checkpoints_have_different_digests() -> None:
     """Of the same name and size."""
     assert model_digest(byte_level()) == model_digest(byte_level())
     assert model_digest(byte_level()) != model_digest(sibling())
-
-
-def configured(**changed: Any) -> LanguageModel:
-    model = copy.deepcopy(byte_level().model)
-    model.config.update(changed)
-    return LanguageModel(model, byte_level().tokenizer)
-
-
-def test_another_release_of_transformers_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells its version in the configuration, and has options that the other had not."""
-    before = model_digest(byte_level())
-    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
-    newer = configured(an_option=None, another=False)
-    assert '"transformers_version": "99.0"' in newer.model.config.to_json_string()
-    assert model_digest(newer) == before
-    scaled = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
-    assert model_digest(configured(rope_parameters=scaled)) != before
 
 
 @pytest.mark.parametrize(

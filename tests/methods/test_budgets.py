@@ -36,12 +36,10 @@ LONGEST_PASS = 100
 COMPOSITIONS: dict[str, Callable[[], Method]] = {
     **METHODS,
     "proxy": lambda: Proxy(other_chat()),
-    "proxy hierarchical": lambda: Proxy(sibling(), Hierarchical()),
     "proxy pruning": lambda: Pruned(Proxy(other_chat()), keep=4),
     "proxy groups": lambda: Hierarchical(coarse=Proxy(sibling()), shorten=False),
     "two levels": lambda: Hierarchical(keep=2, levels=("passage", "paragraph")),
     "pruned, then auto": lambda: Pruned(Masked(), keep=6, then=Auto()),
-    "pruned hierarchy": lambda: Pruned(Hierarchical(), keep=2),
     "hierarchical, then auto": lambda: Hierarchical(fine=Auto()),
     "auto on proxy": lambda: Proxy(sibling(), Auto()),
 }
@@ -85,7 +83,7 @@ def spent_in_any_case(target: Scorer) -> int:
 @pytest.mark.parametrize("name", COMPOSITIONS)
 @given(budget=st.integers(1, 9000))
 @example(budget=1)
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_any_budget(name: str, budget: int) -> None:
     target = limited(budget)
     scores = composition(name).run(target)
@@ -165,37 +163,26 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
 
 
-@pytest.mark.parametrize("name", ["masked_hierarchical", "hierarchical"])
-def test_groups_come_before_units_and_the_best_first(name: str) -> None:
+def test_groups_come_before_units_and_the_best_first() -> None:
+    name = "hierarchical"
     full, needed = unlimited(name)
     order = sorted(full.groups, key=lambda group: -sum(group.token_scores))
     chosen = [unit for group in order for unit in group.units]
     counts = set()
-    for budget in range(300, needed + 20, 20):
+    for budget in range(300, needed + 20, 40):
         target = limited(budget)
         scores = composition(name).run(target)
         scored = [index for index, row in enumerate(scores.token_scores) if row is not None]
         counts.add((len(scores.groups), len(scored)))
         if scored and len(scores.groups) == len(full.groups):
             assert scored == sorted(chosen[: len(scored)])
-        if name == "hierarchical" and 0 < len(scores.groups) < len(full.groups):
+        if 0 < len(scores.groups) < len(full.groups):
             assert not scored  # the best of some groups is not the best
     groups_only = {count for count, units in counts if units == 0}
     assert {0, len(full.groups)} < groups_only
     # Some budgets score a part of the units of the best groups.
     total = sum(row is not None for row in full.token_scores)
     assert any(0 < units < total for _, units in counts)
-
-
-def test_a_small_budget_gives_auto_its_reliance_first() -> None:
-    target = limited(1)
-    prefill = len(target.generation.prompt_ids) - 1
-    assert Auto().run(target).context_reliance is None
-    tail = (
-        len(target.generation.prompt_ids) - target.context.end + len(target.generation.response_ids)
-    )
-    scores = Auto().run(limited(prefill + 2 * tail))
-    assert scores.context_reliance is not None and not any(scores.token_scores)
 
 
 def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:

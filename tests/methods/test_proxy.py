@@ -25,7 +25,7 @@ from support.scorers import (
 from support.tiny_models import build, byt5, byte_level, metaspace
 
 from attribot_rag import Attributor
-from attribot_rag.context import Document, TokenizedText
+from attribot_rag.context import TokenizedText
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.methods import (
     Auto,
@@ -157,33 +157,6 @@ def test_every_column_goes_to_the_token_with_its_first_character(make_proxy: Any
         np.testing.assert_allclose(row, by_token, atol=ATOL)
 
 
-def test_a_space_before_a_word_scores_with_the_word() -> None:
-    """The proxy's tokens begin with their space, which is a token of its own for the target."""
-    scores = Proxy(byte_level()).run(scorer(language_model=other_chat()))
-    of_proxy = TokenizedText.of(byte_level().encode(ANSWER), byte_level())
-    pieces = {start: ANSWER[start:end] for start, end in of_proxy.spans}
-    spaces = [start for start, piece in pieces.items() if piece[0] == " " < piece]
-    assert len(spaces) > 2
-    for row in scores.token_scores:
-        assert row is not None and len(row) == len(ANSWER)
-        assert not any(row[index] for index in spaces)
-        assert all(row[index + 1] for index in spaces)
-
-
-def test_characters_of_several_tokens_keep_their_sums() -> None:
-    response = "Café 🙂🙂 条約 1648."
-    for model, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
-        target = scorer(response=response, language_model=model)
-        scores = Proxy(proxy).run(target)
-        theirs = LeaveOneOut().run(seen_by(proxy, target))
-        np.testing.assert_allclose(
-            totals(scores.token_scores), totals(theirs.token_scores), atol=ATOL
-        )
-        assert sum(scores.token_log_likelihoods or ()) == pytest.approx(
-            sum(theirs.token_log_likelihoods or (9,)), abs=ATOL
-        )
-
-
 def test_a_proxy_that_cannot_read_the_prompt_is_refused() -> None:
     with pytest.raises(InvalidInput, match="the proxy's prompt does not hold"):
         run(Proxy(cutting_chat()))
@@ -245,15 +218,13 @@ def test_a_proxy_scores_the_groups_that_the_target_chose(make_proxy: Any) -> Non
     assert sum(row is not None for row in scores.token_scores) == len(kept)
 
 
-@pytest.mark.parametrize("make_proxy", PROXIES)
+@pytest.mark.parametrize("make_proxy", [byt5, other_chat])
 @pytest.mark.parametrize(
     "method",
     [
-        LeaveOneOut(),
         Masked(),
         Hierarchical(keep=2),
         Hierarchical(keep=1, levels=("passage", "paragraph")),
-        Pruned(Masked(), 3),
         Pruned(Hierarchical(keep=2), 2),
         Auto(),
     ],
@@ -294,19 +265,3 @@ def test_the_proxy_reads_the_prompt_once() -> None:
     (usage,) = [usage for model, usage in target.session.usages if model is proxy]
     full = seen_by(proxy, scorer()).generation.prompt_ids
     assert 0 < usage.prefilled_tokens < len(full) / 2
-
-
-def test_a_text_in_two_documents_is_taken_out_of_both() -> None:
-    documents = (TREATY[0], TREATY[1], "The river was closed for two winters. " + TREATY[3])
-    target = scorer(documents)
-    other = seen_by(byt5(), target)
-    for source, proxy_source in zip(target.context.sources, other.context.sources, strict=True):
-        assert len(source.occurrences) == len(proxy_source.occurrences)
-    assert max(len(source.occurrences) for source in other.context.sources) == 2
-
-
-def test_documents_that_are_not_in_the_prompt_are_no_hindrance() -> None:
-    documents = (*map(Document, TREATY), Document("Nobody ever read this one at all."))
-    target = scorer(documents, prompt=chat(TREATY))
-    assert target.context.not_located == (4,)
-    assert_same_rows(Proxy(byt5()).run(target), run(Proxy(byt5())))

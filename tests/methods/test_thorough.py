@@ -40,7 +40,7 @@ def checked(scores: Scores, target: Scorer) -> Scores:
 
 
 @pytest.mark.parametrize("response", [ANSWER, LONG, "The hall."])
-@pytest.mark.parametrize("documents", [TREATY, MANY, many_documents(4)])
+@pytest.mark.parametrize("documents", [TREATY, MANY])
 def test_scores_are_those_of_masked_ablation(documents: Any, response: str) -> None:
     target = scorer(documents, response)
     scores = checked(Thorough().run(target), target)
@@ -89,9 +89,8 @@ def test_groups_come_first_where_attention_is_not_seen() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSING)
-@pytest.mark.parametrize("count", [2, 6])
-def test_where_masking_is_refused_everything_is_exact(name: str, count: int) -> None:
-    target = scorer(many_documents(count), "The hall.", language_model=built(name))
+def test_where_masking_is_refused_everything_is_exact(name: str) -> None:
+    target = scorer(many_documents(6), "The hall.", language_model=built(name))
     assert target.masked_refusal
     scores = checked(Thorough().run(target), target)
     scored = [index for index, row in enumerate(scores.token_scores) if row is not None]
@@ -115,8 +114,6 @@ def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
     "documents",
     [
         ("The river was open.",),
-        ("The river was open.", "Many letters are lost."),
-        (TREATY[0],),
         (TREATY[0], TREATY[0]),
         (TREATY[0], "Today the room is a museum. " + TREATY[0]),
         ("The river was closed for two winters.", "The River was closed for two winters!"),

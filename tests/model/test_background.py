@@ -92,43 +92,15 @@ def test_a_callback_that_exits_holds_up_nothing(background: Background, blocker:
     assert submit(background, lambda: 3).result(scaled(60)) == 3
 
 
-def test_waiting_and_running_tasks_are_counted(background: Background, blocker: Blocker) -> None:
-    assert background.num_pending == 0
-    futures = [submit(background, blocker)]
-    assert blocker.reached.wait(scaled(60))
-    assert background.num_pending == 1
-    futures += [submit(background, lambda: None), submit(background, fail)]
-    assert background.num_pending == 3
-    blocker.opened.set()
-    for future in futures:
-        future.exception(60)
-    assert background.num_pending == 0
-
-
-@pytest.mark.parametrize("max_pending", [1, 3])
-def test_more_than_max_pending_are_refused(
-    background: Background, blocker: Blocker, max_pending: int
-) -> None:
+def test_more_than_max_pending_are_refused(background: Background, blocker: Blocker) -> None:
+    max_pending = 3
     futures = [submit(background, blocker, max_pending) for _ in range(max_pending)]
-    message = (
-        rf"{max_pending} answers wait for their attribution already "
-        rf"\(max_pending={max_pending}\); raise it, give each a smaller budget, or attribute"
-    )
-    with pytest.raises(QueueFull, match=message):
+    with pytest.raises(QueueFull, match=r"max_pending=3.*raise it"):
         submit(background, fail, max_pending)
     assert background.num_pending == max_pending
     assert not submit(background, lambda: None, max_pending + 1).done()
     blocker.opened.set()
     assert [future.result(scaled(60)) for future in futures] == ["done"] * max_pending
-
-
-@pytest.mark.parametrize("task", [lambda: None, fail])
-def test_a_finished_task_makes_room_for_the_next(
-    background: Background, task: Callable[[], None]
-) -> None:
-    for _ in range(100):
-        submit(background, task, max_pending=1).exception(60)
-        assert background.num_pending == 0
 
 
 def test_a_task_that_waits_for_a_future_is_counted_and_holds_up_no_other(
@@ -200,6 +172,7 @@ def test_neither_the_model_nor_a_thread_is_kept_alive() -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.long
 def test_submitted_tasks_finish_before_the_interpreter_exits() -> None:
     program = """
 import threading

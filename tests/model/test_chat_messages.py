@@ -70,7 +70,7 @@ def test_a_template_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> No
             render(messages(), MODEL.tokenizer)
 
 
-@pytest.mark.parametrize("begun", ["In the", "Answer:", "- "])
+@pytest.mark.parametrize("begun", ["In the", "- "])
 @pytest.mark.parametrize("whole", [False, True])
 def test_an_answer_that_continues_a_message(begun: str, whole: bool) -> None:
     prompt = [*messages(), {"role": "assistant", "content": begun}]
@@ -92,11 +92,9 @@ BEYOND_THE_MESSAGES = {
 
 
 @pytest.mark.parametrize("more", BEYOND_THE_MESSAGES)
-@pytest.mark.parametrize("as_ids", [False, True])
-def test_a_recording_whose_template_got_more_is_used_and_noted(more: str, as_ids: bool) -> None:
+def test_a_recording_whose_template_got_more_is_used_and_noted(more: str) -> None:
     prompt = BEYOND_THE_MESSAGES[more](render(messages(), MODEL.tokenizer))
-    response = MODEL.encode(ANSWER) if as_ids else ANSWER
-    attribution = recording(prompt).attribute(messages(), response, DOCUMENTS)
+    attribution = recording(prompt).attribute(messages(), ANSWER, DOCUMENTS)
     assert not attribution.provenance.retokenized
     assert attribution.provenance.prompt_tokens == len(MODEL.encode_prompt(prompt))
     (note,) = [note for note in attribution.notes if "recorded generation" in note]

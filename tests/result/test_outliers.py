@@ -83,17 +83,6 @@ def test_shift_and_positive_scale_change_nothing(
     assert outliers(moved) == outliers(values)
 
 
-@given(st.data(), samples)
-def test_order_of_the_values_does_not_matter(data: st.DataObject, values: list[float]) -> None:
-    order = data.draw(st.permutations(range(len(values))))
-    permuted = [values[index] for index in order]
-    expected = outliers(values)
-    indices = outliers(permuted)
-    assert [permuted[index] for index in indices] == [values[index] for index in expected]
-    if len(set(values)) == len(values):
-        assert tuple(order[index] for index in indices) == expected
-
-
 @given(samples)
 def test_outliers_are_the_highest_values(values: list[float]) -> None:
     indices = outliers(values)

@@ -51,15 +51,6 @@ def test_a_piece_of_the_answer_is_found_by_its_text() -> None:
             result.find(text)
 
 
-def test_its_repr_is_short() -> None:
-    assert repr(attribution("ab", [[1, 0], [3, 0.5]])) == (
-        "Attribution('ab', 2 sources, 3 documents, leave_one_out, best score 3.50 nats)"
-    )
-    assert repr(attribution("ab", [None])).endswith("leave_one_out, nothing scored)")
-    long = repr(attribution("a" * 1000, [[1.0] * 1000]))
-    assert "aaa…'" in long and len(long) < 150
-
-
 def test_the_matrix_masks_sources_without_scores() -> None:
     matrix = attribution("ab", [[1, 2], None]).matrix
     assert matrix.shape == (2, 2)

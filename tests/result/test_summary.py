@@ -5,7 +5,7 @@ import datetime
 import decimal
 import json
 import math
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -18,10 +18,9 @@ from support.strategies import attributions
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
-from attribot_rag.attribution import SCHEMA_VERSION, Verdict, cite
+from attribot_rag.attribution import SCHEMA_VERSION, cite
 from attribot_rag.result.offsets import Shown
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
-from attribot_rag.result.verdict import Kind, Reason, Relation
 
 RESPONSE = "The ferry is red. It is old. So it is both."
 EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
@@ -147,25 +146,8 @@ class TestContents:
         assert [document["index"] for document in summary["documents"]] == [1, 0, 2]
         assert [document["number"] for document in summary["documents"]] == [1, 2, 3]
 
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            *(("relation", name) for name in get_args(Relation)),
-            *(("reason", name) for name in get_args(Reason)),
-            *(("kind", name) for name in get_args(Kind)),
-            *(("in_part", True), ("in_part", False)),
-        ],
-    )
-    def test_every_kind_relation_and_reason_has_its_name(self, name: str, value: Any) -> None:
-        kinds = {"relation": "redundant", "reason": "open", "in_part": "grounded"}
-        kind = kinds.get(name, value)
-        verdict = {"kind": kind, "source_ids": (0, 1) if name == "relation" else (), name: value}
-        summary = checked(judged(verdict, *VERDICTS[1:]))
-        assert summary["sentences"][0]["verdict" if name == "kind" else name] == value
-
-    @pytest.mark.parametrize("start", [0, 1, 10_000])
-    def test_positions_are_those_of_the_text_that_was_shown(self, start: int) -> None:
-        attribution = judged(*VERDICTS)
+    def test_positions_are_those_of_the_text_that_was_shown(self) -> None:
+        attribution, start = judged(*VERDICTS), 10_000
         summary = checked(attribution, start)
         shown = "p" * start + RESPONSE
         assert shown[summary["start"] : summary["end"]] == RESPONSE
@@ -197,21 +179,6 @@ class TestContents:
         assert [sentence["sources"] for sentence in summary["sentences"]] == [[]]
         assert [(source["id"], source["score"]) for source in summary["sources"]] == [(1, 9.0)]
         assert summary["omitted"]["sources"] == 1
-
-    def test_provenance_and_exactness(self) -> None:
-        provenance = dataclasses.replace(
-            PROVENANCE, method="hierarchical", model="org/model", retokenized=True, seconds=1.23456
-        )
-        exact = (True, False, True)
-        summary = checked(judged(*VERDICTS, provenance=provenance, exact=exact))
-        fields = {name: summary[name] for name in ("method", "model", "retokenized", "seconds")}
-        assert fields == {
-            **{"method": "hierarchical", "model": "org/model"},
-            **{"retokenized": True, "seconds": 1.235},
-        }
-        assert {source["id"]: source["exact"] for source in summary["sources"]} == dict(
-            enumerate(exact)
-        )
 
     def test_a_real_attribution(self) -> None:
         model = byte_level()
@@ -264,7 +231,7 @@ def test_metadata_are_texts_and_scalars(
 
 
 LONG = 100_000
-SIGNS = ("x", "条", "🙂", '"', "\x00", "\ud83d")
+SIGNS = ("x", "条", "\x00", "\ud83d")
 
 
 def crowded(
@@ -302,7 +269,7 @@ class TestSize:
     @pytest.mark.parametrize("sign", SIGNS)
     @pytest.mark.parametrize(
         ("num_documents", "num_sentences", "length"),
-        [(1, 1, LONG), (300, 1, 10), (300, 40, 400), (2, 300, 10), (20, 20, 2000)],
+        [(1, 1, LONG), (300, 40, 400), (2, 300, 10)],
     )
     def test_any_amount_of_any_text(
         self, sign: str, num_documents: int, num_sentences: int, length: int
@@ -313,17 +280,6 @@ class TestSize:
         assert len(summary["notes"]) == 10
         named = crowded(sign, num_documents, num_sentences, length, unit=sign * length)
         assert checked(named)["unit"][:10] == sign * 10
-
-    def test_every_sentence_cites_hundreds(self) -> None:
-        texts = [f"Fact {index} is told." for index in range(600)]
-        response = "Yes. " * 200
-        verdicts = tuple(
-            Verdict(start=5 * i, end=5 * i + 5, kind="redundant", source_ids=tuple(range(600)))
-            for i in range(200)
-        )
-        attribution = handmade(response, texts, dict.fromkeys(texts, (1.0,)), verdicts=verdicts)
-        summary = checked(attribution)
-        assert summary["omitted"]["sentences"] > 0
 
     def test_all_of_moderate_length_fits(self) -> None:
         """Sentences and documents of moderate length are all there, with their metadata."""
@@ -363,20 +319,6 @@ class TestSize:
         assert 0 < len(spans) < 300
         assert spans == [(sentence.start, sentence.end) for sentence in cite(long)][: len(spans)]
 
-    def test_cut_texts_end_in_an_ellipsis_and_urls_are_whole_or_not_there(self) -> None:
-        urls = [f"https://example.org/{'x' * length}" for length in (1000, 10_000)]
-        documents = [
-            Document("x" * 1000, "i" * 1000, {"title": "t" * 400, "link": urls[0]}),
-            Document("Fact 1.", None, {"link": urls[1]}),
-        ]
-        scores = {"x" * 1000: (9.0,), "Fact 1.": (9.0,)}
-        summary = checked(handmade("Yes.", documents, scores, notes=("n" * 1000,)))
-        assert summary["sources"][0]["text"] == "x" * 399 + "…"
-        first, second = summary["documents"]
-        assert (first["id"], first["title"]) == ("i" * 399 + "…", "t" * 400)
-        assert (first["url"], second["url"]) == (urls[0], "")
-        assert summary["notes"] == ["n" * 799 + "…"]
-
 
 @given(attributions())
 def test_any_attribution_is_summarized(attribution: Attribution) -> None:
@@ -390,54 +332,24 @@ class TestSchema:
         failed = without_attribution("error", error=ValueError("no"), run_id="0199", length=9)
         pending = without_attribution("pending")
         for summary in (complete, unjudged, failed, pending, without_attribution("unsupported")):
-            SUMMARIES.validate(summary)
             SUMMARIES.validate({**summary, "run_id": "0199"})
             assert list(summary) == list(unjudged)
             assert list(summary["omitted"]) == list(unjudged["omitted"])
-            for wrong in (
-                *({"run_id": 3}, {"run": "0199"}, {"status": "done"}),
-                *({"error": {"type": "E"}}, {"schema_version": "2.0"}),
-            ):
-                with pytest.raises(jsonschema.ValidationError):
-                    SUMMARIES.validate({**summary, **wrong})
+            with pytest.raises(jsonschema.ValidationError):
+                SUMMARIES.validate({**summary, "status": "done"})
         assert failed["error"] == {"type": "ValueError", "message": "no"}
         assert (failed["run_id"], failed["start"], failed["end"]) == ("0199", 0, 9)
         fields = [[*sentence] for whole in (unjudged, complete) for sentence in whole["sentences"]]
         assert fields == [fields[0]] * len(fields)
 
-    @pytest.mark.parametrize("part", [None, "sentences", "documents", "sources"])
-    def test_nothing_is_missing_and_nothing_more(self, part: str | None) -> None:
-        def holder(summary: dict[str, Any]) -> dict[str, Any]:
-            return summary if part is None else summary[part][0]
-
+    @pytest.mark.parametrize("part", ["sentences", "documents", "sources"])
+    def test_nothing_is_missing_and_nothing_more(self, part: str) -> None:
         complete = summarize(judged(*VERDICTS))
-        for name in holder(complete):
-            summary = summarize(judged(*VERDICTS))
-            del holder(summary)[name]
+        for name, value in list(complete[part][0].items()):
+            del complete[part][0][name]
             with pytest.raises(jsonschema.ValidationError):
-                SUMMARIES.validate(summary)
-        holder(complete)["more"] = 3
+                SUMMARIES.validate(complete)
+            complete[part][0][name] = value
+        complete[part][0]["more"] = 3
         with pytest.raises(jsonschema.ValidationError):
             SUMMARIES.validate(complete)
-
-    @pytest.mark.parametrize(
-        ("part", "field", "value"),
-        [
-            ("documents", "number", 0),
-            ("documents", "id", 3),
-            ("documents", "title", None),
-            ("documents", "metadata", {"a": None}),
-            ("documents", "metadata", {"a": [1]}),
-            ("sources", "score", None),
-            ("sources", "documents", [-1]),
-            ("sentences", "start", -1),
-            ("sentences", "verdict", "certain"),
-            ("sentences", "documents", [1, 1]),
-        ],
-    )
-    def test_values_of_a_wrong_kind(self, part: str, field: str, value: Any) -> None:
-        summary = summarize(judged(*VERDICTS))
-        SUMMARIES.validate(summary)
-        summary[part][0][field] = value
-        with pytest.raises(jsonschema.ValidationError):
-            SUMMARIES.validate(summary)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.attributions import handmade
-from support.compositions import ABOUT_FERRY, CARRIES, FERRY, HIGH, TOWER, run
+from support.compositions import ABOUT_FERRY, CARRIES, FERRY, TOWER, run
 from support.schemas import SUMMARIES
 
 from attribot_rag import Document
@@ -32,7 +32,6 @@ SHIP, TRAIN = "The ship leaves at nine.", "The train to Arvik takes two hours an
         (f"Combine: {SHIP}", [], [SHIP, TRAIN], ([], [SHIP])),
         (f"Draft: {SHIP}\nNew: {TRAIN}", [TRAIN], [SHIP], ([0], [SHIP])),
         (f"Read: {SHIP} It is red.", [f"{SHIP} It is red."], [SHIP], ([0], [])),
-        (f"Combine: {SHIP}", [SHIP], [SHIP], ([], [SHIP])),
         (f"Combine: {SHIP}\n{SHIP}", [SHIP], [SHIP], ([0], [SHIP])),
         (
             f"Combine: {SHIP} It is red.",
@@ -43,9 +42,7 @@ SHIP, TRAIN = "The ship leaves at nine.", "The train to Arvik takes two hours an
         (f"Combine:\n\n{SHIP.replace(' ', chr(10))}", [], [SHIP], ([], [SHIP])),
         ("It was built in 1844.", [], ["84"], ([], [])),
         ("How many? 84, they said.", [], ["84"], ([], ["84"])),
-        ("Всего 84дома", [], ["дом"], ([], [])),
         ("答案是渡船载客八十四人，请总结。", [], ["渡船载客八十四人"], ([], ["渡船载客八十四人"])),
-        ("Nothing of it.", [TRAIN], [SHIP], ([], [])),
         ("...", [], ["."], ([], [])),
     ],
 )
@@ -112,29 +109,6 @@ def test_a_thousand_refinements_lead_to_their_documents() -> None:
     composition = Composition(attribution, attributions)
     ((origin,),) = (sentence.origins for sentence in composition.sentences)
     assert origin.attribution.documents[origin.documents[0]] == FERRY
-
-
-def test_documents_of_one_id_and_documents_that_no_prompt_holds_are_listed() -> None:
-    parts = [Document(CARRIES, "file"), Document(HIGH, "file")]
-    earlier = {
-        name: handmade(part.text, [part], {part.text: (9.0,)})
-        for name, part in zip("ab", parts, strict=True)
-    }
-    last = handmade(
-        f"{CARRIES} {HIGH}",
-        [Document(CARRIES, "a"), Document(HIGH, "b")],
-        {CARRIES: (9.0, 0.0), HIGH: (0.0, 9.0)},
-    )
-    unread = Document("The mill is old.", "mill")
-    runs = tuple(run(name, part) for name, part in earlier.items())
-    whole = run("whole", last, earlier=runs)
-    answer = replace(whole.answer, retrieved=[*parts, unread])
-    whole = replace(whole, answer=answer)
-    assert whole.to_cited_text() == f"{CARRIES} [1] {HIGH} [2]"
-    summary = whole.summary
-    SUMMARIES.validate(summary)
-    listed = [(item["id"], item["number"], item["located"]) for item in summary["documents"]]
-    assert listed == [("file", 1, True), ("file", 2, True), ("mill", None, False)]
 
 
 def test_an_unknown_run_is_an_error_that_says_what_to_do() -> None:

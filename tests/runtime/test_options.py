@@ -65,11 +65,9 @@ MEANT = r"no option 'metod'; did you mean 'method'\?"
     ("making", "kind", "message"),
     [
         (lambda: Attributor(byte_level(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
-        (lambda: AttributionService(byte_level(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
         (lambda: ServiceRegistry(RunStore(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
         (lambda: Attributor(byte_level(), options="auto"), InvalidInput, "options='auto'; pass"),  # type: ignore[arg-type]
         (lambda: RunOptions(mode="on"), InvalidInput, "mode='on'; choose"),  # type: ignore[arg-type]
-        (lambda: RunOptions(max_pending=0), InvalidInput, "max_pending=0; use at least 1"),
         (lambda: RunOptions(max_results=-1), InvalidInput, "max_results=-1; use at least 1"),
     ],
 )

@@ -2,12 +2,9 @@
 
 import copy
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from recording.test_recorder import running
-from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
@@ -95,17 +92,3 @@ def test_the_service_of_the_model_that_answered_is_chosen(models: list[LanguageM
         assert matched.transcript is not None
     for text in ("Four.", " "):
         assert service_that_saw(services, answer_of(text))[0] is services[0]
-
-
-def test_of_running_models_the_one_that_answers_is_chosen(models: list[LanguageModel]) -> None:
-    services = [AttributionService(model, **EXACT) for model in models[:2]]
-    prompts = [rendered(model) for model in models]
-    with (
-        running(models[0], prompts[0]),
-        running(models[1], prompts[1]) as second,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        search = pool.submit(service_that_saw, services, answer_of(ANSWER))
-        second.opened.set()
-        chosen, _ = search.result(scaled(60))
-    assert chosen is services[1]

@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +15,8 @@ from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
 from support.threads import at_once
 from support.tiny_models import byte_level
-from transformers import TextIteratorStreamer
 
-from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
-from attribot_rag.context import TokenizedText
+from attribot_rag import Attribution, Attributor, LeaveOneOut
 from attribot_rag.errors import (
     AttributionCancelled,
     DocumentsNotLocated,
@@ -29,15 +26,12 @@ from attribot_rag.errors import (
     UnsupportedModel,
 )
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.recording import GenerationRecorder
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     Answer,
     AttributedRun,
     AttributionService,
-    service_that_saw,
 )
-from attribot_rag.verdicts import VerdictOptions
 
 LOGGER = "attribot_rag.runtime.service"
 
@@ -100,60 +94,15 @@ def is_recording() -> bool:
     return "generate" in vars(MODEL.model)
 
 
-@pytest.mark.parametrize("num_models", [1, 2])
-def test_an_answer_is_searched_and_decoded_once(
-    making: Making, monkeypatch: pytest.MonkeyPatch, num_models: int
-) -> None:
-    other_services = [AttributionService(byte_level()) for _ in range(num_models - 1)]
-    services = [making(), *other_services]
-    model_says(ANSWER)
-    (generation,) = services[0].recorder.generations
-    calls: list[tuple[str, object]] = []
-    decode, search = TokenizedText.of.__func__, GenerationRecorder._search  # type: ignore[attr-defined]
-
-    def decoding(cls: Any, ids: Any, *rest: Any, **named: Any) -> Any:
-        calls.append(("decoded", tuple(ids)))
-        return decode(cls, ids, *rest, **named)
-
-    def searching(recorder: GenerationRecorder, *rest: Any) -> Any:
-        calls.append(("searched", recorder))
-        return search(recorder, *rest)
-
-    monkeypatch.setattr(TokenizedText, "of", classmethod(decoding))
-    monkeypatch.setattr(GenerationRecorder, "_search", searching)
-    service, matched = service_that_saw(services, answer())
-    assert service is services[0]
-    run = service.attribute("run", "root", matched)
-    assert attribution_of(run).documents == tuple(map(Document, DOCUMENTS))
-    assert run.answer.transcript is None  # it may hold a KV cache
-    searched = [("searched", service.recorder) for service in services]
-    decoded = [("decoded", ids) for ids in (generation.prompt_ids, generation.response_ids)]
-    assert sorted(map(str, calls)) == sorted(map(str, [*searched, *decoded]))
-
-
-@pytest.mark.parametrize("skip_special_tokens", [True, False])
-def test_the_prompt_may_stand_before_the_answer(
-    service: AttributionService, skip_special_tokens: bool
-) -> None:
+def test_the_prompt_may_stand_before_the_answer(service: AttributionService) -> None:
     model_says(ANSWER)
     ids = MODEL.encode_prompt(rendered(MODEL))
-    prompt = MODEL.decode(ids, skip_special_tokens=skip_special_tokens)
+    prompt = MODEL.decode(ids, skip_special_tokens=True)
     run = attributed(service, answer(prompt + ANSWER))
     assert run.answer.start == len(prompt)
     assert attribution_of(run).response == ANSWER
     summary = run.summary
     assert (summary["start"], summary["end"]) == (len(prompt), len(prompt + ANSWER))
-
-
-def test_a_streamed_answer_is_waited_for(service: AttributionService) -> None:
-    streamer = TextIteratorStreamer(MODEL.tokenizer, skip_prompt=True, skip_special_tokens=True)
-    saying = partial(say, MODEL, [rendered(MODEL)], [ANSWER], streamer=streamer)
-    thread = threading.Thread(target=saying)
-    thread.start()
-    result = attribution_of(attributed(service, answer("".join(streamer))))
-    thread.join()
-    assert result.response == ANSWER
-    assert not result.provenance.retokenized
 
 
 def test_earlier_turns_are_known_by_the_prompt(service: AttributionService) -> None:
@@ -201,7 +150,7 @@ def test_an_answer_that_was_never_generated(service: AttributionService, unknown
     assert "pass the model that answers" in str(run.error)
 
 
-@pytest.mark.parametrize("text", ["", " \n", "\t"])
+@pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_answer_has_the_usual_keys_and_a_note(
     service: AttributionService, text: str
 ) -> None:
@@ -325,22 +274,16 @@ def test_a_run_cancelled_before_its_turn_is_reported(making: Making, block: Bloc
     assert service.store.num_pending == 0
 
 
-@pytest.mark.parametrize("raise_error", [False, True])
-def test_at_most_max_pending_runs_wait(making: Making, block: Blocked, raise_error: bool) -> None:
-    service = making(mode="background", max_pending=2, on_result=block, raise_error=raise_error)
+def test_at_most_max_pending_runs_wait(making: Making, block: Blocked) -> None:
+    service = making(mode="background", max_pending=2, on_result=block)
     model_says(ANSWER, "By the river.")
     pending = [attributed(service, answer(text)) for text in (ANSWER, "By")]
-    if raise_error:
-        with pytest.raises(QueueFull, match="max_pending=2"):
-            attributed(service, answer("In 1648."))
-    else:
-        assert isinstance(attributed(service, answer("In 1648.")).error, QueueFull)
+    refused = attributed(service, answer("In 1648.")).error
+    assert isinstance(refused, QueueFull) and "max_pending=2" in str(refused)
     block.opened.set()
     for run, text in zip(pending, (ANSWER, "By"), strict=True):
         assert attribution_of(finished(service, run)).response == text
-    assert [type(run.error) for run in block.results if run.error] == [QueueFull] * (
-        not raise_error
-    )
+    assert [type(run.error) for run in block.results if run.error] == [QueueFull]
     assert MODEL.backend.background.num_pending == 0
 
 
@@ -424,18 +367,6 @@ def test_an_attributor_of_one_s_own_takes_turns_with_the_service(making: Making)
     assert overlaps == [False] * 8
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "auto", "verdicts": VerdictOptions()}])
-def test_an_attribution_is_summarized(making: Making, options: dict[str, Any]) -> None:
-    service = making(**options)
-    model_says(ANSWER)
-    summary = attributed(service, answer()).summary
-    assert summary["status"] == "complete"
-    assert summary["method"].startswith(options.get("method", "leave_one_out"))
-    judged = [sentence["verdict"] is not None for sentence in summary["sentences"]]
-    assert judged == [bool(options)] * 2
-    SUMMARIES.validate(summary)
-
-
 def failed(error: Exception) -> AttributedRun:
     return AttributedRun("run", "root", Answer("Answer."), error=error)
 
@@ -452,22 +383,10 @@ def test_errors_are_summarized_by_kind_and_message(error: Exception, status: str
     SUMMARIES.validate(summary)
 
 
-@pytest.mark.parametrize("message", ["x" * 10**6, "条" * 10**6, "🙂" * 10**6, "\x00" * 10**6])
+@pytest.mark.parametrize("message", ["🙂" * 10**6, "\x00" * 10**6])
 def test_long_messages_are_cut(message: str) -> None:
     run = failed(MemoryError(message))
     assert run.summary["error"] == {"type": "MemoryError", "message": message[:1000]}
     for max_bytes, summary in ((MAX_SUMMARY_BYTES, run.summary), (1200, run.summary_of(1200))):
         assert len(json.dumps(summary).encode()) <= max_bytes
         SUMMARIES.validate(summary)
-
-
-def test_recording_lasts_as_long_as_somebody_asked_for_it(making: Making) -> None:
-    service = making(record_always=False)
-    assert not is_recording()
-    service.begin_recording()
-    service.begin_recording()
-    service.end_recording()
-    assert is_recording()
-    service.end_recording()
-    assert not is_recording()
-    assert service.recorder.generations == ()

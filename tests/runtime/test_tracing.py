@@ -29,7 +29,6 @@ from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
     feedback_of,
-    trace_run,
 )
 from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
@@ -156,16 +155,6 @@ def test_a_span_that_has_ended_gets_a_linked_evaluator(
     check_carrier(spans_of(exporter), "model", run)
 
 
-def test_in_the_background_the_span_has_ended(exporter: InMemorySpanExporter) -> None:
-    service = AttributionService(MODEL, method="leave_one_out", mode="background")
-    with trace.get_tracer("test").start_as_current_span("model") as span:
-        attributed(service)
-        span.end()
-    run = service.store.wait("run", 60)
-    check_carrier(spans_of(exporter), "model", run)
-    service.close()
-
-
 def test_the_framework_s_own_span_comes_first(
     service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
@@ -189,18 +178,6 @@ def test_a_failure_is_traced_by_its_kind_of_error(
     (event,) = span.events
     assert (event.attributes or {})["error.type"] == "NotRecorded"
     assert ANSWER not in span.to_json()
-
-
-def test_without_a_span_nothing_is_traced_until_one_is_named(
-    service: AttributionService, exporter: InMemorySpanExporter
-) -> None:
-    run = attributed(service)
-    assert run.span is None
-    assert not exporter.get_finished_spans()
-    with trace.get_tracer("test").start_as_current_span("later") as span:
-        trace_run(run, span)
-        trace_run(AttributedRun("pending", "root", Answer(""), is_pending=True), span)
-    check(spans_of(exporter)["later"], run)
 
 
 def retrieving(kind: OpenInferenceSpanKindValues, texts: list[str]) -> str:

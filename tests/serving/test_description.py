@@ -32,27 +32,12 @@ def description(chatty: LanguageModel) -> Any:
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
-OPERATIONS = [
-    ("/", "GET"),
-    ("/health", "GET"),
-    ("/schema.json", "GET"),
-    ("/queue", "GET"),
-    ("/attribute", "POST"),
-    ("/ask", "POST"),
-]
-
-
-def test_the_description_has_all_operations(description: Any) -> None:
-    assert {
-        (operation.ok().path, operation.ok().method.upper())
-        for operation in description.get_all_operations()
-    } == set(OPERATIONS)
-
-
 @pytest.mark.parametrize(
     ("path", "method", "mode"),
     [
-        *((*operation, GenerationMode.POSITIVE) for operation in OPERATIONS),
+        ("/queue", "GET", GenerationMode.POSITIVE),
+        ("/attribute", "POST", GenerationMode.POSITIVE),
+        ("/ask", "POST", GenerationMode.POSITIVE),
         ("/attribute", "POST", GenerationMode.NEGATIVE),
         ("/ask", "POST", GenerationMode.NEGATIVE),
     ],
@@ -63,7 +48,7 @@ def test_every_request_is_answered_as_described(
     operation = description[path][method]
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
     def check(case: Any) -> None:
         case.call_and_validate(checks=CHECKS, timeout=scaled(120))
 

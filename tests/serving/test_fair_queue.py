@@ -74,15 +74,6 @@ async def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None
     assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
 
 
-async def test_a_client_that_comes_is_next_but_for_those_that_wait() -> None:
-    crowd = Crowd()
-    tasks = await crowd.enter("a1", "b1", "a2", "c1", "b2")
-    assert [place.before for place in crowd.queue.places("c")] == [2]
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
-    assert crowd.served == ["a1", "b1", "c1", "a2", "b2"]
-
-
 async def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
     crowd = Crowd(max_requests=3)
     *tasks, dropped = await crowd.enter("a1", "a2", "a3")
@@ -108,24 +99,6 @@ async def test_a_client_that_leaves_is_not_served() -> None:
     crowd.opened.set()
     await last
     assert crowd.served == ["a1", "b1"]
-
-
-async def test_waiting_times_are_estimated_from_served_requests() -> None:
-    crowd = Crowd()
-    assert crowd.queue.retry_after == 5
-    tasks = await crowd.enter("a1", "a2", "a3")
-    assert [place.seconds for place in crowd.queue.places("a")] == [None, None]
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
-    crowd.opened.clear()
-    tasks = await crowd.enter("a1", "a2", "a3")
-    first, second = (place.seconds for place in crowd.queue.places("a"))
-    assert first is not None
-    assert second is not None
-    assert 0 <= first <= second
-    assert crowd.queue.retry_after >= 1
-    crowd.opened.set()
-    await asyncio.gather(*tasks)
 
 
 async def test_a_closed_queue_finishes_what_runs() -> None:

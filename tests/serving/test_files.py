@@ -30,7 +30,3 @@ def test_files_of_one_name_keep_the_folders_that_differ(
             "This is b/other.txt.": "other.txt#1",
         }
         assert {chunk.metadata["file"] for chunk in chunks} == {"same.txt", "other.txt"}
-
-
-def test_no_files_are_none() -> None:
-    assert without_folders([]) == []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.browser import assert_accessible, fills_in, happening, keep, look_up, watch
+from support.browser import assert_accessible, happening, keep, look_up
 from support.hostile import HTML
 from support.patience import scaled
 from support.service_process import CORPUS, TOKEN, service
@@ -57,16 +57,6 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
     assert set(happened) == {f"{address}/ask"}
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
-    watch(page)
-    question = "Tell me everything about the lighthouse, in many sentences."
-    page.get_by_label("Question").fill(question)
-    page.get_by_role("button", name="Ask").click()
-    fills_in(page.locator("attribot-answer"), PATIENCE)
-
-
 @pytest.mark.slow
 def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     without_policy: Page, address: str
@@ -102,15 +92,3 @@ def test_errors_are_shown(page: Page) -> None:
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("status")).to_contain_text(re.compile("has a word of the question"))
-
-
-def test_an_answer_can_be_stopped(page: Page) -> None:
-    page.get_by_label("Question").fill("Who designed the lighthouse?")
-    page.get_by_role("button", name="Ask").click()
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("status")).to_contain_text("Stopped.")
-    expect(page.get_by_role("button", name="Ask")).to_be_enabled()
-
-
-def test_the_page_is_accessible(without_policy: Page) -> None:
-    assert_accessible(without_policy)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import random
-import signal
 import socket
 import time
 from collections import Counter
@@ -121,21 +120,6 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_service_comes_back_after_it_was_killed(folder: Path) -> None:
-    with service(str(folder)) as (address, process):
-        port = httpx.URL(address).port
-        assert attributes(address)
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
-        with pytest.raises(httpx.TransportError):
-            get(f"{address}/health")
-    with service(str(folder), "--port", str(port)) as (address, process):
-        assert httpx.URL(address).port == port
-        assert attributes(address)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM)
-
-
 def test_the_model_of_a_server_is_served(chatty: LanguageModel, folder: Path) -> None:
     with model_server(chatty) as server:
         options = ("--server", server.url, "--tokenizer", str(folder), "--method", "leave_one_out")

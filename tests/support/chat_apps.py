@@ -9,15 +9,12 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import dedent
 from urllib.error import URLError
 
 from support.patience import scaled
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = scaled(120_000)  # milliseconds
-LONG_TO_READ = f"Tell me about the museum{', in many sentences' * 80}."
-"""There is time to stop its answer before it begins."""
 
 
 @contextmanager
@@ -40,16 +37,6 @@ def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
         command, port, temporary, CHAINLIT_APP_ROOT=str(temporary), CHAT_FOLDER=str(folder)
     ):
         yield f"http://127.0.0.1:{port}"
-
-
-def run_in_gradio_chat(code: str, temporary: Path) -> None:
-    """Run code beside the Gradio chat's file."""
-    subprocess.run(
-        [sys.executable, "-c", dedent(code)],
-        check=True,
-        cwd=ROOT / "examples",
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "CHAT_STORE": str(temporary)},
-    )
 
 
 def _free_port() -> int:

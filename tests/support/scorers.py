@@ -29,7 +29,7 @@ from attribot_rag.scoring import (
     Session,
 )
 from support import tiny_models
-from support.tiny_models import byt5, byte_level, metaspace
+from support.tiny_models import byt5, byte_level
 
 ATOL = 1e-3
 TREATY = (
@@ -150,10 +150,6 @@ def plain(documents: Sequence[str | Document]) -> str:
     """A prompt as rendered text, for a tokenizer without a chat template."""
     texts = [Document.of(document).text for document in documents]
     return "\n\n".join(texts) + "\n\nQuestion: who signed it? "
-
-
-def metaspace_scorer(**options: Any) -> Scorer:
-    return scorer(language_model=metaspace(), **options)
 
 
 def by_hand(target: Scorer, units: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:

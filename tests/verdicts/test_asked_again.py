@@ -8,11 +8,6 @@ from attribot_rag import Attribution, Attributor, LanguageModel
 
 TRAMS = "Trams in Ostrand run every ten minutes until midnight."
 CASES = {
-    "a time": (
-        "When does the town museum of Ostrand close?",
-        "The town museum of Ostrand closes at nine in the evening.",
-        "The town museum of Ostrand closes at nine in the evening, except on Mondays.",
-    ),
     "a number": (
         "How many berths does the harbour of Velm have?",
         "The harbour of Velm has 412 berths.",
@@ -23,29 +18,11 @@ CASES = {
         "The ceiling was painted by Odile Brannoc.",
         "Karsk town hall stands on the square. Its ceiling was painted by Odile Brannoc.",
     ),
-    "numbers of two documents": (
-        "How many berths does the harbour of Velm have, and when was it built?",
-        "The harbour of Velm has 412 berths and was built in 1873.",
-        "Velm lies on the eastern coast. The harbour of Velm has 412 berths for yachts.",
-        "A guide to harbours. The harbour of Velm was built in 1873.",
-    ),
     "names of two documents": (
         "Who painted the ceiling of Karsk town hall, and who carved its door?",
         "The ceiling was painted by Odile Brannoc and the door was carved by Jaro Venn.",
         "Karsk town hall stands on the square. Its ceiling was painted by Odile Brannoc.",
         "The door of Karsk town hall was carved by Jaro Venn from oak.",
-    ),
-    "times of two documents": (
-        "When does the town museum of Ostrand open and close?",
-        "The town museum of Ostrand opens at eleven and closes at nine in the evening.",
-        "The town museum of Ostrand opens at eleven every day.",
-        "The town museum of Ostrand closes at nine in the evening, except on Mondays.",
-    ),
-    "prices of two documents": (
-        "What do a bed and a bicycle cost at Pension Orlo?",
-        "At Pension Orlo a bed costs 38 crowns and a bicycle costs 14 crowns.",
-        "At Pension Orlo a bed costs 38 crowns a night.",
-        "Guests of Pension Orlo rent a bicycle for 14 crowns.",
     ),
 }
 
@@ -66,7 +43,7 @@ def asked_again(
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.long if index % 3 else ())
+        pytest.param(case, marks=pytest.mark.long if index else ())
         for index, case in enumerate(CASES)
     ],
 )

@@ -65,11 +65,9 @@ LONG = (
     "shown",
     [
         lambda text: text[:150],
-        str.lower,
         lambda text: text.replace("*", "").replace("`", ""),
-        lambda text: "\n".join(text.split()),
     ],
-    ids=["shortened", "lowercased", "stripped", "wrapped"],
+    ids=["shortened", "stripped"],
 )
 def test_documents_that_a_chain_changed(
     attributor: Attributor, shown: Callable[[str], str]
@@ -100,7 +98,7 @@ QUESTION = "What does a yearly pass for the ferry cost?"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rewritten", ["", "Year's ticket, Kittiwake ferry: 212 crowns (Osk)."])
-@pytest.mark.parametrize("template", ["one message", "a system message", "no template"])
+@pytest.mark.parametrize("template", ["one message", "a system message"])
 def test_a_document_that_the_prompt_lacks(
     attributor: Attributor, template: str, rewritten: str
 ) -> None:
@@ -114,7 +112,6 @@ def test_a_document_that_the_prompt_lacks(
             {"role": "system", "content": SYSTEM.format(documents=shown)},
             {"role": "user", "content": QUESTION},
         ],
-        "no template": [{"role": "user", "content": f"{shown}\n\n{QUESTION}"}],
     }[template]
     answer = f"A yearly pass costs {212 if rewritten else 540} crowns."
     passes = Document(PASS, "26a02640-f66d-4830-8beb-e269345132e7", {"source": "passes.md"})
@@ -165,12 +162,6 @@ CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
         ],
         ["A sauna ticket for an adult costs two crowns."],
     ),
-    "an hour in a short word": (
-        "When does the sauna open?",
-        "The sauna opens at two.",
-        ["The sauna opens at two. Towels are free.", "Flyer of 2015. The sauna opens at ten."],
-        ["The sauna opens at two."],
-    ),
     "a price that differs in its first digit is not either": (
         "大人のサウナ券はいくらですか。",
         "大人のサウナ券は600円です。",
@@ -181,11 +172,6 @@ CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
         ["大人のサウナ券は600円です。"],
     ),
     "both facts of a sentence": (*BOTH, [LIGHTHOUSE, TICKET], [TICKET, LIGHTHOUSE]),
-    "and of no other": (
-        *BOTH,
-        [LIGHTHOUSE, TICKET, "The museum is open on Sundays."],
-        [TICKET, LIGHTHOUSE],
-    ),
     "the unit that all prices share does not hide whose number it is": (
         "How much does the salt bath cost?",
         "The salt bath costs 22 talers.",
@@ -203,15 +189,6 @@ CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
         "The helicopter tour costs 530 talers.",
         [SHUTTLE, PETS, CAR_PARK],
         [],
-    ),
-    "two prices": (
-        "What do a massage and a place in the car park cost?",
-        "A massage costs 71 talers, and a place in the car park costs 17 talers a night.",
-        [SPA, CAR_PARK],
-        [
-            "- Massage by Ilka Drumm: 55 minutes for 71 talers",
-            "A place in the car park costs 17 talers a night.",
-        ],
     ),
 }
 
@@ -249,7 +226,6 @@ def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attr
     [
         ("The Ambel road was paved in 1938. Trucks use it.", "It is 12 kilometres long."),
         ("The Dray mine belongs to Otto Finn. Tin is mined there.", "It is 400 metres deep."),
-        ("The Arlo dam was built by Hugo Stenz.", "The dam is 45 metres high."),
     ],
 )
 def test_an_invented_number_does_not_follow(
@@ -268,11 +244,6 @@ def test_an_invented_number_does_not_follow(
     [
         ("Groups of 30 pupils pay less.", "There is a 5 % discount for groups of 30 pupils."),
         ("The Sorrel hall has 200 seats.", "The 200 seats of the Sorrel hall stand in 7 rows."),
-        ("The ferry carries 84 passengers.", "The 84 passengers of the ferry have 3 boats."),
-        (
-            "The Grell tunnel is 900 metres long.",
-            "The 900 metres of the Grell tunnel have 6 lamps.",
-        ),
     ],
 )
 def test_an_invented_number_beside_one_that_was_said_does_not_follow(
@@ -340,16 +311,6 @@ def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters
     assert not any("hardly matters" in note or "as far as" in note for note in limited.notes)
 
 
-def test_each_of_either_sources_has_a_score_where_others_have_none(attributor: Attributor) -> None:
-    twin = "Mail to the island of Osk is carried by the ferry Kittiwake."
-    answer = "The ferry Kittiwake carries the mail to Osk."
-    attribution = attribute(attributor, "Who carries the mail?", [*SHOPS, answer, twin], answer)
-    (verdict,) = attribution.verdicts
-    assert verdict.relation == "either" and len(verdict.source_ids) > 1
-    scored = {index for index, row in enumerate(attribution.token_scores) if row is not None}
-    assert {*verdict.source_ids} <= scored < {*range(len(attribution.sources))}
-
-
 SPOKEN_AGAINST = (
     "Use the context to answer the question in one sentence.\n\nContext:\n{}\n\nQuestion: {}"
 )
@@ -359,7 +320,6 @@ DELIVERY = (
 )
 
 
-@pytest.mark.parametrize("method", ["auto", "leave_one_out"])
 @pytest.mark.parametrize(
     ("documents", "question", "answer"),
     [
@@ -381,14 +341,6 @@ DELIVERY = (
         ),
         (
             [
-                "The mast is two hundred and six metres tall.",
-                "The chimney is 80 metres tall and the silo 31 metres.",
-            ],
-            "How tall is the mast?",
-            "The mast is 206 m tall.",
-        ),
-        (
-            [
                 "The guarantee of every Osk kettle is eleven years. Lids of the model Finn are "
                 "covered for 18 months. Complaints go to the shop in Oslo.",
                 DELIVERY,
@@ -396,23 +348,13 @@ DELIVERY = (
             "How long is the kettle guarantee?",
             "The kettle guarantee is 11 years.",
         ),
-        (
-            [
-                "The archive keeps letters for thirty-five years. Maps are kept for 90 years in "
-                "the cellar.",
-                DELIVERY,
-            ],
-            "How long are letters kept?",
-            "Letters are kept for 35 years.",
-        ),
     ],
 )
 def test_a_source_with_an_exact_effect_is_cited_however_little_the_context_is_worth(
-    smollm2: LanguageModel, method: str, documents: list[str], question: str, answer: str
+    attributor: Attributor, documents: list[str], question: str, answer: str
 ) -> None:
     """Other documents speak against these answers, which put their source in other words."""
     prompt = SPOKEN_AGAINST.format("\n\n".join(documents), question)
-    attributor = Attributor(smollm2, method=method, progress=False)
     attribution = attributor.attribute([{"role": "user", "content": prompt}], answer, documents)
     (verdict,) = attribution.verdicts
     assert (verdict.kind, cited(attribution)) == (

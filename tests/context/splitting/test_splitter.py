@@ -5,7 +5,6 @@ from support.text_strategies import texts
 
 from attribot_rag.context.splitting.splitter import (
     make_splitter,
-    paragraphs,
     sentences,
     split_spans,
 )
@@ -19,11 +18,6 @@ def test_built_in_units_lose_no_character(unit: str, text: str) -> None:
     assert "".join(text[start:end] for start, end in spans) == text
     assert all(text[start:end].strip() for start, end in spans) or not text.strip()
     assert len(spans) <= 1 or text.strip()
-
-
-@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
-def test_paragraphs_end_after_blank_lines(blank: str) -> None:
-    assert paragraphs(f"One\nline.{blank}Two.") == [f"One\nline.{blank}", "Two."]
 
 
 @given(pieces=st.lists(st.sampled_from(["", " ", "\n", "a", "b. ", " c"]), max_size=8))
@@ -109,20 +103,6 @@ def test_headings_items_and_rows_are_pieces_of_their_own() -> None:
 def test_lines_with_the_same_number_of_cells_are_rows(rows: list[str]) -> None:
     assert sentences("".join(rows)) == rows
     assert sentences(f"So:\n{''.join(rows)}".rstrip() + "\nEnd.")[0] == "So:\n"
-
-
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        "The salt, the fish, and wood\nwere here, there, and everywhere\nas he, she, and I saw.",
-        "It was founded in\n1648. The treaty",
-        "The harbour, which had been\nclosed - for two winters -\nwas open.",
-        "Either a | b\nor b | a.",
-        "One\ntwo\nthree.",
-    ],
-)
-def test_wrapped_prose_is_not_cut_at_the_ends_of_lines(wrapped: str) -> None:
-    assert not any(piece.endswith("\n") for piece in sentences(wrapped)[:-1])
 
 
 @pytest.mark.parametrize("number", ["1.", "12)", "(3)", "a)", "-", "*", "#"])

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 
-import httpx
 import pytest
 from support.model_server import ModelServer, model_server
 from support.patience import scaled, wait_until
@@ -23,7 +22,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedServer,
 )
-from attribot_rag.model.served.client import KEY, _retry_after
+from attribot_rag.model.served.client import KEY
 from attribot_rag.model.served_model import ServedModel
 
 LOCAL = byte_level()
@@ -100,11 +99,6 @@ def test_a_server_that_stays_busy_or_refuses_is_given_up(server: ModelServer) ->
     for option in ("concurrency", "timeout", "attempts"):
         with pytest.raises(InvalidInput, match=option):
             connect(server, **{option: 0})
-
-
-def test_the_servers_own_pause_is_kept() -> None:
-    for header, expected in {"7": 7.0, "100000": 30.0, "soon": 0.0, "": 0.0}.items():
-        assert _retry_after(httpx.Response(429, headers={"retry-after": header})) == expected
 
 
 def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) -> None:

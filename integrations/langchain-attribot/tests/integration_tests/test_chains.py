@@ -5,41 +5,31 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import numpy as np
 import pytest
 import torch
 from agents import SearchesFirst
-from chains import PROMPT, joined, rag
+from chains import joined, rag
 from conftest import DOCUMENTS, QUESTION, Chat, Handler, Making, chat_of, llm_of, summary_of
 from langchain.agents import create_agent
 from langchain_chroma import Chroma
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
-from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
-from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
+from langchain_huggingface import HuggingFaceEmbeddings
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from support.island import OTHERS
-from support.summaries import EXACT, attribution_of, checked, cited_ids, located_ids
+from support.summaries import attribution_of, cited_ids
 from tokenizers.processors import TemplateProcessing
 
-from attribot_rag import Attributor, LanguageModel
-from attribot_rag.model.smollm2 import smollm2_folder
+from attribot_rag import LanguageModel
 from attribot_rag.runtime import Answer
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
-    DeduplicatingCompressor,
     retrieved,
-    with_attribution,
 )
 
 BEST = "The lighthouse is 38 metres high."
@@ -74,58 +64,6 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert cited_ids(summary) == {"lighthouse"}
     assert summary["sentences"][0]["verdict"] == "grounded"
     assert summary["method"] == "auto"
-
-
-def test_a_retrieval_chain_has_it_beside_its_answer(
-    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
-) -> None:
-    prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer briefly: {input}")
-    chain = create_retrieval_chain(retriever, create_stuff_documents_chain(chat, prompt))
-    result = chain.invoke({"input": QUESTION}, {"callbacks": [handler]})
-    assert "38" in result["answer"]
-    summary = checked(result["attribution"])
-    assert summary["sources"][0]["text"] == BEST
-    assert len(summary["documents"]) == len(result["context"]) == 3
-
-
-def test_a_compression_retriever_counts_once_and_without_duplicates(
-    chat: Chat, retriever: VectorStoreRetriever
-) -> None:
-    class Twice(VectorStoreRetriever):
-        def _get_relevant_documents(self, query, *, run_manager, **kwargs):  # type: ignore[no-untyped-def]
-            return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs) * 2
-
-    twice = Twice(vectorstore=retriever.vectorstore, search_kwargs={"k": 2})
-    compressed = ContextualCompressionRetriever(
-        base_compressor=DeduplicatingCompressor(), base_retriever=twice
-    )
-    summary = checked(with_attribution(rag(compressed, chat)).invoke(QUESTION)["attribution"])
-    assert len(summary["documents"]) == len(set(located_ids(summary))) == 2
-    assert cited_ids(summary) == {"lighthouse"}
-
-
-def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
-) -> None:
-    history = MessagesPlaceholder("chat_history")
-    condense = ChatPromptTemplate.from_messages(
-        [("system", "Rewrite the last question so that it stands alone."), history, "{input}"]
-    )
-    answer = ChatPromptTemplate.from_messages(
-        [("system", "Answer briefly from this:\n\n{context}"), history, ("human", "{input}")]
-    )
-    chain = create_retrieval_chain(
-        create_history_aware_retriever(chat, retriever, condense),
-        create_stuff_documents_chain(chat, answer),
-    )
-    run_id = uuid4()
-    turns = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
-    config: Any = {"callbacks": [handler], "run_id": run_id}
-    result = chain.invoke({"input": QUESTION, "chat_history": turns}, config)
-    run = handler.results[run_id]
-    assert attribution_of(run).response.strip() == result["answer"].strip()
-    assert len(handler.results) == 1
-    assert result["attribution"]["run_id"] == str(run.run_id)
 
 
 def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
@@ -202,9 +140,7 @@ class Spy:
         monkeypatch.setattr(type(model), "_sample", sample)
 
 
-@pytest.mark.parametrize(
-    "way", ["greedy", "sampled", "streamed", "batched", "text", "BOS is added again"]
-)
+@pytest.mark.parametrize("way", ["sampled", "streamed", "batched", "BOS is added again"])
 def test_scored_ids_are_those_that_generate_saw_and_gave(
     smollm2: LanguageModel,
     retriever: VectorStoreRetriever,
@@ -219,7 +155,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
             single=f"{bos} $A", special_tokens=[(bos, bos_id)]
         )
     sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0} if way == "sampled" else {}
-    make: Callable[..., Any] = llm_of if way in ("text", "batched") else chat_of
+    make: Callable[..., Any] = llm_of if way == "batched" else chat_of
     llm = make(LanguageModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
     handler = making(llm)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
@@ -251,47 +187,3 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
         for attribution, (prompt, answer) in zip(attributions, answered, strict=True):
             assert attribution.provenance.prompt_tokens == len(prompt)
             assert len(attribution.token_spans) == len(answer)
-
-
-def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRetriever) -> None:
-    options = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False}
-    llm = HuggingFacePipeline.from_model_id(
-        model_id=str(smollm2_folder()),
-        task="text-generation",
-        device_map="auto",
-        pipeline_kwargs=options,
-    )
-    chat = ChatHuggingFace(llm=llm)
-    handler = AttributionCallbackHandler(chat)
-    message = rag(retriever, chat).invoke(QUESTION, {"callbacks": [handler]})
-    assert cited_ids(summary_of(message)) == {"lighthouse"}
-
-
-def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
-    smollm2: LanguageModel,
-    tiny: LanguageModel,
-    chat: Chat,
-    retriever: VectorStoreRetriever,
-    making: Making,
-) -> None:
-    handler = making(chat, proxy=chat_of(tiny), keep=3)
-    attributor = Attributor(smollm2, proxy=tiny, keep=3, progress=False, **EXACT)
-    with attributor.recorder:
-        rag(retriever, chat).invoke(QUESTION, {"callbacks": [handler]})
-    (generation,) = attributor.recorder.generations
-    attribution = attribution_of(handler.last)
-    truth = attributor.attribute_generation(generation, attribution.documents)
-    assert "proxy" in attribution.provenance.method
-    assert attribution.provenance.proxy_tokens > 0
-    scored = [row is not None for row in attribution.token_scores]
-    assert sum(scored) == 3
-    assert scored == [row is not None for row in truth.token_scores]
-    np.testing.assert_allclose(attribution.matrix.filled(0), truth.matrix.filled(0), atol=1e-3)
-
-
-def test_documents_that_the_model_did_not_read_are_not_cited(
-    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
-) -> None:
-    chain = {"context": retriever | (lambda _: "Nothing here."), "question": lambda q: q} | PROMPT
-    message = (chain | chat).invoke(QUESTION, {"callbacks": [handler]})
-    assert summary_of(message, "error")["error"]["type"] == "DocumentsNotLocated"

@@ -34,9 +34,8 @@ ANSWERS = {"/info": {"version": "0.13.0", "batch_ingest_config": BATCHES}, "/ses
 
 
 @pytest.mark.enable_socket
-@pytest.mark.parametrize("mode", ["inline", "background"])
 def test_the_feedback_is_on_the_model_s_run(
-    tiny_chat: Chat, chain: Chain, monkeypatch: pytest.MonkeyPatch, mode: Any
+    tiny_chat: Chat, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: dict[str, Any] = {}
     get_env_var.cache_clear()
@@ -46,7 +45,7 @@ def test_the_feedback_is_on_the_model_s_run(
         monkeypatch.setenv("LANGSMITH_PROJECT", "island")
         exec(code_after("tracing.md", "LangSmith ("), names)
         handler = AttributionCallbackHandler(
-            tiny_chat, mode=mode, method="leave_one_out", on_result=names["to_langsmith"]
+            tiny_chat, mode="background", method="leave_one_out", on_result=names["to_langsmith"]
         )
         tracer = LangChainTracer(project_name="island", client=Client())
         run_id = uuid4()

@@ -19,7 +19,6 @@ from attribot_rag import Attributor, LanguageModel
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [
-        (ChatOpenAI, "inline"),
         (ChatOpenAI, "background"),
         (OpenAI, "inline"),  # of which LangChain's VLLMOpenAI is one
     ],

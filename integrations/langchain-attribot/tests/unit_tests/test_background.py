@@ -36,16 +36,6 @@ def test_the_answer_comes_before_its_attribution(chain: Chain, making: Making) -
     assert handler.results.num_pending == 0
 
 
-def test_a_streamed_answer_is_attributed_after_its_last_chunk(chain: Chain, making: Making) -> None:
-    handler = making(mode="background")
-    run_id = uuid4()
-    pieces = list(chain.stream(QUESTION, {"callbacks": [handler], "run_id": run_id}))
-    summary_of(pieces[-1], "pending")
-    attribution = attribution_of(handler.result(run_id, timeout=scaled(60)))
-    assert attribution.response == "".join(piece.content for piece in pieces)
-    assert not attribution.provenance.retokenized
-
-
 def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
     tiny: LanguageModel, making: Making
 ) -> None:
@@ -63,7 +53,6 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
     attribution = attribution_of(handler.result(run_id, timeout=scaled(120)))
     assert attribution.response == shown
     assert len(attribution.token_spans) < 100
-    assert not handler._calls
     assert handler.num_open == 0
 
 

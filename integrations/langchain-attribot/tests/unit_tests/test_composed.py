@@ -1,15 +1,13 @@
 """Answers made of earlier answers: chains of calls, their citations, and where they break off."""
 
-import logging
 import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
-from chains import Given, joined
-from conftest import DOCUMENTS, Chain, Handler, Making, summary_of
-from langchain_classic.chains.summarize import load_summarize_chain
+from chains import joined
+from conftest import DOCUMENTS, Chain, Making, summary_of
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -17,13 +15,13 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from scripted import says_to
-from support.island import FERRY, LIGHTHOUSE, OTHERS
+from support.island import FERRY, OTHERS
 from support.patience import scaled
-from support.summaries import EXACT, attribution_of, checked
+from support.summaries import attribution_of, checked
 
 from attribot_rag import LanguageModel
 from attribot_rag.errors import DocumentsNotLocated
-from langchain_attribot import attribute, retrieved, with_attribution
+from langchain_attribot import retrieved
 
 OF_FERRY, OF_LIGHTHOUSE = (
     "The ferry carries up to 84 passengers.",
@@ -104,30 +102,6 @@ def test_a_refined_answer_comes_from_all_documents_before_it(
     assert [call["calls"] for call in summary["calls"]] == [[], []]  # each is listed once
 
 
-@pytest.mark.parametrize("kind", ["map_reduce", "refine"])
-def test_the_chains_that_summarize(
-    tiny: LanguageModel, making: Making, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    combined = f"{OF_FERRY}\n\n{OF_LIGHTHOUSE}" if kind == "map_reduce" else "existing summary"
-    chat = says_to(tiny, {combined: BOTH, "Kittiwake": OF_FERRY, "lamp": OF_LIGHTHOUSE})
-    chat.custom_get_token_ids = lambda text: list(text.encode())  # it has no tokenizer of its own
-    chain = load_summarize_chain(chat, chain_type=kind)
-    handler, run_id = making(chat), uuid4()
-    asked: Any = {"input_documents": list(DOCUMENTS)}
-    result = chain.invoke(asked, {"callbacks": [handler], "run_id": run_id})
-    assert result["output_text"] == BOTH
-    summary = checked(handler.results[run_id].summary, "composite")
-    assert ids_in(summary) == {"ferry", "lighthouse"}
-    assert summary["calls"]
-    assert "with_attribution(chain)" in caplog.text
-    assert asked == {"input_documents": list(DOCUMENTS)}
-    attributed = with_attribution(chain, chat, **EXACT)
-    whole = attributed.invoke(asked)
-    attributed.handler.close()
-    assert ids_in(checked(whole["attribution"], "composite")) == {"ferry", "lighthouse"}
-    assert {document.id for document in whole["documents"]} == {"ferry", "lighthouse"}
-
-
 class Summaries(TypedDict):
     contents: list[str]
     summaries: Annotated[list[str], operator.add]
@@ -160,41 +134,15 @@ def graph_of(chat: Any) -> Any:
     return graph.compile()
 
 
-def test_a_map_by_send(combining: Any, handler_of: Any) -> None:
+def test_a_map_by_send(combining: Any, making: Making) -> None:
     contents = [{"text": part.page_content, "id": part.id} for part in DOCUMENTS]
-    handler = handler_of(combining)
+    handler = making(combining)
     config: Any = {"callbacks": [handler], "max_concurrency": 1}
     state = graph_of(combining).invoke({"contents": contents}, config)
     summary = summary_of(state["final"], "composite")
     assert ids_in(summary) == {"ferry", "lighthouse"}
     assert calls_of(summary) == [["ferry"], ["lighthouse"]]
     assert handler.num_open == 0
-
-
-def test_questions_with_a_retrieval_of_their_own(combining: Any, handler_of: Any) -> None:
-    def ask(_: str) -> Any:
-        given = []
-        for document in DOCUMENTS:
-            found = Given(documents=[document, Document(OTHERS["chapel"], id="chapel")]).invoke("?")
-            given.append(combining.invoke(joined(found[:1])).text)
-        return combining.invoke(f"Combine: {given[0]}, and: {given[1]}")
-
-    message = RunnableLambda(ask).invoke("both", {"callbacks": [handler_of(combining)]})
-    summary = summary_of(message, "composite")
-    assert ids_in(summary) == {"ferry", "lighthouse", "chapel"}
-    assert len(summary["calls"]) == 2
-    chapel = next(document for document in summary["documents"] if document["id"] == "chapel")
-    assert not chapel["located"]  # it stood in no prompt
-
-
-def test_without_a_chain_within_a_block(combining: Any) -> None:
-    with attribute(combining, **EXACT) as run:
-        texts = [combining.invoke(joined(retrieved([document]))).text for document in DOCUMENTS]
-        message = combining.invoke(f"Combine: {' '.join(texts)}")
-    summary = summary_of(message, "composite")
-    assert calls_of(summary) == [["ferry"], ["lighthouse"]]
-    assert ids_in(summary) == {"ferry", "lighthouse"}
-    assert run.last is not None
 
 
 def test_in_the_background_and_streamed(combining: Any, making: Making) -> None:
@@ -207,12 +155,12 @@ def test_in_the_background_and_streamed(combining: Any, making: Making) -> None:
     assert all(not part.is_pending for part in run.earlier)
 
 
-def test_runs_at_once_are_not_mixed(tiny: LanguageModel, handler_of: Any) -> None:
+def test_runs_at_once_are_not_mixed(tiny: LanguageModel, making: Making) -> None:
     names = ["Anna", "Berta", "Carla", "Dora"]
     of = {name: f"The ship {name} is grey." for name in names}
     combine = {f"Combine these summaries: {of[name]}": of[name] for name in names}
     chat = says_to(tiny, {**combine, **{f"ship {name}": of[name] for name in names}})
-    handler = handler_of(chat)
+    handler = making(chat)
     inputs = [[Document(f"The ship {name} is grey and has a mast.", id=name)] for name in names]
     messages = map_reduce(chat).batch(inputs, {"callbacks": [handler]})
     for name, message in zip(names, messages, strict=True):
@@ -221,13 +169,13 @@ def test_runs_at_once_are_not_mixed(tiny: LanguageModel, handler_of: Any) -> Non
 
 
 def test_answers_that_a_step_changes_are_told_of(
-    combining: Any, handler_of: Any, caplog: pytest.LogCaptureFixture
+    combining: Any, making: Making, caplog: pytest.LogCaptureFixture
 ) -> None:
     def ask(documents: list[Document]) -> Any:
         given = [combining.invoke(document.page_content).text for document in documents]
         return combining.invoke(f"Combine: {sum(map(len, given))} characters, of what was read")
 
-    handler = handler_of(combining)
+    handler = making(combining)
     message = RunnableLambda(ask).invoke(list(DOCUMENTS), {"callbacks": [handler]})
     summary = summary_of(message, "error")
     assert summary["error"]["type"] == DocumentsNotLocated.__name__
@@ -250,14 +198,6 @@ def test_answers_that_are_left_out_are_told_of(combining: Any, making: Making) -
     assert {"ferry", "lighthouse"} <= ids_in(summary)
 
 
-def test_two_questions_in_one_run_stay_apart(combining: Any, handler_of: Any) -> None:
-    def ask(_: str) -> list[Any]:
-        return [combining.invoke(joined(Given(documents=[part]).invoke("?"))) for part in DOCUMENTS]
-
-    messages = RunnableLambda(ask).invoke("both", {"callbacks": [handler_of(combining)]})
-    assert [ids_in(summary_of(message)) for message in messages] == [{"ferry"}, {"lighthouse"}]
-
-
 def test_a_second_handler_leaves_the_first_one_s_result(
     combining: Any, making: Making, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,25 +211,3 @@ def test_a_second_handler_leaves_the_first_one_s_result(
     told = [record.getMessage() for record in caplog.records if "two handlers" in record.message]
     (line,) = told
     assert repr(first) in line and repr(second) in line
-
-
-@pytest.fixture
-def handler_of(making: Making) -> Any:
-    def make(chat: Any) -> Handler:
-        return making(chat)
-
-    return make
-
-
-def test_the_first_summary_stays_in_a_dict_and_in_a_stream(
-    combining: Any, making: Making, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    first, second = making(combining), making(combining, method="masked")
-    chain = RunnableLambda(lambda text: {"answer": combining.invoke(text).text})
-    config: Any = {"callbacks": [first, second], "metadata": {"attribot_documents": [LIGHTHOUSE]}}
-    result = chain.invoke(f"{LIGHTHOUSE} What?", config)
-    assert result["attribution"]["method"] == attribution_of(first.last).provenance.method
-    pieces = list(combining.stream(f"{LIGHTHOUSE} What?", config))
-    whole = sum(pieces[1:], pieces[0])
-    assert whole.response_metadata["attribution"]["method"] == result["attribution"]["method"]

@@ -1,9 +1,6 @@
 """Duplicates are gone before the prompt is built."""
 
-import pytest
-from chains import Given
 from conftest import DOCUMENTS
-from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_core.documents import Document
 
 from langchain_attribot import DeduplicatingCompressor
@@ -28,16 +25,3 @@ def test_a_document_names_its_equal_contained_and_overlapping_duplicates() -> No
     assert documents == before
     *_, untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(documents, "?")
     assert untouched == following
-
-
-def test_it_goes_into_a_compression_retriever() -> None:
-    retriever = ContextualCompressionRetriever(
-        base_compressor=DeduplicatingCompressor(),
-        base_retriever=Given(documents=[*DOCUMENTS, *DOCUMENTS]),
-    )
-    assert [document.id for document in retriever.invoke("?")] == ["ferry", "lighthouse"]
-
-
-def test_a_misspelt_option_names_the_right_one() -> None:
-    with pytest.raises(ValueError, match=r"no option 'treshold'; did you mean 'threshold'\?"):
-        DeduplicatingCompressor(treshold=0.5)  # type: ignore[call-arg]

@@ -37,27 +37,21 @@ def check(message: BaseMessage, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("same_answer", [False, True])
-def test_a_batch_of_fifty_mixes_nothing(
-    tiny: LanguageModel, making: Making, same_answer: bool
-) -> None:
-    settings: dict[str, Any] = {"max_new_tokens": 4}
-    if same_answer:  # nothing else has a chance
-        settings["suppress_tokens"] = [i for i in range(tiny.vocabulary_size) if i != 1000]
-    chat = chat_of(tiny, **settings)
+def test_a_batch_of_fifty_mixes_nothing(tiny: LanguageModel, making: Making) -> None:
+    # Always the same words: the answer alone tells no run from another.
+    suppressed = [token for token in range(tiny.vocabulary_size) if token != 1000]
+    chat = chat_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)
     handler = making(chat)
     questions = [f"number {index}" for index in range(50)]
     config: Any = {"callbacks": [handler], "max_concurrency": 8}
     messages = rag(ByName(), chat).batch(questions, config)
-    if same_answer:
-        assert len({message.content for message in messages}) == 1
+    assert len({message.content for message in messages}) == 1
     for question, message in zip(questions, messages, strict=True):
         check(message, question)
         summary = message.response_metadata["attribution"]
         texts = " ".join(source["text"] for source in summary["sources"])
         assert f"harbour {question} was" in texts
         assert attribution_of(handler.results[summary["run_id"]]).response == message.content
-    assert not handler._calls
     assert handler.num_open == 0
 
 
@@ -121,11 +115,8 @@ def test_two_hundred_runs_leave_nothing_behind(chat: Chat, chain: Chain, making:
     after = psutil.Process().memory_info().rss
     assert after / before < 1.02
     assert handler.num_open == 0
-    assert not handler._calls
     assert handler.results.num_pending == 0
     assert len(handler.results) <= 16
-    generations = handler._services[0].recorder.generations
-    assert len(generations) == 34  # the answers without any documents, bounded elsewhere
 
 
 def test_a_root_that_never_ends_is_forgotten(handler: Handler) -> None:

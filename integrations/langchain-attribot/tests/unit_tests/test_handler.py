@@ -28,14 +28,12 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tracers import Run
-from langchain_core.tracers.context import collect_runs
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput
-from langchain_attribot import attribute, citations_of
+from langchain_attribot import citations_of
 
 
 def test_the_message_of_a_chain_carries_the_core_s_scores(
@@ -231,14 +229,6 @@ def test_a_handler_on_the_model_warns(tiny: LanguageModel, making: Making) -> No
         chain.invoke(QUESTION, {"callbacks": [handler]})
 
 
-def test_a_block_attributes_its_answers(tiny_chat: Chat, chain: Chain) -> None:
-    with attribute(tiny_chat, **EXACT) as run:
-        message = chain.invoke(QUESTION)
-        assert run.last is not None
-        assert run.last.summary == summary_of(message)
-    assert "attribution" not in chain.invoke(QUESTION).response_metadata
-
-
 def test_citations_are_standard_annotations_and_history_keeps_working(
     tiny_chat: Chat, chain: Chain, making: Making
 ) -> None:
@@ -259,21 +249,3 @@ def test_citations_are_standard_annotations_and_history_keeps_working(
     restored = AIMessage.model_validate_json(message.model_dump_json())
     assert restored.content_blocks[0]["annotations"][0]["title"] == "ferry.md"
     tiny_chat.invoke([HumanMessage("one"), message, HumanMessage("two")])
-
-
-def shape(run: Run) -> Any:
-    # Parallel branches start in threads, in no order of their own.
-    children = [shape(child) for child in run.child_runs]
-    parallel = run.name.startswith("RunnableParallel")
-    return run.name, run.run_type, sorted(children) if parallel else children
-
-
-def test_other_tracers_see_the_same_runs(
-    chain: Chain, handler: Handler, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with collect_runs() as alone:
-        chain.invoke(QUESTION)
-    with collect_runs() as beside:
-        chain.invoke(QUESTION, {"callbacks": [handler]})
-    assert list(map(shape, alone.traced_runs)) == list(map(shape, beside.traced_runs))
-    assert capsys.readouterr() == ("", "")

@@ -4,7 +4,6 @@ Where mypy has to find a mistake, a comment says so; mypy rejects a comment with
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from typing_extensions import assert_type
 
 from attribot_rag.annotation import AnnotatedSentence, Check
 from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.runtime import RunOptions
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
@@ -43,17 +41,6 @@ def test_a_misspelt_option_names_the_right_one(tiny_chat: ChatHuggingFace) -> No
         attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
     ):
         pass
-
-
-def test_whole_options_are_those_of_the_names(tiny_chat: ChatHuggingFace) -> None:
-    whole = RunOptions(method="leave_one_out", max_results=3)
-    handler = AttributionCallbackHandler(tiny_chat, options=whole, mode="background")
-    (service,) = handler._services
-    assert service.options == replace(whole, mode="background", progress=False)
-    handler.close()
-    for making in (AttributionCallbackHandler, AttributionMiddleware):
-        with pytest.raises(InvalidInput, match="mode='later'; choose one of inline, background"):
-            making(tiny_chat, options=whole, mode="later")  # type: ignore[arg-type]
 
 
 class NoRemarks:

@@ -13,12 +13,9 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, dynamic_pro
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tracers.context import collect_runs
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, StateGraph
-from support.patience import wait_until
 from support.summaries import EXACT, located_ids
 from typing_extensions import TypedDict
 
@@ -90,15 +87,6 @@ def test_a_search_reports_its_documents(
     assert handler.num_open == 0
 
 
-def test_traces_show_the_documents_of_a_search(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
-    with collect_runs() as collected:
-        in_a_function(store, tiny_chat).invoke("Who nests?")
-    (root,) = collected.traced_runs
-    (search,) = root.child_runs[0].child_runs
-    assert search.run_type == "retriever"
-    assert len(search.outputs["documents"]) == 2
-
-
 def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
     with attribute(tiny_chat, **EXACT) as run:
         for question in ("Who nests?", "Who grinds?"):
@@ -115,23 +103,6 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -
     assert retrieved(["outside of the block"]) == ["outside of the block"]
     with pytest.raises(InvalidInput, match="document"):
         retrieved([{"score": 0.5}])
-
-
-def test_serialized_documents_of_a_function_are_seen(
-    store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler
-) -> None:
-    def search(question: str) -> dict[str, Any]:
-        hits = store.similarity_search(question, k=2)
-        serialized = [document.model_dump(exclude={"type"}) for document in hits]
-        return {"hits": serialized, "question": question}
-
-    def text(state: dict[str, Any]) -> dict[str, Any]:
-        return {"text": joined([Document(**hit) for hit in state["hits"]]), **state}
-
-    prompt = ChatPromptTemplate.from_template("{text}\n\n{question}")
-    chain = RunnableLambda(search) | text | prompt | tiny_chat
-    message = chain.invoke("Who nests?", {"callbacks": [handler]})
-    assert len(summary_of(message)["documents"]) == 2
 
 
 class Retrieves(AgentMiddleware[Any, Any, Any]):
@@ -167,8 +138,6 @@ def from_a_function(request: Any) -> str:
     ("other", "is_first"),
     [
         (Retrieves(), True),
-        (Retrieves(), False),
-        (from_a_function, True),
         (from_a_function, False),
         (from_a_retriever, True),
     ],
@@ -181,15 +150,6 @@ def test_the_middleware_sees_documents_of_other_middlewares(
     for name in ("one", "two"):
         message = agent.invoke({"messages": [("human", name)]})["messages"][-1]
         assert located_ids(summary_of(message)) == [f"document {name}"]
-    own.close()
-
-
-def test_the_middleware_takes_documents_that_the_call_names(tiny_chat: Chat) -> None:
-    own = AttributionMiddleware(tiny_chat, **EXACT)
-    agent = create_agent(tiny_chat, [], middleware=[own], system_prompt=TEXTS[1])
-    config: Any = {"metadata": {"attribot_documents": [{"text": TEXTS[1]}]}}
-    message = agent.invoke({"messages": [("human", "When?")]}, config)["messages"][-1]
-    assert len(located_ids(summary_of(message))) == 1
     own.close()
 
 
@@ -223,11 +183,9 @@ def test_each_chain_is_named_once_and_in_the_same_words(
     assert "attribot_documents" in words
 
 
-@pytest.mark.parametrize("mode", ["inline", "background"])
 def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
-    tiny_chat: Chat, making: Making, caplog: pytest.LogCaptureFixture, mode: Any
+    tiny_chat: Chat, handler: Handler, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handler = making(mode=mode)
 
     def answered(question: str, *, with_documents: bool) -> BaseMessage:
         documents = ByName().invoke(question)
@@ -240,25 +198,14 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
         for chain, name, number in ((good, "good", 0), (bad, "bad", 1)):
             for _ in range(2):
                 chain.with_config(run_name=name).invoke("one", {"callbacks": [handler]})
-                for run_id in handler.results:
-                    handler.result(run_id, 60)
-                wait_until(lambda number=number: len(lines(caplog)) >= number)
                 assert len(lines(caplog)) == number
     assert "'bad'" in lines(caplog)[0]
     assert any("no attribution" in line for line in lines(caplog, logging.INFO))
 
 
-@pytest.mark.parametrize(
-    ("shown", "lost"),
-    [
-        ("The ferry carries 84 passengers.", "A ticket for the museum costs nine crowns."),
-        ("Die Mühle mahlt am Mittag.", "1683 brannte der Turm der Mühle ab."),
-        ("渡し船は一日に八回、島と港の間を行き来します。", "灯台の高さは三十八メートルです。"),
-    ],
-)
-def test_documents_that_share_an_id_are_all_listed(
-    tiny_chat: Chat, handler: Handler, shown: str, lost: str
-) -> None:
+def test_documents_that_share_an_id_are_all_listed(tiny_chat: Chat, handler: Handler) -> None:
+    shown, lost = TEXTS[0], "A ticket for the museum costs nine crowns."
+
     def located(chain: Chain) -> list[bool]:
         prompt = RunnableLambda(lambda hits: f"{hits[0].page_content}\n\nWhat is that?")
         message = (chain | prompt | tiny_chat).invoke("?", {"callbacks": [handler]})
@@ -271,14 +218,13 @@ def test_documents_that_share_an_id_are_all_listed(
     assert located(Given(documents=[whole]) | (lambda _: documents[:1])) == [True]
 
 
-@pytest.mark.parametrize("key", ["source", "author", "section"])
-def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making, key: str) -> None:
+def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making) -> None:
     handler = making(verdicts=VerdictOptions())
-    documents = [Document(TEXTS[0], metadata={key: "Alaric Penhow", "page": 3, "lang": "en"})]
+    documents = [Document(TEXTS[0], metadata={"author": "Alaric Penhow", "page": 3, "lang": "en"})]
     for template, reads_it in (("{text}\n\nWho?", False), ("{text} ({value})\n\nWho?", True)):
 
         def prompt(hits: list[Document], template: str = template) -> str:
-            return template.format(text=hits[0].page_content, value=hits[0].metadata[key])
+            return template.format(text=hits[0].page_content, value=hits[0].metadata["author"])
 
         chain = Given(documents=documents) | prompt | tiny_chat
         summary = summary_of(chain.invoke("?", {"callbacks": [handler]}))

@@ -1,8 +1,6 @@
 """The generation, the documents and the answer that belong together, where it is not obvious."""
 
-import contextvars
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -16,11 +14,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from support.patience import scaled
 from support.stubborn_methods import WaitingMethod
-from support.summaries import EXACT, attribution_of, located_ids
-from support.tiny_models import endless
+from support.summaries import attribution_of, located_ids
 
 from attribot_rag import LanguageModel
-from langchain_attribot import attribute
 
 
 def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: Making) -> None:
@@ -47,25 +43,6 @@ def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: 
         np.testing.assert_allclose(attribution.matrix, expected.matrix, atol=1e-4)
 
 
-def test_documents_of_an_outer_step_count_in_the_prompt(tiny_chat: Chat, handler: Handler) -> None:
-    shot = Document(page_content="Question: how old is it? Answer: old.", id="shot")
-    prompt = RunnableLambda(lambda texts: "{examples}\n\n{context}\n\n{question}".format(**texts))
-    chain = {
-        "context": Given(documents=[DOCUMENTS[1]]) | joined,
-        "question": RunnablePassthrough(),
-    } | RunnablePassthrough.assign(
-        answer={
-            "examples": itemgetter("question") | Given(documents=[shot]) | joined,
-            "context": itemgetter("context"),
-            "question": itemgetter("question"),
-        }
-        | prompt
-        | tiny_chat
-    )
-    result = chain.invoke(QUESTION, {"callbacks": [handler]})
-    assert set(located_ids(summary_of(result["answer"]))) == {"shot", "lighthouse"}
-
-
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_root_stands_for_the_answer_that_it_gave(
     tiny: LanguageModel, tiny_chat: Chat, handler: Handler, which: int
@@ -90,21 +67,6 @@ def test_a_root_stands_for_the_answer_that_it_gave(
     assert attribution_of(handler.results[run_id]).response == answer
 
 
-def test_a_block_within_a_generator_may_end_elsewhere(tiny: LanguageModel) -> None:
-    own = endless(tiny.tokenizer)  # which no handler of another test still records
-    chat = chat_of(own, max_new_tokens=4)
-
-    def streamed() -> Any:
-        with attribute(chat, **EXACT) as run:
-            yield from rag(Given(documents=DOCUMENTS), chat).stream(QUESTION)
-            assert run.last is not None
-
-    stream = streamed()
-    while contextvars.copy_context().run(next, stream, None) is not None:
-        pass
-    assert "generate" not in vars(own.model)
-
-
 def test_a_repeated_answer_needs_the_same_documents(tiny_chat: Chat, handler: Handler) -> None:
     def ask(_: str) -> list[Any]:
         first = rag(ByName(), tiny_chat).invoke("first")
@@ -126,45 +88,17 @@ def test_documents_may_be_passed_in(tiny_chat: Chat, handler: Handler) -> None:
     assert len(summary["documents"]) == 2
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda document: document,
-        lambda document: document.page_content,
-        lambda document: {"page_content": document.page_content, "id": document.id},
-    ],
-)
-def test_metadata_names_documents_of_a_formatted_prompt(
-    tiny_chat: Chat, handler: Handler, form: Callable[[Document], Any]
-) -> None:
-    metadata = {"attribot_documents": [form(document) for document in DOCUMENTS]}
+def test_metadata_names_documents_of_a_formatted_prompt(tiny_chat: Chat, handler: Handler) -> None:
+    first = {"page_content": DOCUMENTS[0].page_content, "id": "a"}
+    metadata = {"attribot_documents": [first, DOCUMENTS[1]]}
     config: Any = {"callbacks": [handler], "metadata": metadata}
     message = tiny_chat.invoke(f"{joined(DOCUMENTS)}\n\n{QUESTION}", config)
     assert len(located_ids(summary_of(message))) == 2
 
 
-def test_a_retriever_within_a_retriever_counts_once(tiny_chat: Chat, handler: Handler) -> None:
-    class Reranked(Given):
-        inner: Given
-
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            config: Any = {"callbacks": run_manager.get_child()}
-            *_, best = self.inner.invoke(query, config)
-            return [best.model_copy(update={"metadata": {**best.metadata, "rank": 0}})]
-
-    retriever = Reranked(documents=[], inner=Given(documents=DOCUMENTS))
-    message = rag(retriever, tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
-    (document,) = summary_of(message)["documents"]
-    assert document["id"] == "lighthouse"
-    assert document["metadata"]["rank"] == 0
-
-
 CHANGES: dict[str, Callable[[str], str]] = {
     "cut": lambda text: text[:55] + "...",
-    "cut without a mark": lambda text: text[:55],
-    "lowercased": str.lower,
     "Markdown stripped": lambda text: text.replace("**", "").replace("# ", ""),
-    "wrapped": lambda text: "\n".join(text.split()),
 }
 
 
@@ -190,17 +124,3 @@ def test_documents_that_the_chain_changes_are_located(
     shown = " ".join(change(text) for text in texts)
     assert all(source["text"] in shown for source in summary["sources"])
     assert sorted(source["documents"] for source in summary["sources"]) == [[0], [0], [1], [1]]
-
-
-def test_a_step_that_changes_documents_is_followed(tiny_chat: Chat, handler: Handler) -> None:
-    def shortened(documents: list[Document]) -> list[Document]:
-        return [
-            document.model_copy(update={"page_content": document.page_content.split(".")[0] + "!"})
-            for document in documents
-        ]
-
-    chain = rag(Given(documents=DOCUMENTS) | shortened, tiny_chat)
-    summary = summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))
-    texts = {source["text"] for source in summary["sources"]}
-    assert "The lighthouse is 38 metres high!" in texts
-    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]

@@ -4,19 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agents import SearchesFirst
-from chains import Given
-from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making
-from langchain.agents import create_agent
+from conftest import QUESTION, Chain, Handler, Making
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
-from langchain_core.tools import create_retriever_tool
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry import trace
-from support.summaries import EXACT, attribution_of
 from support.traces import Traces, annotation_of
 
 from attribot_rag.runtime import AttributedRun
-from langchain_attribot import AttributionMiddleware
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +45,10 @@ def ask(chain: Chain, handler: Handler, *, last: bool, streamed: bool = False) -
     return handler.result(run_id, 60)
 
 
-@pytest.mark.parametrize("mode", ["inline", "background"])
 def test_where_the_model_s_span_has_ended_a_linked_span_has_it(
-    chain: Chain, traces: Traces, making: Making, mode: Any
+    chain: Chain, traces: Traces, making: Making
 ) -> None:
-    traces.check_carrier(ask(chain, making(mode=mode), last=True))
+    traces.check_carrier(ask(chain, making(mode="background"), last=True))
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -70,48 +63,3 @@ def test_the_model_s_span_has_it_while_it_is_open(
         "lighthouse",
     ]
     assert [event.name for event in model.events] == ["gen_ai.evaluation.result"]
-
-
-def test_phoenix_gets_each_score_at_its_place(chain: Chain, traces: Traces, making: Making) -> None:
-    runs: list[AttributedRun] = []
-    ask(chain, making(on_result=runs.append), last=True)
-    (run,) = runs
-    (retriever,) = traces.of_kind("RETRIEVER")
-    assert retriever.context is not None
-    scores = {
-        (annotation["span_id"], annotation["document_position"]): annotation["result"]["score"]
-        for annotation in traces.documents.annotations(run)
-    }
-    attribution = attribution_of(run)
-    assert scores == {
-        (trace.format_span_id(retriever.context.span_id), index): pytest.approx(
-            sum(
-                attribution.score(source.id) or 0.0
-                for source in attribution.sources
-                if index in source.documents
-            ),
-            abs=1e-4,
-        )
-        for index in range(2)
-    }
-
-
-def test_the_middleware_tells_the_step_of_the_agent(tiny_chat: Chat, traces: Traces) -> None:
-    middleware = AttributionMiddleware(**EXACT)
-    search = create_retriever_tool(Given(documents=DOCUMENTS), "search", "Finds harbours.")
-    agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
-    agent.invoke({"messages": [("human", QUESTION)]})
-    (run,) = middleware.results.values()
-    (span,) = filter(annotation_of, traces.spans())
-    assert annotation_of(span)["run_id"] == run.run_id
-    assert span.name == "model"
-    middleware.close()
-
-
-def test_without_instrumentation_no_span_is_written(
-    chain: Chain, provided: Traces, handler: Handler
-) -> None:
-    provided.clear()
-    chain.invoke(QUESTION, {"callbacks": [handler]})
-    assert handler.last is not None and handler.last.span is None
-    assert not provided.spans()

@@ -9,7 +9,7 @@ from chains import ByName, Given, rag
 from conftest import QUESTION, AsynchronousChat, Chain, chat_of
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.context import collect_runs
 from support.summaries import EXACT, checked, located_ids
 
@@ -56,11 +56,6 @@ def test_streamed_the_answer_comes_first(attributed: Any, asynchronous: bool) ->
     check(dict(sum(pieces, first)), "A")
 
 
-def test_it_is_a_runnable_among_others(attributed: Any) -> None:
-    longer = RunnableLambda(str.upper) | attributed | (lambda result: result["documents"])
-    assert [document.id for document in longer.invoke("a")] == ["document A"]
-
-
 def test_it_keeps_the_chain_s_input_schema_and_graph(chain: Chain, attributed: Any) -> None:
     assert attributed.get_input_jsonschema() == chain.get_input_jsonschema()
     assert attributed.get_graph().draw_mermaid() == chain.get_graph().draw_mermaid()
@@ -85,13 +80,6 @@ def test_its_run_is_around_the_chain_s_and_has_its_outputs(attributed: Any) -> N
     assert streamed.outputs["attribution"] == last["attribution"]
     assert attributed.handler.results[run_id].summary == result["attribution"]
     assert attributed.handler.num_open == 0
-
-
-def test_a_dict_and_a_message_are_answers_too(tiny_chat: Any) -> None:
-    chain = rag(ByName(), tiny_chat)
-    for answering in (chain, RunnableParallel(text=chain | StrOutputParser())):
-        result = with_attribution(answering, **EXACT).invoke("A")
-        assert checked(result["attribution"])["offsets"] == "shown"
 
 
 def test_only_names_the_wrapped_chain_s_run(chain: Chain) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,15 @@ import chromadb
 import pytest
 from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
 from engines import llm_of, nodes
-from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.agent.workflow import ReActAgent
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.core.llms import CustomLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.colbert_rerank import ColbertRerank
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from support.island import OTHERS
 from support.summaries import attribution_of, cited_ids
@@ -46,16 +43,6 @@ def cited(response: Any) -> set[str]:
     return cited_ids(response.metadata["attribution"])
 
 
-def in_memory(index: VectorStoreIndex, _: Path) -> VectorStoreIndex:
-    return index
-
-
-def loaded_again(index: VectorStoreIndex, folder: Path) -> Any:
-    index.storage_context.persist(str(folder))
-    stored = StorageContext.from_defaults(persist_dir=str(folder))
-    return load_index_from_storage(stored, embed_model=index._embed_model)
-
-
 def chroma(index: VectorStoreIndex, folder: Path) -> VectorStoreIndex:
     """Written by one client and read by another index."""
     collection = chromadb.PersistentClient(str(folder)).get_or_create_collection("island")
@@ -69,14 +56,10 @@ def chroma(index: VectorStoreIndex, folder: Path) -> VectorStoreIndex:
     return VectorStoreIndex.from_vector_store(store, embed_model=index._embed_model)
 
 
-@pytest.mark.parametrize("place", [in_memory, loaded_again, chroma])
 def test_the_sentence_that_holds_the_answer_caused_it(
-    llm: LocalLLM,
-    index: VectorStoreIndex,
-    tmp_path: Path,
-    place: Callable[[VectorStoreIndex, Path], VectorStoreIndex],
+    llm: LocalLLM, index: VectorStoreIndex, tmp_path: Path
 ) -> None:
-    engine = place(index, tmp_path).as_query_engine(
+    engine = chroma(index, tmp_path).as_query_engine(
         llm=llm, similarity_top_k=3, node_postprocessors=[AttributionPostprocessor()]
     )
     response = engine.query(QUESTION)
@@ -88,25 +71,11 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert summary["method"] == "auto"
 
 
-@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # the reranker's
-def test_a_reranker_before_or_after_it(llm: LocalLLM, index: VectorStoreIndex) -> None:
-    reranker = ColbertRerank(top_n=2, model=MINILM, tokenizer=MINILM)
-    for chain in ([reranker, AttributionPostprocessor()], [AttributionPostprocessor(), reranker]):
-        engine = RetrieverQueryEngine.from_args(
-            index.as_retriever(similarity_top_k=4), llm=llm, node_postprocessors=chain
-        )
-        response = engine.query(QUESTION)
-        assert len(response.source_nodes) == 2
-        assert ids_of(response) == {node.node_id for node in response.source_nodes}
-        assert cited(response) == {"lighthouse"}
-
-
-@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
 def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    llm: LocalLLM, index: VectorStoreIndex, kind: Any
+    llm: LocalLLM, index: VectorStoreIndex
 ) -> None:
     postprocessor = AttributionPostprocessor()
-    chat = kind.from_defaults(
+    chat = CondensePlusContextChatEngine.from_defaults(
         retriever=index.as_retriever(similarity_top_k=3),
         llm=llm,
         node_postprocessors=[postprocessor],

@@ -4,7 +4,7 @@ import asyncio
 import re
 from typing import Any
 
-from conftest import QUESTION, Engines, LocalLLM, Postprocessor, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
 from engines import engine_of, index_of, nodes
 from llama_index.core.base.llms.types import CitationBlock, TextBlock
 from llama_index.core.schema import MetadataMode
@@ -82,13 +82,3 @@ def test_accumulated_answers_have_one_numbering(
     plain = engine_of(llm, response_mode="accumulate")
     engine = AttributedQueryEngine(plain, source_nodes="used", **EXACT)
     assert len(engine.query(QUESTION).source_nodes) == 2
-
-
-def test_places_are_those_of_a_response(engine_with: Engines, postprocessor: Postprocessor) -> None:
-    engine = engine_with(texts=nodes()[:1], response_mode="accumulate")
-    response = engine.query(QUESTION)
-    summary = summary_of(response)
-    assert summary["calls"] == summary["places"] == []
-    shown = response.response[summary["start"] : summary["end"]]
-    assert shown.strip() == attribution_of(postprocessor.result(response)).response.strip()
-    assert response.response.startswith("Response 1")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from conftest import QUESTION, Engines, LocalLLM, Postprocessor, ids_of, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
 from engines import engine_of, nodes
 from llama_index.core import get_response_synthesizer
 from llama_index.core.base.base_selector import (
@@ -225,15 +225,3 @@ def test_an_answer_that_is_passed_on_is_attributed_as_it_is(
     ):
         assert ids_of(response) == {"lighthouse"}
         assert postprocessor.result(response).text.strip() == response.response.strip()
-
-
-def test_a_chat_s_stream_too(tiny_llm: LocalLLM, engine_with: Engines) -> None:
-    chat = CondenseQuestionChatEngine.from_defaults(engine_with(streaming=True), llm=tiny_llm)
-    response = chat.stream_chat(QUESTION)
-    assert "".join(response.response_gen)
-    summary_of(response)
-
-
-@pytest.mark.parametrize("kind", ["sub-questions", "router"])
-def test_engines_around_others_that_nobody_attributes(tiny_llm: LocalLLM, kind: str) -> None:
-    assert "attribution" not in composed_by(kind, tiny_llm).query(QUESTION).metadata

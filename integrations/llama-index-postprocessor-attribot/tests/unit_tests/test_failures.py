@@ -1,46 +1,20 @@
 """Failures are reported, and cost neither the answer nor the program."""
 
-import copy
 from typing import Any
 
 import pytest
 from conftest import QUESTION, Engines, LocalLLM, Postprocessor, summary_of
-from engines import engine_of, index_of, nodes, scored
-from llama_index.core import get_response_synthesizer
-from llama_index.core.callbacks import CallbackManager
-from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from engines import engine_of, index_of
+from llama_index.postprocessor.attribot import AttributionPostprocessor
 from scripted import Around
-from support.stubborn_methods import Broken
-from support.summaries import EXACT
 
-from attribot_rag import LanguageModel, LeaveOneOut
+from attribot_rag import LeaveOneOut
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import AttributionService
 
 
 class Stops(LeaveOneOut):
     def run(self, scorer: Any) -> Any:
         raise KeyboardInterrupt
-
-
-def test_a_failed_preparation_is_reported(
-    engine: Any, postprocessor: Postprocessor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_: object) -> None:
-        raise ValueError("no room for it")
-
-    monkeypatch.setattr(postprocessor._services, "service_for", fails)
-    response = engine.query(QUESTION)
-    assert response.response
-    assert summary_of(response, "error")["error"]["message"] == "no room for it"
-
-
-def test_a_stream_ends_as_ever(tiny_llm: LocalLLM) -> None:
-    plain = engine_of(tiny_llm, streaming=True).query(QUESTION)
-    broken = AttributionPostprocessor(method=Broken())
-    response = engine_of(tiny_llm, broken, streaming=True).query(QUESTION)
-    assert "".join(response.response_gen) == "".join(plain.response_gen)
-    assert summary_of(response, "error")["error"]["message"] == "the scorer broke"
 
 
 def test_an_error_in_the_middle_of_a_stream_is_the_user_s(postprocessor: Postprocessor) -> None:
@@ -51,32 +25,16 @@ def test_an_error_in_the_middle_of_a_stream_is_the_user_s(postprocessor: Postpro
     assert isinstance(postprocessor.result(response).error, ConnectionError)
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: LocalLLM, wrapped: bool) -> None:
+def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: LocalLLM) -> None:
     plain = engine_of(tiny_llm)
     postprocessor = AttributionPostprocessor(method=Stops())
     engine = engine_of(tiny_llm, postprocessor)
-    if wrapped:
-        engine = AttributedQueryEngine(plain, method=Stops())
-        postprocessor = engine.postprocessor
     with pytest.raises(KeyboardInterrupt):
         engine.query(QUESTION)
     (run,) = postprocessor.results.values()
     assert isinstance(run.error, KeyboardInterrupt)
     assert "generate" not in vars(tiny_llm._model)
     assert plain.query(QUESTION).response  # which nobody attributes
-
-
-def test_a_synthesizer_gets_one_callback_however_often_it_answers(
-    tiny_llm: LocalLLM, postprocessor: Postprocessor
-) -> None:
-    callbacks = CallbackManager([])
-    synthesizer = get_response_synthesizer(llm=tiny_llm, callback_manager=callbacks)
-    for _ in range(2):
-        passed = postprocessor.postprocess_nodes(scored(nodes()))
-        summary_of(synthesizer.synthesize(QUESTION, passed))
-    assert len(callbacks.handlers) == 1
-    assert len(copy.deepcopy(callbacks.handlers)) == 1  # as users do with their settings
 
 
 def test_a_model_around_a_local_one(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
@@ -89,33 +47,6 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
     list(response.response_gen)
     summary = summary_of(response, "unsupported")
     assert "2 calls, of which one was streamed to another" in summary["error"]["message"]
-
-
-def test_an_attribution_that_ends_at_once_is_complete(
-    tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attribute = AttributionService.attribute
-
-    def late(service: AttributionService, *args: Any, **kwargs: Any) -> Any:
-        run = attribute(service, *args, **kwargs)
-        service.store.wait(run.run_id)
-        return run
-
-    monkeypatch.setattr(AttributionService, "attribute", late)
-    postprocessor = AttributionPostprocessor(mode="background", **EXACT)
-    summary_of(engine_of(tiny_llm, postprocessor).query(QUESTION))
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_only_answers_to_attribute_are_recorded(
-    engine_with: Engines, tiny_llm: LocalLLM, postprocessor: Postprocessor, streaming: bool
-) -> None:
-    response = engine_with(streaming=streaming).query(QUESTION)
-    list(getattr(response, "response_gen", ()))
-    tiny_llm.complete("Something else.")
-    model = LanguageModel(tiny_llm._model, tiny_llm._tokenizer)
-    assert postprocessor._services.service_for(model).recorder.generations == ()
-    assert "generate" not in vars(tiny_llm._model)
 
 
 def test_a_response_without_a_postprocessor_is_an_error(tiny_llm: LocalLLM) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
-from engines import engine_of, index_of, llm_of, nodes, scored
+from engines import engine_of, llm_of, nodes, scored
 from llama_index.core import Document, StorageContext, VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import (
     HierarchicalNodeParser,
@@ -16,13 +15,11 @@ from llama_index.core.node_parser import (
     get_leaf_nodes,
 )
 from llama_index.core.postprocessor import (
-    LongContextReorder,
     MetadataReplacementPostProcessor,
-    PrevNextNodePostprocessor,
 )
-from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import AutoMergingRetriever
-from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import ImageNode, MetadataMode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.summaries import EXACT
@@ -85,50 +82,8 @@ def test_a_parent_instead_of_its_children(tiny_llm: LocalLLM, postprocessor: Pos
     assert ids_of(response) == {parent.node_id}
 
 
-def test_neighbours_of_a_postprocessor(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
-    splitter = SentenceSplitter(chunk_size=30, chunk_overlap=0)
-    texts: Any = splitter.get_nodes_from_documents([GUIDE])
-    store = SimpleDocumentStore()
-    store.add_documents(texts)
-    relations = {node.node_id: dict(node.relationships) for node in texts}
-    neighbours = PrevNextNodePostprocessor(docstore=store, num_nodes=1, mode="both")
-    chain = [neighbours, LongContextReorder(), postprocessor]
-    response = engine_of(tiny_llm, *chain, texts=texts, similarity_top_k=1).query(QUESTION)
-    assert len(response.source_nodes) > 1
-    assert ids_of(response) == {node.node_id for node in response.source_nodes}
-    for node in response.source_nodes:
-        assert node.node.relationships == relations[node.node_id]
-
-
-def test_sources_that_an_engine_numbers(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
-    options: dict[str, Any] = {"llm": tiny_llm, "node_postprocessors": [postprocessor]}
-    engine = CitationQueryEngine.from_args(index_of(), citation_chunk_size=256, **options)
-    response = engine.query(QUESTION)
-    labels = [node.node.get_content()[:9] for node in response.source_nodes]
-    assert labels == ["Source 1:", "Source 2:"]
-    assert sources_of(response) == {
-        sentence for node in nodes() for sentence in node.text.replace(". ", ".\n").split("\n")
-    }
-
-
-def test_a_retriever_that_keeps_its_nodes(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
-    class Cached(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return kept
-
-    kept = index_of().as_retriever().retrieve(QUESTION)
-    kept += [node.model_copy(deep=True) for node in kept]  # duplicates, which are taken out
-    before = [node.model_dump_json() for node in kept]
-    engine = RetrieverQueryEngine.from_args(
-        Cached(), llm=tiny_llm, node_postprocessors=[postprocessor]
-    )
-    for _ in range(2):
-        assert len(sources_of(engine.query(QUESTION))) == 4
-        assert [node.model_dump_json() for node in kept] == before
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
+@pytest.mark.parametrize("mode", ["compact", "accumulate"])
 def test_nodes_that_are_cut_over_several_calls(
     tiny: LanguageModel, postprocessor: Postprocessor, mode: str
 ) -> None:

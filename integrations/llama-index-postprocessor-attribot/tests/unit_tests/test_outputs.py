@@ -28,15 +28,13 @@ class Lighthouse(BaseModel):
     lit: int
 
 
-@pytest.mark.parametrize("way", ["output_cls", "tree_summarize", "as_structured_llm"])
+@pytest.mark.parametrize("way", ["output_cls", "as_structured_llm"])
 def test_structured_answers_are_one_call(
     smollm2: LanguageModel, postprocessor: Postprocessor, way: str
 ) -> None:
     expected = Lighthouse(sentence=SENTENCE, lit=1844)
     llm: Any = says(smollm2, f'Here it is: {{"sentence": "{SENTENCE}", "lit": 1844}}')
     options: dict[str, Any] = {"output_cls": Lighthouse}
-    if way == "tree_summarize":
-        options["response_mode"] = way
     if way == "as_structured_llm":
         llm, options = llm.as_structured_llm(Lighthouse), {}
     response = engine_of(llm, postprocessor, **options).query(QUESTION)
@@ -161,11 +159,3 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(falsely_cited: Loc
     assert replaced == "The lighthouse is 38 metres high. [2]"
     (marker,) = attribution_of(postprocessor.result(response)).markers
     assert (marker.number, marker.document, marker.supported) == (1, 0, False)
-
-
-def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: LocalLLM) -> None:
-    postprocessor = AttributionPostprocessor(numbering="by_citation")
-    response, cited = citing(falsely_cited, postprocessor)
-    assert cited["number"] == 1
-    replaced = postprocessor.cited_response(response, markers="removed")
-    assert replaced == "The lighthouse is 38 metres high. [1]"

@@ -11,10 +11,9 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
-from attribot_rag import Budget, Options
+from attribot_rag import Budget
 from attribot_rag.annotation import AnnotatedSentence, Check
 from attribot_rag.errors import UnknownOption
-from attribot_rag.runtime import RunOptions
 
 
 class NoRemarks:
@@ -25,14 +24,6 @@ class NoRemarks:
 class Silent(CustomQueryEngine):
     def custom_query(self, query_str: str) -> str:
         return ""
-
-
-def test_whole_options_are_those_of_the_names() -> None:
-    named = AttributionPostprocessor(method="masked", budget=Budget(tokens=7), mode="background")
-    whole = Options(method="masked", budget=Budget(tokens=3))
-    both = AttributionPostprocessor(options=whole, budget=Budget(tokens=7), mode="background")
-    expected = RunOptions(method="masked", budget=Budget(tokens=7), mode="background")
-    assert both.run_options == named.run_options == expected
 
 
 def test_options_are_serialized_and_read_again() -> None:
@@ -65,12 +56,8 @@ def test_unknown_options_and_values_are_refused() -> None:
         AttributionPostprocessor(method="bogus")
     with pytest.raises(ValueError, match="keep=5 is for a proxy"):
         AttributionPostprocessor(keep=5)
-    with pytest.raises(ValueError, match="mode"):
-        AttributionPostprocessor(mode="later")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="threshold"):
         AttributionPostprocessor(threshold=2)
-    with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
-        AttributionPostprocessor(proxy="a name")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
         AttributedQueryEngine(engine, language_model="a name")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="source_nodes='some'; choose one of all, ranked, used"):

@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 import pytest
 from conftest import QUESTION, LocalLLM, summary_of
 from engines import engine_of
-from llama_index.core.base.response.schema import Response
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
 from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
-from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
 from llama_index_instrumentation import get_dispatcher
 from support.summaries import EXACT, attribution_of
 
@@ -41,21 +38,6 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: LocalLLM, engine: Any) ->
         assert list(copied) == list(plain)
 
 
-def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
-    response: Any = Response("An answer.")
-    query = TrackedQuery("one", QueryObserver(), QUESTION, (), asynchronous=False)
-    query.add(response)
-    query.attach(AttributedRun("one", "one", Answer(""), is_pending=True))
-    assert response.metadata
-    summary_of(response, "pending")
-    query.attach(None)
-    assert not response.metadata
-    assert "attribution" not in response.metadata
-    with pytest.raises(KeyError):
-        response.metadata["attribution"]
-    assert response.metadata.get("attribution", 3) == 3
-
-
 class Listens(BaseEventHandler):
     statuses: ClassVar[dict[str, str]] = {}
 
@@ -74,28 +56,6 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
     finally:
         root.event_handlers.remove(listens)
     assert listens.statuses == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
-
-
-@pytest.mark.parametrize("mode", ["compact", "refine", "accumulate"])
-def test_each_answer_is_reported_once(
-    tiny_llm: LocalLLM, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
-    engine = engine_of(tiny_llm, postprocessor, response_mode=mode)
-    response = engine.query(QUESTION)
-    assert runs == [postprocessor.result(response)]
-    assert runs[0].query == QUESTION
-    nothing = SimilarityPostprocessor(similarity_cutoff=2.0)
-    engine_of(tiny_llm, nothing, postprocessor, response_mode=mode).query(QUESTION)
-
-    def fails(*_: Any, **__: Any) -> Any:
-        raise ConnectionError("down")
-
-    monkeypatch.setattr(tiny_llm._model, "generate", fails)
-    with pytest.raises(ConnectionError):
-        engine.query(QUESTION)
-    assert len(runs) == 1
 
 
 def test_copies_have_the_options_and_no_results(tiny_llm: LocalLLM) -> None:

@@ -1,7 +1,6 @@
 """Attributions in the traces that OpenInference's instrumentation makes of real query engines."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from conftest import QUESTION, LocalLLM
@@ -27,10 +26,9 @@ def traces() -> Iterator[Traces]:
     LlamaIndexInstrumentor().uninstrument()
 
 
-@pytest.mark.parametrize("mode", ["inline", "background"])
-def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces, mode: Any) -> None:
+def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces) -> None:
     traces.clear()
-    postprocessor = AttributionPostprocessor(mode=mode, **EXACT)
+    postprocessor = AttributionPostprocessor(mode="background", **EXACT)
     run = postprocessor.result(engine_of(tiny_llm, postprocessor).query(QUESTION), 60)
     traces.check_carrier(run)
     (carrier,) = traces.of_kind("EVALUATOR")
