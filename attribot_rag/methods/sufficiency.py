@@ -166,15 +166,16 @@ class Sufficiency(Necessity):
     def _explaining(self, part: Part, units: Sequence[int]) -> Steps[list[int]]:
         """Those of several units that all others do not make up for, if they explain the part.
 
-        They do if it loses more without them than it may lose with sources that suffice, and also
-        each word that it does not keep with only them.
+        They do if it loses `min_effect` without them, more than it may lose with sources that
+        suffice, and each word that it does not keep with only them.
         """
         rows = {unit: self.loss_without([unit]) for unit in units}
         if len(units) < 2 or None in rows.values():
             return []
         needed = [unit for unit in units if not self._keeps(part, rows[unit])]
-        nats = sum(total(rows[unit], part.tokens) for unit in needed)
-        if nats < (1 - self._thresholds.kept_share) * total(self.reliance, part.tokens):
+        nats, limits = sum(total(rows[unit], part.tokens) for unit in needed), self._thresholds
+        reliance = total(self.reliance, part.tokens)
+        if nats < max(limits.min_effect, (1 - limits.kept_share) * reliance):
             return []
         yield [self._keeping(needed)]
         lost = {word for unit in needed for word in self._lost(part, rows[unit])}
