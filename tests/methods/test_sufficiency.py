@@ -440,3 +440,32 @@ def test_content_words(text: str, words: list[str]) -> None:
     assert ["".join(text[i] for i in word) for word in part.words] == words
     first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", characters)
     assert [[word[0] for word in part.words] for part in (first, second)] == [[0, 6], [12, 16]]
+
+
+def test_a_row_is_short_however_long_the_context_is() -> None:
+    tokens = []
+    for target in (scorer(many_documents(2)), scorer(many_documents(8))):
+        target.score([])
+        before = target.usage.scored_tokens
+        target.score([only(target, [1])])
+        tokens.append(target.usage.scored_tokens - before)
+    assert tokens[0] == tokens[1]
+
+
+def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
+
+    carriers, scripted = searched(worth, [3, 5, 7, *ORDER], OWN_WORDS)
+    assert not carriers.sufficient
+    assert small(scripted.scored)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
+
+
+def test_searches_share_their_rows() -> None:
+    scripted: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0))
+    )
+    whole = scripted.score([scripted.context.whole]).changes[0]
+    first, second = Sufficiency(scripted, whole, Thresholds()).carriers([PART, PART])
+    assert first == second
+    assert len(scripted.scored) == 3

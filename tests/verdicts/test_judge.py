@@ -541,3 +541,18 @@ def test_an_answer_that_was_stopped_after_a_sentence_has_no_fragment(response: s
     target = scorer(response=response, language_model=other_chat())
     target.generation = replace(target.generation, unfinished=True)
     assert judged({}, reliance=0.0, target=target).verdicts[0].reason is None
+
+
+def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
+    response = "The ships came. They had salt."
+    target = scorer(response=response, language_model=other_chat())
+    width = len(target.generation.response_ids)
+
+    def second(reliance: float) -> str:
+        row = (*(0.0,) * (width - 1), reliance)
+        scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
+        options = VerdictOptions(min_follows=1.0)
+        return judge(target, Ranking(scores), shown(target), options).verdicts[1].kind
+
+    assert second(0.1) == "follows"
+    assert second(5.9) == "unsupported"
