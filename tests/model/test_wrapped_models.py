@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 
 from attribot_rag import Attributor
 from attribot_rag.attribution import Attribution
-from attribot_rag.errors import UnsupportedModel
+from attribot_rag.errors import ScoringFailed, UnsupportedModel
+from attribot_rag.scoring import ScoringOptions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
@@ -191,10 +192,33 @@ def test_a_hook_that_reads_from_elsewhere_is_followed(
     assert_right(model, attribute(attributor, response), response)
 
 
+def test_self_check_compares_with_the_model_itself() -> None:
+    model: Any = build("llama").model
+    options = ScoringOptions(implementation="reference", self_check=True)
+    attributor = attributor_for(model, scoring=options)
+    response = encode("38 me")
+    checked = attribute(attributor, response).provenance.self_check
+    assert checked is not None
+    assert checked <= NATS
+    twin: Any = attributor._scoring_models.plain_twin  # gone stale, as only our mistake could do it
+    twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))
+    with pytest.raises(ScoringFailed, match="differs from the reference"):
+        attribute(attributor, response)
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_dynamic_quantization_is_refused_by_its_name() -> None:
+@pytest.mark.parametrize("name", ["llama", "mistral", "opt"])
+def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
     quantize: Any = torch.ao.quantization.quantize_dynamic
-    model: Any = quantize(build("opt").model, {torch.nn.Linear})
+    model: Any = quantize(build(name).model, {torch.nn.Linear})
     attributor = attributor_for(model)
     with pytest.raises(UnsupportedModel, match="dynamic quantization"):
         attribute(attributor, encode("It is 38 metres high."))
+
+
+def test_a_model_that_sees_later_tokens_is_not_called_quantized() -> None:
+    model: Any = build("llama").model
+    for layer in model.model.layers:
+        layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
+    with pytest.raises(UnsupportedModel, match="later tokens, so it is no causal language model"):
+        attribute(attributor_for(model), encode("It is 38 metres high."))

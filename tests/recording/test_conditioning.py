@@ -19,11 +19,12 @@ from transformers import (
     PreTrainedModel,
 )
 
-from attribot_rag import Attributor
+from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods import Method
 from attribot_rag.model.generation import cache_inputs
+from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
 from benchmarks.experiment.baselines import GradientNorm
 
@@ -87,10 +88,13 @@ PLACES = {
 }
 
 
+@pytest.mark.parametrize("method", ["leave_one_out", "thorough"])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3])
-def test_scores_are_those_of_the_model_that_sees_the_image(build: Any, place: str) -> None:
-    method, model = "leave_one_out", build()
+def test_scores_are_those_of_the_model_that_sees_the_image(
+    build: Any, place: str, method: str
+) -> None:
+    model = build()
     segments = PLACES[place]
     attribution, response = answered(model, segments, method=method)
     full = log_likelihood(model, ids_of(segments), response)
@@ -127,6 +131,12 @@ def test_an_earlier_answer_about_an_image_changes_no_score_of_a_text(build: Any)
 def test_a_method_that_cannot_see_the_image_is_refused(method: Method | str) -> None:
     with pytest.raises(UnsupportedModel, match="pixel_values"):
         answered(llava(), PLACES["first"], method=method)
+
+
+def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
+    recorder = GenerationRecorder(LanguageModel(llava(), tokenizer()), max_cache_bytes=1)
+    with pytest.raises(UnsupportedModel, match="pixel_values"):
+        answered(llava(), PLACES["first"], recorder=recorder)
 
 
 def test_an_input_that_fits_no_other_prompt_is_refused_by_its_name() -> None:
@@ -271,11 +281,17 @@ UNUSED = 11
     [
         ({"bad_words_ids": [[FREE[0]]]}, "NoBadWords"),
         ({"bad_words_ids": [[UNUSED], [6, 7]]}, None),
+        ({"suppress_tokens": [FREE[1]]}, "SuppressTokens"),
+        ({"suppress_tokens": [UNUSED]}, None),
         ({"sequence_bias": [[[FREE[0]], -30.0]]}, "SequenceBias"),
+        ({"sequence_bias": [[[UNUSED], -30.0]]}, None),
         ({"repetition_penalty": 9.0}, "RepetitionPenalty"),
         ({"repetition_penalty": 1.0001}, None),
+        ({"no_repeat_ngram_size": 1}, "NoRepeatNGram"),
+        ({"no_repeat_ngram_size": 50}, None),
         ({"min_new_tokens": 5, "eos_token_id": FREE[1]}, "MinLength"),
         ({"min_new_tokens": 2, "eos_token_id": EOS}, None),
+        ({"min_length": 75, "eos_token_id": FREE[1]}, "MinLength"),
         ({"forced_eos_token_id": EOS}, None),
         ({"do_sample": True, "temperature": 0.5, "top_k": 3}, None),
     ],

@@ -267,6 +267,13 @@ def test_a_generate_that_returns_something_else_is_left_alone(
     assert caplog.records == []
 
 
+def test_a_generate_of_one_s_own_is_the_copy_s_too(model: LanguageModel) -> None:
+    vars(model.model)["generate"] = mine = lambda inputs: inputs
+    with GenerationRecorder(model):
+        twin = copy.deepcopy(model.model)
+    assert vars(twin)["generate"] is mine
+
+
 def test_a_generate_that_is_put_on_while_recording_stays(model: LanguageModel) -> None:
     recorder = GenerationRecorder(model).attach()
     hooked = cast(Callable[..., Any], model.model.generate)

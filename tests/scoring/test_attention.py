@@ -19,7 +19,7 @@ from attribot_rag.scoring.attention.attention import (
     packed_attention,
     packed_layout,
 )
-from attribot_rag.scoring.attention.kernels import Kernel, Keys
+from attribot_rag.scoring.attention.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.base import Unsupported, Visibility
 from attribot_rag.scoring.row import Row, TokenBlock
 
@@ -152,6 +152,29 @@ def test_more_queries_than_are_masked_at_a_time() -> None:
         query, keys, values, attn_mask=visible
     )
     assert torch.allclose(output, expected.transpose(1, 2), atol=1e-5)
+
+
+def test_merging_is_symmetric_and_survives_parts_of_very_different_weight() -> None:
+    first, second = random(1, 2, 3, 4, seed=1), random(1, 2, 3, 4, seed=2)
+    low, high = torch.full((1, 2, 3), -200.0), torch.full((1, 2, 3), 200.0)
+    merged, log_sum = merge(first, low, second, high)
+    assert torch.allclose(merged, second)
+    assert torch.allclose(log_sum, high)
+    swapped, _ = merge(second, high, first, low)
+    assert torch.allclose(merged, swapped)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("scaling", [WIDTH**-0.5, 0.7])
+def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float) -> None:
+    query, key, value = (random(1, HEADS, 9, WIDTH, seed=seed) for seed in (1, 2, 3))
+    output, log_sum = Kernel(scaling).attend(query, key, value, Keys((0, 9), causal=causal))
+    scores = query @ key.transpose(-1, -2) * scaling
+    if causal:
+        future = torch.ones(9, 9, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(future, float("-inf"))
+    assert torch.allclose(log_sum, scores.logsumexp(-1), atol=1e-5)
+    assert torch.allclose(output, scores.softmax(-1) @ value, atol=1e-5)
 
 
 @pytest.mark.parametrize("softcap", [None, 2.0])

@@ -67,3 +67,8 @@ def test_an_image_that_is_encoded_by_the_text_around_it_is_not_shared() -> None:
     reason = str(models.fallback(Reference, generation))
     assert "conditioned on pixel_values" in reason
     assert "differs from the reference" in reason
+
+
+def test_an_image_at_the_end_leaves_nothing_to_share() -> None:
+    generation = with_image(llava(), TEXT, None)
+    assert ScoringModels(llava()).select("auto", generation).name == "reference"

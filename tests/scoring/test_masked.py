@@ -143,9 +143,9 @@ WINDOWED = ("mistral_sliding_window", "phimoe", "gemma3", "gemma3n", "gpt_oss", 
 BY_HAND: list[tuple[str, Sequence[int]]] = [
     *product(
         ("llama", "gpt2", "qwen3", "gpt_neox", "mixtral"),
-        ((*range(2, 9), 30, 31), (20, 21, 50, 51)),
+        (range(5), range(10, 22), (*range(2, 9), 30, 31), (20, 21, 50, 51), (57, 58)),
     ),
-    *product(WINDOWED, ((*range(38, 44), 50, 51),)),
+    *product(WINDOWED, (range(10, 22), (*range(38, 44), 50, 51), (56, 57))),
 ]
 
 

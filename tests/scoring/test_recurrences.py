@@ -10,6 +10,8 @@ from support.implementations import chosen
 from transformers import DynamicCache
 
 from attribot_rag.model.generation import Generation, cache_inputs
+from attribot_rag.scoring.base import Prefill
+from attribot_rag.scoring.implementations.checkpoints import Checkpoints
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
@@ -43,6 +45,17 @@ def test_pieces_of_any_length_go_on_from_the_state(name: str, pieces: tuple[int,
             )
             start += length
     assert (torch.cat(parts, dim=1) - whole).abs().max() < 1e-3
+
+
+@recurrent_gemma
+def test_rows_of_every_beginning_go_on_from_the_last_snapshot_before() -> None:
+    twin = make_twin(BY_NAME["recurrent_gemma"].build())
+    with torch.inference_mode():
+        checkpoints = Checkpoints.of(twin, IDS, Prefill(branches=(70, 150)))
+    assert [snapshot.position for snapshot in checkpoints.snapshots] == [0, 70, 150, 200]
+    assert [checkpoints.resume(length)[1] for length in (0, 69, 70, 149, 199, 200)] == [
+        *(0, 0, 70, 70, 150, 200)
+    ]
 
 
 def test_a_twin_of_rwkv_leaves_the_model_s_weights_alone() -> None:

@@ -52,7 +52,7 @@ def llama_dynamic() -> PreTrainedModel:
 
 
 @pytest.mark.parametrize("build", [phi3, llama_longrope, llama_dynamic])
-@pytest.mark.parametrize("num_prompt", [20, 30, LIMIT, LIMIT + 9])
+@pytest.mark.parametrize("num_prompt", [20, 30, LIMIT - 1, LIMIT, LIMIT + 1, LIMIT + 9])
 def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None:
     """For the prompt that was seen, and for ablated ones whose answers cross the limit or not."""
     torch.manual_seed(0)

@@ -1,5 +1,7 @@
 """The tokens of a row, their positions, and the keys that each of them sees."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,31 @@ def test_an_exact_row_feeds_the_tokens_after_the_shared_beginning() -> None:
     nothing_shared = Row.exact((7, 8), 0, generation_of(3))
     assert nothing_shared.blocks == (TokenBlock((), (7, 8, 90, 91), 0),)
     assert nothing_shared.full_ids(generation_of(3)) == (7, 8, 90, 91)
+
+
+def test_the_last_token_of_the_prompt_is_always_fed() -> None:
+    generation = generation_of(5)
+    full = Row.exact(generation.prompt_ids, 5, generation)
+    assert full.token_ids == (104, 90, 91)
+    assert full.positions == [4, 5, 6]
+    cut_at_the_end = Row.exact((100, 101), 2, generation)
+    assert cut_at_the_end.token_ids == (101, 90, 91)
+    assert cut_at_the_end.positions == [1, 2, 3]
+
+
+def test_hiding_nothing_and_recomputing_the_tail_is_the_exact_row() -> None:
+    generation = generation_of(6)
+    row = Row.masked(generation, (), range(4, 6))
+    assert row == Row.exact(generation.prompt_ids, 4, generation)
+    assert row.is_exact
+
+
+def test_a_hidden_stretch_parts_the_segments() -> None:
+    row = Row.masked(generation_of(10), range(2, 5), range(8, 10))
+    assert row.blocks == (TokenBlock(((0, 2), (5, 8)), (108, 109, 90, 91), 8),)
+    assert not row.is_exact
+    assert row.num_visible == 8
+    assert row.full_ids(generation_of(10)) == (*range(100, 110), 90, 91)
 
 
 def test_where_all_is_hidden_the_last_token_sees_itself_alone() -> None:
@@ -73,3 +100,11 @@ def test_each_token_sees_the_segments_of_its_block(
         own = visible[index, row.num_visible :]
         assert own[: index + 1].all()
         assert not own[index + 1 :].any()
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_runs_cover_the_positions_and_do_not_touch(positions: set[int]) -> None:
+    intervals = runs(np.array(sorted(positions), dtype=np.int64))
+    assert {i for start, end in intervals for i in range(start, end)} == positions
+    for (_, end), (start, _) in pairwise(intervals):
+        assert end < start

@@ -1,6 +1,7 @@
 """An implementation is used only where it is right, and a refusal says why."""
 
 import copy
+import logging
 import sys
 import threading
 from pathlib import Path
@@ -29,8 +30,10 @@ from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.state import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
+from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
@@ -93,6 +96,22 @@ def test_a_probe_notices_changes_that_are_not_in_the_configuration() -> None:
     assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
     with pytest.raises(UnsupportedModel, match="differs from the reference"):
         models.select("cropped", GENERATION)
+
+
+def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
+    models = ScoringModels(llama_with(BrokenAttention))
+    with caplog.at_level(logging.WARNING, logger="attribot_rag"):
+        for _ in range(3):
+            assert models.select("auto", GENERATION).name == "cropped"
+        with torch.no_grad():
+            models._model.lm_head.weight = torch.nn.Parameter(models._model.lm_head.weight * 2)
+        assert models.select("auto", GENERATION).name == "cropped"
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "packed is not used for the model LlamaForCausalLM: no kernel image is available for "
+        "execution on the device"
+    )
+    assert models.fallback(Cropped, GENERATION) == "packed: a probe of it failed (RuntimeError)"
 
 
 def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
@@ -202,6 +221,14 @@ def test_an_offloaded_embedding_is_refused_with_what_to_change(tmp_path: Path, w
     assert len(attributor.recorder.generations) == 1  # it does answer, and is recorded
     with pytest.raises(UnsupportedModel, match="device_map that keeps the embedding on a device"):
         attributor.attribute(chat(TREATY), ANSWER, TREATY)
+
+
+def test_a_forward_pass_of_offloaded_layers_is_no_change(tmp_path: Path) -> None:
+    model = copy.deepcopy(byte_level().model)
+    offload_layers(model, "disk", tmp_path)
+    version = model_version(model)
+    model(torch.tensor([[1, 2]]))
+    assert model_version(model) == version
 
 
 def test_tensor_parallel_models_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A budget is kept, sources beyond it have no scores, and the order of the ablations stays."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scoring.test_scorer import DOCUMENTS, IMPLEMENTATIONS, every_source
 from scoring.test_scorer import make_scorer as scorer_of_documents
+from support.scorers import scoring_models
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.scoring import Budget, Scorer
+from attribot_rag.scoring import Budget, Meter, Scorer
+from attribot_rag.scoring.implementations.memory import Footprint
+from attribot_rag.scoring.implementations.packed import Packed
 
 
 def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
@@ -22,11 +26,37 @@ def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
 TRUTH = every_source(make_scorer(implementation="reference"))
 
 
-@pytest.mark.parametrize("value", [0, float("nan")])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), -0.5])
 @pytest.mark.parametrize("name", ["seconds", "tokens"])
 def test_a_budget_of_nothing(name: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=f"budget of {value} {name}; use more than 0, or None"):
         Budget(**{name: value})  # type: ignore[arg-type]
+
+
+def test_tokens_are_counted_against_the_budget() -> None:
+    for free in (Meter(), Meter(Budget())):
+        free.spend(10**9, 1e9)
+        assert free.allows(10**9) and not free.exhausted
+    for meter in (Meter(Budget(tokens=100)), Meter(Budget(seconds=3600.0, tokens=100))):
+        assert meter.allows(100)
+        assert not meter.allows(101)
+        meter.spend(40, 0.1)
+        assert meter.tokens == 40
+        assert meter.allows(60)
+        assert not meter.allows(61)
+
+
+def test_seconds_are_foretold_by_the_pace_of_the_last_pass() -> None:
+    meter = Meter(Budget(seconds=3600.0))
+    assert meter.allows(256)
+    assert not meter.allows(257)  # nothing is known of the pace yet
+    meter.spend(100, 1000.0)
+    assert meter.allows(350)
+    assert not meter.allows(361)
+    meter.spend(0, 5.0)
+    assert not meter.allows(361)
+    meter.spend(100, 1.0)
+    assert meter.allows(100_000)
 
 
 @given(tokens=st.integers(1, 4000), implementation=st.sampled_from(IMPLEMENTATIONS))
@@ -180,3 +210,16 @@ def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
     scorer = make_scorer(implementation=implementation, max_memory=footprint.least)
     np.testing.assert_allclose(every_source(scorer).ablated, TRUTH.ablated, atol=1e-5)
     assert scorer._engine.batching.budget <= footprint.batch_tokens(footprint.least)
+
+
+def test_a_recorded_cache_takes_no_further_memory() -> None:
+    scorer = make_scorer()
+    read = Footprint.of(scorer.language_model.model, Packed, scorer.generation, (), 3)
+    implementation = scoring_models(scorer.language_model).make(Packed, scorer.generation)
+    assert isinstance(implementation, Packed)
+    cache = implementation.prompt_cache
+    num_bytes = sum(tensor.nbytes for layer in cache for tensor in layer)
+    num_read = len(scorer.generation.prompt_ids) - 1
+    assert read.cache * num_read == num_bytes * (num_read + 1)
+    recorded = replace(scorer.generation, cache=cache)
+    assert Footprint.of(scorer.language_model.model, Packed, recorded, (), 3).cache == 0

@@ -86,10 +86,11 @@ def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Me
     assert_same_scores(attribution, by_reference(method, verdicts=None))
 
 
-def test_verdicts_are_those_of_the_reference(server: ModelServer) -> None:
+@METHODS
+def test_verdicts_are_those_of_the_reference(server: ModelServer, method: str | Method) -> None:
     """Though a server masks no source, so that each score of judging is exact."""
-    verdicts = attributed(served(server, method="leave_one_out")).verdicts
-    expected = by_reference("leave_one_out").verdicts
+    verdicts = attributed(served(server, method=method)).verdicts
+    expected = by_reference(method).verdicts
     assert [verdict.kind for verdict in verdicts] == [verdict.kind for verdict in expected]
 
 
@@ -103,6 +104,16 @@ def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
     for row, expected in zip(attribution.token_scores, exact.token_scores, strict=True):
         if row is not None and expected is not None:
             np.testing.assert_allclose(row, expected, atol=ATOL)
+
+
+def test_a_served_model_is_a_proxy_that_prunes() -> None:
+    with model_server(sibling()) as server:
+        proxy = ServedModel.connect(server.url, LOCAL.tokenizer)
+        pruned = Attributor(LOCAL, method="leave_one_out", proxy=proxy, keep=3, progress=False)
+        attribution = attributed(pruned)
+    local = Attributor(LOCAL, method="leave_one_out", proxy=sibling(), keep=3, progress=False)
+    assert_same_scores(attribution, attributed(local))
+    assert sum(row is not None for row in attribution.token_scores) == 3
 
 
 def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServer) -> None:
@@ -180,6 +191,14 @@ def test_an_answer_in_the_prefix_cache_is_scored_again_without_it() -> None:
     assert_same_scores(attribution, local.ask("who signed it?", TREATY, max_new_tokens=40))
     assert skipped[:3] == [None, False, True]  # the answer, the full prompt, and once more
     assert True not in skipped[3:]
+
+
+def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
+    with model_server(LOCAL, "vllm-generate") as server:
+        server.failures.append((500, {}))  # as the endpoint answers on the first one
+        completions = model_of(served(server))
+        same = model_of(served(server, server=ServerOptions(protocol="vllm")))
+        assert completions.backend.protocol.name == same.backend.protocol.name == "vllm"
 
 
 def test_the_weights_here_are_a_reference() -> None:
