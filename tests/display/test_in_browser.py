@@ -176,8 +176,8 @@ def test_a_card_gives_verdict_influence_and_quotes(page: Page) -> None:
         sentence(page, text).locator(".words").click()
         expect(card(page).locator("h2").first).to_contain_text(verdict)
         assert card(page).locator("mark").all_inner_texts() == quotes
-        expect(card(page).locator(".compared")).to_have_count(bool(quotes))
-        expect(card(page).locator(".level")).to_have_count(bool(level))
+        expect(card(page).locator(".compared")).to_have_count(int(bool(quotes)))
+        expect(card(page).locator(".level")).to_have_count(int(bool(level)))
         if level:
             expect(card(page).locator(".level b")).to_have_text(level)
         close(page)
