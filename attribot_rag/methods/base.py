@@ -95,10 +95,10 @@ class Part:
 class Carriers:
     """Units that carry a part of the response.
 
-    `members` are the smallest set that suffices, best first, or those of a set that suffices which
-    the part cannot do without, if they explain it; each of the `alternatives` suffices alone where
-    `members` are left out. If no set suffices, `sufficient` is False, and the members are the units
-    without which the part loses most. If the budget ended the search, `complete` is False.
+    `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
+    alone where `members` are left out. If they do not suffice, `sufficient` is False, and the
+    members are the units without which the part loses most. If the budget ended the search,
+    `complete` is False.
     """
 
     members: tuple[int, ...] = ()

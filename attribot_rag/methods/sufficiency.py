@@ -115,7 +115,7 @@ class Sufficiency(Necessity):
         if not members:
             return (yield from self.most_needed(part, self._ranking(part)))
         if needed := (yield from self._explaining(part, members)):
-            return Carriers(tuple(needed), sufficient=self._suffices(part, members))
+            return Carriers(tuple(needed), sufficient=self._suffices(part, needed))
         members = yield from self._smallest(part, members)
         yield [self._ablating([unit]) for unit in members]
         alternatives: tuple[int, ...] = ()
