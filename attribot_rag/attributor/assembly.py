@@ -150,6 +150,12 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "Prompt or response was tokenized again; the token ids may differ from those of the "
             "generation."
         )
+        if scorer.language_model.backend.dequantized:
+            yield (
+                "The quantized weights of this GGUF file are read as floats: where Ollama or "
+                "llama.cpp gave the answer, it computed with them otherwise, and its "
+                "log-probabilities differ a little from these."
+            )
     if scorer.generation.cut_at is not None:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
     settings = scorer.generation.settings

@@ -141,8 +141,8 @@ def _parser() -> argparse.ArgumentParser:
         add(
             "--model",
             default=DEFAULT_MODEL,
-            help="a folder with a model, a GGUF file, a Hugging Face id, or the embedded default: "
-            "%(default)s",
+            help="a folder with a model, a GGUF file, ollama:NAME for a model that Ollama has "
+            "here, a Hugging Face id, or the embedded default: %(default)s",
         )
         add(
             "--annotator",

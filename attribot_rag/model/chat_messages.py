@@ -61,8 +61,11 @@ def _applied(
             continue_final_message=is_continued,
         )
     except (ValueError, TypeError, TemplateError) as error:
+        has_none = getattr(tokenizer, "chat_template", None) is None
+        template = "set tokenizer.chat_template, to the model's original one, or " * has_none
         raise InvalidInput(
-            f"the chat messages cannot be rendered: {error}; pass the prompt as text or ids"
+            f"the chat messages cannot be rendered: {error}; {template}pass the prompt as text or "
+            "ids"
         ) from error
     return str(rendered)
 

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from attribot_rag.errors import MissingExtra
+from attribot_rag.model.gguf_rope import add_rope_scaling
 
 _MAGIC = b"GGUF"
 
@@ -26,7 +27,8 @@ def converted(file: Path, folder_name: str | None = None) -> Path:
 
     The first call converts it, most of a minute for 135M parameters. The folder is in
     ATTRIBOT_RAG_CACHE, or else in ~/.cache/attribot-rag; a file that was changed has another.
-    Raises MissingExtra without gguf; OSError, ValueError and the like from transformers.
+    Raises MissingExtra without gguf; ValueError for a file that transformers would read as another
+    model; OSError, ValueError and the like from transformers.
     """
     folder = cache_folder() / (folder_name or _named_after(file.resolve()))
     if not folder.exists():
@@ -49,9 +51,12 @@ def _named_after(file: Path) -> str:
 def _convert(file: Path, folder: Path) -> None:
     """Write to a temporary folder first, so that no half-written folder is ever used."""
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    model = AutoModelForCausalLM.from_pretrained(
-        file.parent, gguf_file=file.name, dtype=torch.float32
+    model, report = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
     )
+    if lacking := sorted(report["missing_keys"]):
+        raise ValueError(f"the file lacks {len(lacking)} of the weights, such as {lacking[0]}")
+    add_rope_scaling(file, model.config)
     model.__dict__["hf_quantizer"] = None  # the saved model is no GGUF any more
     del model.config.quantization_config
     folder.parent.mkdir(parents=True, exist_ok=True)

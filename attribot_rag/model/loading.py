@@ -22,6 +22,8 @@ from transformers import (
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.gguf import converted, is_gguf
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_backend import LocalBackend
+from attribot_rag.model.ollama import ORIGINAL, PREFIX, OllamaModel
 from attribot_rag.model.smollm2 import smollm2_folder
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -29,9 +31,10 @@ _HUB_TIMEOUT = 5.0  # seconds
 _MOST_NAMED = 5  # files of a folder
 _WHAT_WORKS = (
     f"pass {DEFAULT_MODEL!r}, which is embedded, or the path of a folder with a model or of a GGUF "
-    "file, or the id of a Hugging Face model that is in the hub's cache or can be downloaded; for "
-    "a model that vLLM or SGLang serves, use ServedModel.connect (--server). Models of hosted APIs "
-    "give no probabilities of a given answer, so none can be attributed"
+    f"file, or {PREFIX}NAME for a model that Ollama has here, or the id of a Hugging Face model "
+    "that is in the hub's cache or can be downloaded; for a model that vLLM or SGLang serves, use "
+    "ServedModel.connect (--server). Models of hosted APIs give no probabilities of a given "
+    "answer, so none can be attributed"
 )
 
 
@@ -41,9 +44,10 @@ def load_model(
     """Load a model with its tokenizer; raises InvalidInput if it cannot be loaded.
 
     Args:
-        name: 'smollm2-135m' (embedded, offline), the path of a folder or of a GGUF file, or any
-            Hugging Face model id, which is looked up in the hub's cache alone without a connection
-            to the hub. A GGUF file is converted once to float32, into ATTRIBOT_RAG_CACHE.
+        name: 'smollm2-135m' (embedded, offline), the path of a folder or of a GGUF file, 'ollama:'
+            with a name that Ollama has on this machine ('ollama:llama3.2:1b'), or any Hugging Face
+            model id, which is looked up in the hub's cache alone without a connection to the hub.
+            A GGUF file, as Ollama's are, is converted once to float32, into ATTRIBOT_RAG_CACHE.
         device: 'cpu', 'cuda', 'cuda:1', ...; by default CUDA if there is a GPU.
         dtype: By default float32 on the CPU, and the checkpoint's own elsewhere.
     """
@@ -52,7 +56,8 @@ def load_model(
         torch.empty(0, device=device)
     if dtype is None and torch.device(device).type == "cpu":
         dtype = torch.float32
-    location = smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
+    in_ollama = OllamaModel.of(name) if name.startswith(PREFIX) else None
+    location = in_ollama.weights if in_ollama else _location(name)
     cached_only = True
     if location.is_dir():
         _check_folder(name, location)
@@ -66,15 +71,22 @@ def load_model(
     except InvalidInput:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        raise InvalidInput(
-            f"the model {name!r} cannot be loaded: {error}; {_WHAT_WORKS}"
-        ) from error
+        what_works = ORIGINAL if location.is_file() else _WHAT_WORKS
+        raise InvalidInput(f"the model {name!r} cannot be loaded: {error}; {what_works}") from error
     with _naming_device(name, device):
         torch.nn.Module.to(model, device)
-    if location.is_file():
-        model.name_or_path = str(location)
     model.train(False)
+    if location.is_file():
+        model.name_or_path = name if in_ollama else str(location)
+    if in_ollama and tokenizer.chat_template:
+        tokenizer.chat_template = in_ollama.completed(tokenizer.chat_template)
+    backend = LocalBackend.of(model)
+    backend.dequantized = location.is_file()
     return LanguageModel(model, tokenizer)
+
+
+def _location(name: str) -> Path:
+    return smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
 
 
 @contextmanager

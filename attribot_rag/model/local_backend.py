@@ -25,7 +25,8 @@ class LocalBackend:
 
     `generates_here` says that `generate` runs in this process, where it can be recorded;
     `concurrency` is the best number of attributions at a time; `noise` would be the largest
-    difference in nats at a token between two calls.
+    difference in nats at a token between two calls; `dequantized` says that the weights are those
+    of a GGUF file, as floats.
     """
 
     generates_here: ClassVar[bool] = True
@@ -36,6 +37,7 @@ class LocalBackend:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.background = Background()
+        self.dequantized = False
         self._turn = Turn()
 
     @classmethod

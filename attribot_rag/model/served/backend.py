@@ -37,6 +37,7 @@ class ServerBackend:
     device: ClassVar[torch.device] = torch.device("cpu")
     dtype: ClassVar[torch.dtype] = torch.float32
     dtype_name: ClassVar[str] = "unknown"
+    dequantized: ClassVar[bool] = False
     placeholder_ids: ClassVar[frozenset[int]] = frozenset()
     eos_ids: ClassVar[frozenset[int]] = frozenset()
 
