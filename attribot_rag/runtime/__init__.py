@@ -38,7 +38,7 @@ from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
 from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
-from attribot_rag.runtime.steps import Step
+from attribot_rag.runtime.steps import Step, Steps
 from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
@@ -59,6 +59,7 @@ __all__ = [
     "ServiceOptions",
     "ServiceRegistry",
     "Step",
+    "Steps",
     "answer_without",
     "feedback_of",
     "merge_documents",

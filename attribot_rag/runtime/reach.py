@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,10 @@ from attribot_rag.context import Document
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.document_lists import are_versions, by_text, in_prompt, merge_documents
 from attribot_rag.runtime.earlier_answers import read_by
-from attribot_rag.runtime.steps import Answers, Step, Steps
+from attribot_rag.runtime.steps import Step, Steps
+
+Answers = Iterable[tuple[int, AttributedRun]]
+"""Answers of models, each with the tick at which it came."""
 
 _MADE_SHARE = 0.5
 _MAX_LOOSE = 1024
@@ -44,12 +47,16 @@ class Reach:
         self.loose_documents: deque[Any] = deque(maxlen=_MAX_LOOSE)
         self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
 
-    def reading(self, step: Step, prompt: str) -> Reading:
-        """What stands in the prompt of a call, or may stand there."""
+    def reading(self, step: Step, prompt: str, *, shares: bool = False) -> Reading:
+        """What stands in the prompt of a call, or may stand there.
+
+        Of documents that it `shares` with other calls, those count that stand there.
+        """
         before = [(tick, run) for tick, run in self._answers_of(step) if tick < step.begun]
         answers = [run for _, run in before]
         if not answers or not read_by(prompt, (), answers)[1]:
-            return Reading(self._documents_for(step, prompt), num_before=len(before))
+            documents = self._documents_for(step, prompt, shares)
+            return Reading(documents, num_before=len(before))
         with self._steps.lock:
             in_reach = self._in_reach(step, prompt, self._made_of(before, step.root))
         texts = [Document.of(document).text for document in in_reach]
@@ -63,7 +70,7 @@ class Reach:
         ]
         return Reading(read, earlier, merge_documents([known, unread]), len(answers))
 
-    def _documents_for(self, step: Step, prompt: str) -> list[Any]:
+    def _documents_for(self, step: Step, prompt: str, shares: bool) -> list[Any]:
         """The documents in reach that can stand in a call's prompt.
 
         Left out, unless the prompt contains them, are documents that an earlier answer within the
@@ -72,6 +79,8 @@ class Reach:
         with self._steps.lock:
             candidates = self._in_reach(step, prompt)
             contained = in_prompt(prompt, candidates)
+            if shares and contained:
+                return contained
             texts = set(map(by_text, contained))
             used = step.root.used
 
@@ -89,19 +98,21 @@ class Reach:
 
     def retrieved(self, step: Step) -> None:
         """Note what a step found that has ended."""
-        if self._loose and step.parent is None:
+        if self._is_loose(step):
             self.loose_documents.extend(step.documents())
 
     def keep(self, step: Step, answer: AttributedRun) -> None:
-        """Note what a model answered."""
-        self._steps.keep(step, answer)
-        if self._loose and step.parent is None:
-            self._loose_answers.append((self._steps.tick(), answer))
+        """Note what a model answered in a step, which is known when that has ended."""
+        with self._steps.lock:
+            answers = self._loose_answers if self._is_loose(step) else step.root.answers
+            answers.append((step.ended or self._steps.tick(), answer))
 
     def _answers_of(self, step: Step) -> Answers:
-        if self._loose and step.parent is None:
-            return tuple(self._loose_answers)
-        return self._steps.answers_within(step.root)
+        with self._steps.lock:
+            return tuple(self._loose_answers if self._is_loose(step) else step.root.answers)
+
+    def _is_loose(self, step: Step) -> bool:
+        return self._loose and step.parent is None
 
     def _in_reach(self, step: Step, prompt: str, made: frozenset[str] = frozenset()) -> list[Any]:
         """The documents of a step's own input and of its nearest ancestor with any.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,9 @@ from attribot_rag.runtime.document_lists import merge_documents
 _MAX_ROOTS = 1024
 _MAX_ANSWERS = 4096  # of one root
 
-Answers = Iterable[tuple[int, AttributedRun]]
-"""Answers of models, each with the tick at which it came."""
+
+def _few_answers() -> deque[tuple[int, AttributedRun]]:
+    return deque(maxlen=_MAX_ANSWERS)
 
 
 @dataclass(eq=False)
@@ -26,8 +27,9 @@ class Step:
     `given` are the documents in its input, `made` those in its output, `found` those that it
     retrieved: in place of what steps within it found, if it `replaces` them. Names, tags and the
     like are its `names`. An `is_orphan` has a parent that was not seen. `begun` and `ended` are
-    ticks of one clock. What an integration keeps with a step is its `memo`. Of a root, `used` are
-    the texts of the documents that its answers were attributed to.
+    ticks of one clock. What an integration keeps with a step is its `memo`. Of a root, `answers`
+    are what models answered within it from documents, each with its tick, and `used` the texts of
+    the documents that these were attributed to.
     """
 
     id: str
@@ -43,6 +45,7 @@ class Step:
     ended: int | None = None
     memo: dict[str, Any] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    answers: deque[tuple[int, AttributedRun]] = field(default_factory=_few_answers)
     children: list[Step] = field(default_factory=list)
 
     @property
@@ -121,24 +124,28 @@ class Steps:
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
-        self._answers: OrderedDict[str, deque[tuple[int, AttributedRun]]] = OrderedDict()
+        self._roots: OrderedDict[str, Step] = OrderedDict()
         self._clock = itertools.count(1)
         self.lock = threading.RLock()
 
     def __len__(self) -> int:
-        return len(self._steps) + len(self._answers)
+        return len(self._steps)
 
     def get(self, step_id: object) -> Step | None:
         return self._steps.get(str(step_id))
 
-    def begin(self, step_id: object, parent_id: object = None, **described: Any) -> Step:
-        """A new step, within another one if that is known; `described` are fields of Step."""
+    def begin(self, step_id: object, parent: object = None, **described: Any) -> Step:
+        """A new step, within another one if that is known, by its id or itself.
+
+        `described` are fields of Step.
+        """
         with self.lock:
-            parent = None if parent_id is None else self.get(parent_id)
+            is_inner = parent is not None
+            parent = parent if isinstance(parent, Step) else self.get(parent)
             step = Step(
                 str(step_id),
                 parent=parent,
-                is_orphan=parent is None and parent_id is not None,
+                is_orphan=parent is None and is_inner,
                 begun=self.tick(),
                 **described,
             )
@@ -146,11 +153,9 @@ class Steps:
             if parent is not None:
                 parent.children.append(step)
                 return step
-            self._answers[step.id] = deque(maxlen=_MAX_ANSWERS)
-            if len(self._answers) > _MAX_ROOTS:
-                oldest = self.get(next(iter(self._answers)))
-                assert oldest is not None
-                self._forget(oldest)
+            self._roots[step.id] = step
+            if len(self._roots) > _MAX_ROOTS:
+                self._forget(next(iter(self._roots.values())))
             return step
 
     def end(
@@ -167,26 +172,16 @@ class Steps:
             if step is not None:
                 step.made, step.found, step.replaces = made, found, replaces
                 step.ended = self.tick()
-                if step.parent is None:
+                if step.root.id not in self._roots:
+                    del self._steps[step.id]
+                elif step.parent is None:
                     self._forget(step)
             return step
 
     def tick(self) -> int:
         return next(self._clock)
 
-    def answers_within(self, root: Step) -> Answers:
-        """What models answered from documents within a root that has not ended."""
-        with self.lock:
-            return tuple(self._answers.get(root.id, ()))
-
-    def keep(self, step: Step, answer: AttributedRun) -> None:
-        """Remember what a model answered in a step, until its root ends."""
-        with self.lock:
-            answers = self._answers.get(step.root.id)
-            if answers is not None:
-                answers.append((self.tick(), answer))
-
     def _forget(self, root: Step) -> None:
         for step in root.within():
             self._steps.pop(step.id, None)
-        self._answers.pop(root.id, None)
+        self._roots.pop(root.id, None)

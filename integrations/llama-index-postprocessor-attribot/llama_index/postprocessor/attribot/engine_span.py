@@ -9,6 +9,8 @@ from typing import Any
 from llama_index.core.schema import NodeWithScore
 from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery, text_of
 
+from attribot_rag.runtime import Step
+
 
 @dataclass(eq=False)
 class EngineSpan:
@@ -19,7 +21,7 @@ class EngineSpan:
     answered, and `own` the one for which it called a model without a synthesizer.
     """
 
-    id_: str
+    step: Step
     instance: Any
     outer: EngineSpan | None
     text: str
@@ -37,8 +39,8 @@ class EngineSpan:
         if observer is None or not (self.nodes or self.answered):
             return None
         if self.own is None:
-            self.own = TrackedQuery(self.id_, observer, self.text, (), self.asynchronous)
-        self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
+            self.own = TrackedQuery(self.step, observer, self.text, (), self.asynchronous)
+        self.own.nodes, self.own.composes = self.nodes, bool(self.answered)
         return self.own
 
     def finish(self, response: Any) -> None:
@@ -48,7 +50,7 @@ class EngineSpan:
             query.finish(response)
             query.add(response)
         elif self.observer is not None and self.nodes and text_of(response):
-            query = TrackedQuery(self.id_, self.observer, self.text, self.nodes, self.asynchronous)
+            query = TrackedQuery(self.step, self.observer, self.text, self.nodes, self.asynchronous)
             self.observer.unseen(query, response)
         if query is not self.own:
             self.drop()

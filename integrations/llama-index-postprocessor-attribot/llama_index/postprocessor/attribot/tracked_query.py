@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, MessageRole
 from llama_index.core.llms import LLM, ChatResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
@@ -20,10 +20,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import LanguageModel
-from attribot_rag.runtime import Answer, AttributedRun
+from attribot_rag.runtime import Answer, AttributedRun, Step
 
 _MAX_NODES = 1024
-_COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 
 
 class QueryObserver:
@@ -109,6 +108,7 @@ class ModelCall:
     answered `elsewhere` where that is not the local model that scores.
     """
 
+    step: Step
     name: str
     language_model: LanguageModel | None = None
     prompt: str = ""
@@ -119,13 +119,18 @@ class ModelCall:
     begun: bool = False
 
     @property
-    def prompt_text(self) -> str:
-        """The prompt; the texts of the messages for a model that makes no text of them here."""
-        return self.prompt or "\n\n".join(message.content or "" for message in self.messages or ())
+    def prompt_texts(self) -> list[str]:
+        """What stands in the prompt as it is, whatever a template makes of earlier answers."""
+        if self.messages is None:
+            return [self.prompt.strip()]
+        contents = (
+            message.content or ""
+            for message in self.messages
+            if message.role is not MessageRole.ASSISTANT
+        )
+        return [text for content in contents if (text := content.strip())]
 
-    def ask(
-        self, llm: LLM, method: str, bound_args: inspect.BoundArguments, query: TrackedQuery
-    ) -> None:
+    def ask(self, llm: LLM, bound_args: inspect.BoundArguments, query: TrackedQuery) -> None:
         """The prompt of the innermost model that reports the call."""
         if self.language_model is None:  # of a model around a local one, that one
             self.language_model = query.observer.model_of(llm)
@@ -139,14 +144,15 @@ class ModelCall:
             self.messages, self.asked_model = tuple(messages), llm
         own, scoring = find_language_model(llm), self.language_model
         self.elsewhere = scoring is not None and (own is None or own.backend is not scoring.backend)
-        if method in _COMPLETIONS:
-            self.prompt = str(_argument(bound_args, "prompt") or "")
+        prompt = _argument(bound_args, "prompt")
+        if isinstance(prompt, str):
+            self.prompt = prompt
             if self.asked_model is not llm:
                 self.messages = None
 
-    def end(self, llm: LLM, method: str, result: Any) -> None:
+    def end(self, llm: LLM, result: Any) -> None:
         """The answer of the innermost model, which others may have changed."""
-        if method in _COMPLETIONS and hasattr(result, "text"):
+        if isinstance(result, CompletionResponse):
             if self.answer is None or find_language_model(llm) is not None:
                 self.answer = str(result.text)
         elif isinstance(result, ChatResponse):
@@ -170,20 +176,20 @@ def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
 
 @dataclass(eq=False)
 class TrackedQuery:
-    """`nodes` are those that the response is made of; `run_id` is the id of the span.
+    """`nodes` are those that the response is made of; `step` is its span.
 
-    `earlier` are the queries whose answers it may be made of. `responses` carry the attribution:
+    It `composes` where other engines answered for it. `responses` carry the attribution:
     the query's, and those that other engines make of it. `answer` is its text, once it is there.
     `error` is what went wrong before there was a response. `when_done` is called once, when the
     recorded generations are no longer needed.
     """
 
-    run_id: str
+    step: Step
     observer: QueryObserver
     text: str
     nodes: Sequence[NodeWithScore]
     asynchronous: bool
-    earlier: Sequence[TrackedQuery] = ()
+    composes: bool = False
     answered: bool = False
     answer: str = ""
     calls: list[ModelCall] = field(default_factory=list)
@@ -191,6 +197,14 @@ class TrackedQuery:
     run: AttributedRun | None = None
     error: BaseException | None = None
     when_done: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        return self.step.id
+
+    @property
+    def has_documents(self) -> bool:
+        return bool(self.nodes or self.composes)
 
     def finish(self, response: Any) -> None:
         """Tell the observer of the response, unless it was told before."""
