@@ -162,7 +162,7 @@ class Steps:
         self,
         step_id: object,
         *,
-        made: Sequence[Any] = (),
+        made: Sequence[Any] | None = None,
         found: Sequence[Any] | None = None,
         replaces: bool = False,
     ) -> Step | None:
@@ -170,7 +170,9 @@ class Steps:
         with self.lock:
             step = self.get(step_id)
             if step is not None:
-                step.made, step.found, step.replaces = made, found, replaces
+                step.made = step.made if made is None else made
+                step.found = step.found if found is None else found
+                step.replaces = replaces
                 step.ended = self.tick()
                 if step.root.id not in self._roots:
                     del self._steps[step.id]

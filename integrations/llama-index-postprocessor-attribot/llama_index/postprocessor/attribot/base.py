@@ -236,7 +236,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         try:
             completion.begin(response)
         except KeyboardInterrupt as error:
-            completion.interrupt(error)
+            completion.fail(error)
+            raise
         except Exception:  # a response that nothing can be attached to
             logger.exception("no attribution of %s", query.run_id)
             query.done()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from _thread import interrupt_main
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
@@ -31,7 +29,6 @@ _DEDUPLICATED = (
     "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what "
     "{} of them say too."
 )
-_SOON = 0.05  # seconds
 
 
 @dataclass(eq=False)
@@ -70,11 +67,6 @@ class Completion:
         self._query.attach(self._kept(text, error))
         self._query.done()
 
-    def interrupt(self, error: KeyboardInterrupt) -> None:
-        """Stop the program, as Ctrl-C does, which LlamaIndex swallows while a span ends."""
-        self.fail(error)
-        threading.Timer(_SOON, interrupt_main).start()
-
     def _streamed(self, text: str, error: BaseException | None) -> None:
         stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
         if error is not None and not stopped:
@@ -97,7 +89,7 @@ class Completion:
             return
         try:
             error = query.error or self._refusal(calls)
-            run = self._kept(text, error) if error else self._attributed(calls, text)
+            run = self._kept(text, error) if error else self._shown(calls, text)
         except Exception as error:
             logger.exception("no attribution of %s", query.run_id)
             run = self._kept(text, error)
@@ -110,6 +102,13 @@ class Completion:
 
             store.future(run.run_id).add_done_callback(attach)
 
+    def _shown(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
+        """The run of the response, with its text where something made it of the answer."""
+        run = self._attributed(calls, text)
+        if run.text[run.answer.start :].strip() == text.strip():
+            return run
+        return self._services.store.add(replace(run, shown=text))
+
     def _attributed(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
         """The run of the response: of its last call, or of all of them end to end."""
         answers = [str(call.answer).strip() for call in calls]
@@ -117,7 +116,7 @@ class Completion:
             calls = calls[: answers.index(text.strip()) + 1]
         several = len(calls) > 1
         is_last_alone = text.strip() == answers[len(calls) - 1] or not several
-        self._query.step.given = documents_of(self._query.nodes, with_metadata=self._score_metadata)
+        self._tell_documents()
         runs = []
         for number, call in enumerate(calls, 1):
             is_whole = is_last_alone and number == len(calls)
@@ -136,6 +135,17 @@ class Completion:
         raise DocumentsNotLocated(
             f"none of the {len(self._query.nodes)} nodes stands in the prompts of this answer"
         )
+
+    def _tell_documents(self) -> None:
+        """What was retrieved for the query; nodes that engines made of answers are these."""
+        query = self._query
+        answers = [text for inner in query.earlier if (text := inner.answer.strip())]
+        documents = documents_of(query.nodes, with_metadata=self._score_metadata)
+        query.step.found = [
+            document
+            for document in documents
+            if not any(answer in document.text for answer in answers)
+        ]
 
     def _composed(self, text: str, runs: Sequence[AttributedRun]) -> AttributedRun | None:
         wait = not self._in_background and self._options.mode == "inline"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llama_index.core.schema import NodeWithScore
+from llama_index.postprocessor.attribot.answer_callback import listen
 from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery, text_of
 
 from attribot_rag.runtime import Step
@@ -40,7 +41,9 @@ class EngineSpan:
             return None
         if self.own is None:
             self.own = TrackedQuery(self.step, observer, self.text, (), self.asynchronous)
-        self.own.nodes, self.own.composes = self.nodes, bool(self.answered)
+            callbacks = getattr(self.instance, "callback_manager", None)
+            self.own.when_closed.append(listen(callbacks, self.step.id, self._told))
+        self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
         return self.own
 
     def finish(self, response: Any) -> None:
@@ -56,6 +59,11 @@ class EngineSpan:
             self.drop()
         if self.outer is not None:
             self.outer.answered += self.answered if query is None else [query]
+
+    def _told(self, response: Any) -> None:
+        """A response that is on its way out, before the span ends."""
+        if self.own is not None and self.query_of(response) is self.own:
+            self.own.finish(response)
 
     def drop(self) -> None:
         """Forget what was recorded for it."""

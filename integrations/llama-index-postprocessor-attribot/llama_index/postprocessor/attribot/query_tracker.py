@@ -15,6 +15,7 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.postprocessor.attribot.answer_callback import listen
 from llama_index.postprocessor.attribot.engine_span import EngineSpan
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
@@ -106,14 +107,17 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             return
         self._observers[id_] = observer
         if synthesizes:
-            self._queries[id_] = TrackedQuery(
+            query = TrackedQuery(
                 self._steps.begin(id_, None if engine is None else engine.step),
                 observer,
                 _question(bound_args),
                 tuple(bound_args.arguments["nodes"]),
                 asynchronous=_is_asynchronous(id_),
-                composes=engine is not None and bool(engine.answered),
+                earlier=() if engine is None else tuple(engine.answered),
             )
+            callbacks = getattr(instance, "callback_manager", None)
+            query.when_closed.append(listen(callbacks, id_, query.finish))
+            self._queries[id_] = query
 
     def _engine_of(
         self, id_: str, parent: str, instance: Any, bound_args: inspect.BoundArguments
@@ -184,6 +188,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         engine, observer = self._engines.get(id_), self._observers.get(id_)
         call, query = self._calls.get(id_), self._queries.get(id_)
         self._forget(id_)
+        self._close(id_, query, engine)
         retrieves = isinstance(instance, _RETRIEVING) and isinstance(result, list)
         if observer is not None and retrieves:
             self._passed.add(result, observer)
@@ -208,11 +213,18 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         query, engine = self._queries.get(id_), self._engines.get(id_)
         self._forget(id_)
+        self._close(id_, query, engine)
         self._steps.end(id_)
         if query is not None and query.run_id == id_:
             query.done()
         if engine is not None and engine.step.id == id_:
             engine.drop()
+
+    def _close(self, id_: str, query: TrackedQuery | None, engine: EngineSpan | None) -> None:
+        """A span ends, which takes no more answers."""
+        for one in (query, None if engine is None else engine.own):
+            if one is not None and one.run_id == id_:
+                one.close()
 
     def _forget(self, id_: str) -> None:
         for entries in self._entries:

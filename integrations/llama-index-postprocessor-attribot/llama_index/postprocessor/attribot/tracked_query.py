@@ -178,10 +178,10 @@ def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
 class TrackedQuery:
     """`nodes` are those that the response is made of; `step` is its span.
 
-    It `composes` where other engines answered for it. `responses` carry the attribution:
+    `earlier` are the queries whose answers it may be made of. `responses` carry the attribution:
     the query's, and those that other engines make of it. `answer` is its text, once it is there.
     `error` is what went wrong before there was a response. `when_done` is called once, when the
-    recorded generations are no longer needed.
+    recorded generations are no longer needed, `when_closed` when its span ends.
     """
 
     step: Step
@@ -189,7 +189,7 @@ class TrackedQuery:
     text: str
     nodes: Sequence[NodeWithScore]
     asynchronous: bool
-    composes: bool = False
+    earlier: Sequence[TrackedQuery] = ()
     answered: bool = False
     answer: str = ""
     calls: list[ModelCall] = field(default_factory=list)
@@ -197,6 +197,7 @@ class TrackedQuery:
     run: AttributedRun | None = None
     error: BaseException | None = None
     when_done: list[Callable[[], None]] = field(default_factory=list)
+    when_closed: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -204,7 +205,7 @@ class TrackedQuery:
 
     @property
     def has_documents(self) -> bool:
-        return bool(self.nodes or self.composes)
+        return bool(self.nodes or self.earlier)
 
     def finish(self, response: Any) -> None:
         """Tell the observer of the response, unless it was told before."""
@@ -241,6 +242,10 @@ class TrackedQuery:
     def has_said(self, text: str) -> bool:
         """Whether a call of a model answered this."""
         return any(call.answer is not None and call.answer.strip() == text for call in self.calls)
+
+    def close(self) -> None:
+        while self.when_closed:
+            self.when_closed.pop()()
 
     def done(self) -> None:
         while self.when_done:
