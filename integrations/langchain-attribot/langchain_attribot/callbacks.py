@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -16,7 +17,11 @@ from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationCh
 from attribot_rag.runtime import Call, Observer, Step
 from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
 from langchain_attribot.messages import calls_tools, is_last, prompt_texts_of, template_messages
-from langchain_attribot.spans import span_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+_INSTRUMENTATION = "openinference.instrumentation.langchain"
 
 
 @dataclass(eq=False)
@@ -173,3 +178,18 @@ def names_of(metadata: Mapping[str, Any]) -> frozenset[str]:
     """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
     node = (metadata.get("metadata") or {}).get("langgraph_node")
     return frozenset(filter(None, (metadata.get("name"), node, *(metadata.get("tags") or ()))))
+
+
+def span_of(run_id: UUID | None = None) -> Span | None:
+    """The open span that OpenInference gives to a run, by default to the one that calls this.
+
+    None without any; OpenInference makes none of them current.
+    """
+    module: Any = sys.modules.get(_INSTRUMENTATION)
+    instrumentor = None if module is None else module.LangChainInstrumentor()
+    if instrumentor is None or not instrumentor.is_instrumented_by_opentelemetry:
+        return None
+    span: Span | None = module.get_current_span()
+    if run_id is not None:
+        span = instrumentor.get_span(run_id)
+    return span

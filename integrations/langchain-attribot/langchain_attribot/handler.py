@@ -29,7 +29,7 @@ from attribot_rag.runtime import (
     answer_without,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice, is_classic
-from langchain_attribot.callbacks import RunCallbacks, StreamedCall
+from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in
 from langchain_attribot.messages import (
     KEY,
@@ -41,7 +41,6 @@ from langchain_attribot.messages import (
     register,
 )
 from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
-from langchain_attribot.spans import span_of
 
 logger = logging.getLogger(__name__)
 

@@ -31,12 +31,12 @@ from attribot_rag.runtime import (
     merge_documents,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.callbacks import span_of
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
 from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
-from langchain_attribot.spans import span_of
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest

@@ -11,9 +11,10 @@ from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.postprocessor.attribot.model_call import ModelCall
 from llama_index.postprocessor.attribot.nodes import MERGED_KEY
+from llama_index.postprocessor.attribot.query import TrackedQuery, text_of
 from llama_index.postprocessor.attribot.streamed_response import aobserved, observed
-from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, text_of
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel

@@ -16,14 +16,13 @@ from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.postprocessor.attribot.answer_callback import listen
-from llama_index.postprocessor.attribot.engine_span import EngineSpan
-from llama_index.postprocessor.attribot.tracked_query import (
-    ModelCall,
+from llama_index.postprocessor.attribot.model_call import ModelCall, describe
+from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
+from llama_index.postprocessor.attribot.query import (
+    EngineSpan,
     ObservedWithin,
-    PassedNodes,
     QueryObserver,
     TrackedQuery,
-    describe,
     streamed_query,
 )
 from llama_index_instrumentation import get_dispatcher
@@ -173,7 +172,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             if call is None:
                 call = ModelCall(self._steps.begin(id_, query.step), describe(instance))
                 query.calls.append(call)
-            call.ask(instance, bound_args, query)
+            call.ask(instance, bound_args, query.model_asked(call, instance))
         if call is not None:
             self._calls[id_] = call
 
