@@ -30,12 +30,15 @@ from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime.document_lists import merge_documents
 from attribot_rag.runtime.earlier_answers import read_by
 from attribot_rag.runtime.feedback import Feedback, feedback_of
+from attribot_rag.runtime.observer import Call, Observer, Only
 from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
 from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
+from attribot_rag.runtime.steps import Step, Steps
 from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
@@ -44,16 +47,22 @@ __all__ = [
     "Answer",
     "AttributedRun",
     "AttributionService",
+    "Call",
     "Counterfactual",
     "DeduplicatedText",
     "Feedback",
     "Mode",
+    "Observer",
+    "Only",
     "RunOptions",
     "RunStore",
     "ServiceOptions",
     "ServiceRegistry",
+    "Step",
+    "Steps",
     "answer_without",
     "feedback_of",
+    "merge_documents",
     "read_by",
     "remove_duplicates",
     "service_that_saw",

@@ -25,7 +25,7 @@ _LACKING = (
 
 def document_of(run: AttributedRun) -> Document:
     """A run's answer as a document of a later prompt, with the run's id."""
-    return Document(_text_of(run), run.run_id, {"title": run.query or _TITLE})
+    return Document(text_of(run), run.run_id, {"title": run.query or _TITLE})
 
 
 def read_by(
@@ -41,7 +41,7 @@ def read_by(
     plain = single_spaced(prompt)
     answers: dict[str, list[AttributedRun]] = defaultdict(list)
     for run in earlier:
-        text = single_spaced(_text_of(run))
+        text = single_spaced(text_of(run))
         if any(map(str.isalnum, text)) and not _is_choice(run, text):
             answers[text].append(run)
     spaced = [single_spaced(document) for document in documents]
@@ -50,10 +50,10 @@ def read_by(
         text for text in spaced if text in plain and places[text] <= len(answers.get(text, ()))
     }
     kept = [text for text, key in zip(documents, spaced, strict=True) if key not in hidden]
-    whole = [_text_of(run) for text in answers if places[text] for run in answers[text]]
+    whole = [text_of(run) for text in answers if places[text] for run in answers[text]]
     is_changed = not any(places.values())
     absent = [runs for text, runs in answers.items() if text not in plain]
-    changed = {_text_of(runs[-1]) for runs in absent} if is_changed else set()
+    changed = {text_of(runs[-1]) for runs in absent} if is_changed else set()
     present = texts_in_prompt(prompt, {*kept, *whole, *changed})
     indices = [
         index
@@ -62,7 +62,7 @@ def read_by(
     ]
     read: set[str] = set()
     for text, runs in answers.items():
-        num_places = places[text] or (_text_of(runs[-1]) in changed & present)
+        num_places = places[text] or (text_of(runs[-1]) in changed & present)
         read.update(run.run_id for run in runs[-num_places:] if num_places)
     return indices, [run for run in earlier if run.run_id in read]
 
@@ -125,9 +125,21 @@ def _content(message: Any) -> str:
     return str(message.get("content") or "") if isinstance(message, dict) else ""
 
 
-def _text_of(run: AttributedRun) -> str:
+def text_of(run: AttributedRun) -> str:
     """What the model answered, without a prompt that was shown before it, or was made of that."""
     return (run.shown or run.text[run.answer.start :]).strip()
+
+
+def places_of(answers: Sequence[str], text: str) -> list[tuple[int, int]] | None:
+    """The place of each answer in the text, one after the other; None if they do not stand so."""
+    places, end = [], 0
+    for answer in answers:
+        start = text.find(answer, end)
+        if start < 0:
+            return None
+        end = start + len(answer)
+        places.append((start, end))
+    return places
 
 
 def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:

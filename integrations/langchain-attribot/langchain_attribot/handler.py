@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -10,27 +11,36 @@ from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import BaseMessage
+from langchain_core.outputs import Generation
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.runtime import (
-    Answer,
     AttributedRun,
     AttributionService,
     Counterfactual,
+    Observer,
+    Only,
     RunOptions,
     RunStore,
     ServiceOptions,
+    Step,
     answer_without,
-    service_that_saw,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice, is_classic
-from langchain_attribot.call_tracker import CallTracker, ModelCall, Only, span_of
-from langchain_attribot.documents import metadata_note
-from langchain_attribot.messages import KEY, attach_to_dict, attach_to_output, output_texts
+from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
+from langchain_attribot.documents import documents_in
+from langchain_attribot.messages import (
+    KEY,
+    attach,
+    attach_to_dict,
+    attach_to_output,
+    is_told,
+    output_texts,
+    register,
+)
 from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
-from langchain_attribot.run import Run
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +56,7 @@ class HandlerOptions(ServiceOptions, total=False):
     only: Only
 
 
-class AttributionCallbackHandler(CallTracker):
+class AttributionCallbackHandler(RunCallbacks):
     """Attaches to every answer which retrieved text caused it.
 
         handler = AttributionCallbackHandler(chat)
@@ -70,7 +80,8 @@ class AttributionCallbackHandler(CallTracker):
 
     `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
     run of this name, themselves or within one; or those for whose names, the set of all of these, a
-    function gives True.
+    function gives True. With `loose`, what is retrieved and answered outside of any chain counts
+    for later prompts that contain it, as in a script that searches and asks.
 
     Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole runs.
     """
@@ -83,39 +94,44 @@ class AttributionCallbackHandler(CallTracker):
         proxy: LocalModel | None = None,
         citations: bool = False,
         only: Only = None,
+        loose: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        super().__init__(citations=citations, only=only)
-        beside = HandlerOptions.__optional_keys__
-        run_options = RunOptions.of(type(self).__name__, options, beside=beside)
-        store = RunStore(run_options.max_results)
-        self._answers_elsewhere = language_model is not None
+        beside = {*HandlerOptions.__optional_keys__, "loose"}
+        self._options = RunOptions.of(type(self).__name__, options, beside=beside)
+        store = RunStore(self._options.max_results)
         models = language_models_in(llm) if language_model is None else [language_model]
-        self._services = [
+        services = [
             AttributionService(
                 model,
                 store=store,
                 proxy=None if proxy is None else language_model_of(proxy),
-                options=run_options,
+                options=self._options,
             )
             for model in models or [language_model_of(llm)]
         ]
-        self.raise_error = run_options.raise_error
-        self.attributes_stopped = run_options.mode == "background"
+        elsewhere = language_model is not None
+        super().__init__(Observer(services, elsewhere=elsewhere, only=only, loose=loose))
+        self.raise_error = self._options.raise_error
+        self.attributes_stopped = self._options.mode == "background"
+        self._citations = citations
         self._advice = Advice()
-        self._told_of_another = False
-        self._options = run_options
+        self._told_of_another = self._told_of_place = False
+        if citations:
+            register()
         _handlers.add(self)
 
     def __repr__(self) -> str:
-        models = ", ".join(service.attributor.language_model.name for service in self._services)
+        models = ", ".join(
+            service.attributor.language_model.name for service in self.observer.services
+        )
         mode, method = self._options.mode, self._options.method
         return f"{type(self).__name__}({models}, mode={mode!r}, method={method!r})"
 
     @property
     def results(self) -> RunStore:
         """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
-        return self._services[0].store
+        return self.observer.store
 
     @property
     def last(self) -> AttributedRun | None:
@@ -124,7 +140,7 @@ class AttributionCallbackHandler(CallTracker):
 
     def close(self) -> None:
         """Stop recording the models' generations."""
-        for service in self._services:
+        for service in self.observer.services:
             service.close()
 
     def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
@@ -145,31 +161,83 @@ class AttributionCallbackHandler(CallTracker):
 
         Waits for a pending run. `generate` and the errors are those of Attributor.answer_without.
         """
-        return answer_without(self._services, self.result(run_id), *documents, **generate)
+        return answer_without(self.observer.services, self.result(run_id), *documents, **generate)
 
-    def root_ended(self, root: Run, outputs: Any) -> None:
-        self._advise(root, outputs)
-        if outputs is not None and not root.settled:  # None: of a stream that does not add up
-            self._settle(root, outputs)
+    def answered(
+        self, streamed: StreamedCall, text: str, generation: Generation | None = None
+    ) -> None:
+        """Attach the summary of an answer, unless another handler has attached its own."""
+        call = streamed.call
+        is_first = not call.is_answered
+        call.span = call.span or span_of(UUID(call.step.id))
+        run = self.observer.answered(call, text)
+        summary = None if run is None else run.summary
+        if is_first and call.wanted:
+            self._tell(call.step, summary)
+        if generation is None:
+            return
+        if not streamed.is_attached and is_told(generation, summary):
+            call.step.memo["yields"] = True
+            self._warn_of_another(summary)
+            return
+        streamed.is_attached = summary is not None
+        attach(generation, summary, citations=self._citations)
+
+    def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
+        """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
+        if summary is None:
+            if step.parent is None and not step.is_orphan:
+                self._advice.tell(step.shape(), step.name, NOTHING_SEEN)
+            elif step.is_orphan and not step.given:
+                self._warn_of_place()
+        elif self._options.mode == "inline":
+            with suppress(RuntimeError):  # a model called on its own, with nobody to tell
+                dispatch_custom_event(KEY, summary)
+
+    def _warn_of_place(self) -> None:
+        if not self._told_of_place:
+            self._told_of_place = True
+            warnings.warn(
+                "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
+                "attach it to the chain, chain.with_config(callbacks=[handler]), or pass it per "
+                "call",
+                stacklevel=2,
+            )
+
+    def chain_ended(self, step: Step, outputs: Any) -> None:
+        documents = tuple(documents_in(outputs))
+        if step.parent is not None:
+            if step.kind == "parser":
+                step.root.memo["parsed"] = outputs
+            self.observer.ended(step.id, documents=documents)
+            return
+        # Without outputs, a stream that does not add up.
+        is_settled = outputs is None or "settled" in step.memo
+        texts = None if is_settled else list(output_texts(outputs))
+        answer = self.observer.ended(step.id, texts, documents)
+        self._advise(step, outputs)
+        if not is_settled:
+            self._attach_to_output(step, outputs, answer)
 
     def settle(self, root_id: UUID, outputs: object) -> AttributedRun | None:
         """Take this as what the root gives, before it has ended; the run of its answer.
 
         None if nothing was attributed within the root.
         """
-        root = self._runs.get(root_id)
+        root = self.observer.steps.get(root_id)
         if root is not None and outputs is not None:
-            root.settled = True
-            self._settle(root, outputs)
+            root.memo["settled"] = True
+            answer = self.results.set_answer(root.id, list(output_texts(outputs)))
+            self._attach_to_output(root, outputs, answer)
         return self.results.get(str(root_id))
 
-    def _settle(self, root: Run, outputs: Any) -> None:
-        answer = self.results.set_answer(root.id, list(output_texts(outputs)))
+    def _attach_to_output(self, root: Step, outputs: Any, answer: AttributedRun | None) -> None:
         if answer is not None and any(
-            run.yields and str(run.id) == answer.run_id for run in root.within()
+            "yields" in step.memo and step.id == answer.run_id for step in root.within()
         ):
             return
-        if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
+        is_parsed = root.memo.get("parsed") is outputs
+        if isinstance(outputs, dict) and not is_parsed and "messages" not in outputs:
             summary = None if answer is None else answer.summary
             if not attach_to_dict(outputs, summary):
                 self._warn_of_another(summary)
@@ -177,9 +245,6 @@ class AttributionCallbackHandler(CallTracker):
                 self._advice.tell_place(root.shape(), root.name)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             attach_to_output(outputs, answer.summary)
-
-    def told_twice(self, call: ModelCall) -> None:
-        self._warn_of_another(call.summary)
 
     def _warn_of_another(self, summary: dict[str, Any] | None) -> None:
         """Log, once, that another handler attributes the same answers."""
@@ -196,9 +261,9 @@ class AttributionCallbackHandler(CallTracker):
             self,
         )
 
-    def _advise(self, root: Run, outputs: Any) -> None:
+    def _advise(self, root: Step, outputs: Any) -> None:
         """Log why what the root answered has no attribution, if documents are the reason."""
-        runs = [run for run in self.results.values() if run.root_id == str(root.id)]
+        runs = [run for run in self.results.values() if run.root_id == root.id]
         kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
@@ -216,46 +281,3 @@ class AttributionCallbackHandler(CallTracker):
 
         for end in ends:
             end.add_done_callback(tell)
-
-    def answered(self, call: ModelCall, text: str) -> dict[str, Any] | None:
-        """The summary of the answer's attribution, None if nothing was retrieved."""
-        prompt = "\n".join(call.prompt_texts)
-        read = self._read_by(call.run, prompt)
-        documents = read.documents if read.earlier else self._documents_for(call.run, prompt)
-        if not (documents or read.earlier):
-            if call.run.parent is None and not call.run.orphan:
-                self._advice.tell(call.run.shape(), call.run.name, NOTHING_SEEN)
-            return None
-        answer = Answer(
-            text,
-            tuple(read.in_reach if read.earlier else documents),
-            tuple(call.prompt_texts),
-            call.prompt,
-            elsewhere=self._answers_elsewhere,
-            warning=metadata_note(documents, prompt),
-            beside_others=call.run.parent is not None,
-            span=call.span or span_of(call.run.id),
-            contents=tuple(documents) if read.earlier else None,
-            retrieved=tuple(read.in_reach) if read.earlier else (),
-            num_before=read.num_before,
-        )
-        service, answer = service_that_saw(self._services, answer)
-        run = service.attribute(str(call.run.id), str(call.run.root), answer, earlier=read.earlier)
-        self._keep(call.run, run)
-        if run.attribution is not None:
-            gone = frozenset(run.attribution.not_located)
-            used = [document for index, document in enumerate(documents) if index not in gone]
-            self._use(call.run, used)
-        if not service.in_background:
-            with suppress(RuntimeError):  # a model called on its own, with nobody to tell
-                dispatch_custom_event(KEY, run.summary)  # for `astream_events`
-        return run.summary
-
-    def left_out(self, call: ModelCall, text: str) -> None:
-        prompt = "\n".join(call.prompt_texts)
-        documents = self._documents_for(call.run, prompt)
-        if documents:
-            error = InvalidInput("only= leaves out the call that gave this answer")
-            answer = Answer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
-            run_id, root_id = str(call.run.id), str(call.run.root)
-            self._keep(call.run, AttributedRun(run_id, root_id, answer, error=error))

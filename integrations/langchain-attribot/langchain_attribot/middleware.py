@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
@@ -22,14 +23,16 @@ from attribot_rag.runtime import (
     Answer,
     AttributedRun,
     AttributionService,
+    Observer,
     RunOptions,
     RunStore,
     ServiceOptions,
     ServiceRegistry,
+    merge_documents,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice
-from langchain_attribot.call_tracker import span_of
-from langchain_attribot.documents import by_text, merged, metadata_note, retrieved_documents
+from langchain_attribot.callbacks import span_of
+from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
@@ -145,8 +148,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         prompt: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:
             prompt = [request.system_message, *prompt]
-        documents = merged(
-            [retrieved_documents(prompt), *retrieval.all_documents(request.state)], by_text
+        documents = merge_documents(
+            [retrieved_documents(prompt), *retrieval.all_documents(request.state)]
         )
         result = list(response.result)
         for index, message in enumerate(result):
@@ -156,16 +159,10 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 self._advise(request)
                 continue
             messages = retrieval.messages.get(_run_id(message)) or prompt
-            answer = Answer(
-                message.text,
-                documents,
-                prompt_texts_of(messages),
-                template_messages(messages),
-                elsewhere=self._answers_elsewhere,
-                warning=metadata_note(documents, "\n".join(prompt_texts_of(messages))),
-                span=span_of(),
-            )
-            run = self._run(_run_id(message), answer, service, request.model)
+            if service is None:
+                run = self._unsupported(message, documents, request.model)
+            else:
+                run = self._run(message, messages, documents, service)
             result[index] = attached(message, run.summary, citations=self._citations)
         return replace(response, result=result)
 
@@ -179,10 +176,24 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._advice.tell((name, tools), f"the agent {name!r}", NOTHING_SEEN)
 
     def _run(
-        self, run_id: str, answer: Answer, service: AttributionService | None, model: Any
+        self,
+        message: AIMessage,
+        messages: Sequence[BaseMessage],
+        documents: Sequence[Document],
+        service: AttributionService,
     ) -> AttributedRun:
-        if service is not None:
-            return service.attribute(run_id, run_id, answer)
+        observer = Observer([service], elsewhere=self._answers_elsewhere)
+        prompt, texts = template_messages(messages), prompt_texts_of(messages)
+        call = observer.called(
+            _run_id(message), None, prompt, texts, given=documents, span=span_of()
+        )
+        run = observer.answered(call, message.text)
+        assert run is not None  # there are documents
+        return run
+
+    def _unsupported(
+        self, message: AIMessage, documents: Sequence[Document], model: Any
+    ) -> AttributedRun:
         error = UnsupportedModel(
             f"{type(model).__name__} holds no local Hugging Face model, whose probabilities the "
             "score needs; pass the one that answers: AttributionMiddleware(llm), or a local copy "
@@ -191,6 +202,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not self._told_of_model:
             self._told_of_model = True
             logger.warning("no attribution: %s", error)
+        run_id, answer = _run_id(message), Answer(message.text, documents)
         return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from langchain_core.runnables import Runnable
-from langchain_core.runnables.utils import get_function_nonlocals
+from langchain_core.runnables import Runnable, RunnableLambda
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import LanguageModel
@@ -67,7 +65,7 @@ def _own_model(llm: Any) -> LanguageModel | None:
 def language_models_in(chain: Any) -> list[LanguageModel]:
     """All different local models in a chain, a graph or a list.
 
-    Also in its branches and fallbacks, and what its functions and nodes use by name.
+    Also in its branches and fallbacks, and the runnables that its functions and nodes use by name.
     """
     models: dict[Hashable, LanguageModel] = {}
     visited: dict[int, Any] = {}
@@ -94,13 +92,5 @@ def _parts(holder: Any) -> Iterator[Any]:
             for value in vars(holder).values():
                 yield value
                 if inspect.isfunction(value):
-                    yield from _used_by(value)
+                    yield from RunnableLambda(value).deps
         yield from (getattr(holder, name, None) for name in _HOLDERS)
-
-
-def _used_by(function: FunctionType) -> Iterator[Any]:
-    """Runnables and models that a function uses by name; none if its source is not known."""
-    for used in get_function_nonlocals(function):
-        owner = getattr(used, "__self__", used)  # of a method that it calls
-        if isinstance(owner, Runnable) or _own_model(owner) is not None:
-            yield owner

@@ -13,10 +13,9 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
 from langchain_core.tracers.context import register_configure_hook
 
-from attribot_rag.runtime import texts_in_prompt
+from attribot_rag.runtime import Observer, texts_in_prompt
+from langchain_attribot.callbacks import RunCallbacks
 from langchain_attribot.documents import documents_in, named_documents, told_documents
-from langchain_attribot.run import Run
-from langchain_attribot.run_tracker import RunTracker
 
 Result = TypeVar("Result")
 Found = TypeVar("Found", bound=Iterable[Any])
@@ -54,16 +53,16 @@ def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
     return documents if run_id is not None and within == run_id else ()
 
 
-class ObservedRetrieval(RunTracker):
+class ObservedRetrieval(RunCallbacks):
     """Sees what is retrieved within a block, and the `messages` that chat models get there."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.documents: list[Document] = []
+        super().__init__(Observer([], loose=True))
         self.messages: dict[str, Sequence[BaseMessage]] = {}
 
-    def root_retrieved(self, root: Run) -> None:
-        self.documents.extend(root.documents())
+    @property
+    def documents(self) -> Sequence[Document]:
+        return self.observer.loose_documents
 
     def on_chat_model_start(
         self,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
@@ -20,12 +19,8 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict, Unpack
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import AttributedRun
-from langchain_attribot.documents import by_text, merged
 from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
-from langchain_attribot.read_texts import in_prompt
-from langchain_attribot.run import Run
 
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
@@ -41,35 +36,6 @@ _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
 register_configure_hook(_attributing, inheritable=True)
 
 
-_MAX_LOOSE = 1024
-
-
-class _BlockHandler(AttributionCallbackHandler):
-    """Knows what was retrieved and answered before, by runs that stand for themselves."""
-
-    def __init__(self, llm: LocalModels | None, **options: Unpack[HandlerOptions]) -> None:
-        super().__init__(llm, **options)
-        self._loose: list[Document] = []
-        self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
-
-    def _keep(self, run: Run, answer: AttributedRun) -> None:
-        super()._keep(run, answer)
-        if run.parent is None:
-            self._loose_answers.append((next(self._clock), answer))
-
-    def _answers_of(self, run: Run) -> Iterable[tuple[int, AttributedRun]]:
-        return tuple(self._loose_answers) if run.parent is None else super()._answers_of(run)
-
-    def root_retrieved(self, root: Run) -> None:
-        self._loose = [*self._loose, *root.documents()][-_MAX_LOOSE:]
-
-    def _in_reach(
-        self, run: Run, prompt: str, made: frozenset[str] = frozenset()
-    ) -> list[Document]:
-        own = super()._in_reach(run, prompt, made)
-        return own or merged([in_prompt(prompt, self._loose)], by_text)
-
-
 @contextmanager
 def attribute(
     llm: LocalModels | None = None, **options: Unpack[HandlerOptions]
@@ -81,7 +47,7 @@ def attribute(
     and so does what models answered that were called without a chain: a script may search and ask,
     and ask again, without one.
     """
-    handler = _BlockHandler(llm, **options)
+    handler = AttributionCallbackHandler(llm, loose=True, **options)
     token = _attributing.set(handler)
     try:
         yield handler

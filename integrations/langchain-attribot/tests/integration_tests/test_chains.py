@@ -159,7 +159,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     llm = make(LanguageModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
     handler = making(llm)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    attribute = handler._services[0].attributor.attribute_answer
+    attribute = handler.observer.services[0].attributor.attribute_answer
 
     def record(answer: Answer, *args: Any) -> Any:
         assert answer.transcript is not None
@@ -167,7 +167,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
         scored.append((generation.prompt_ids, generation.response_ids))
         return attribute(answer, *args)
 
-    monkeypatch.setattr(handler._services[0].attributor, "attribute_answer", record)
+    monkeypatch.setattr(handler.observer.services[0].attributor, "attribute_answer", record)
     spy = Spy(smollm2.model, monkeypatch)
     chain = rag(retriever, llm).with_config(callbacks=[handler])
     torch.manual_seed(1)

@@ -51,7 +51,7 @@ class NoRemarks:
 def test_an_annotator_is_any_object_with_the_method(tiny_chat: ChatHuggingFace) -> None:
     annotator = NoRemarks()
     handler = AttributionCallbackHandler(tiny_chat, annotator=annotator)
-    (service,) = handler._services
+    (service,) = handler.observer.services
     assert service.options.annotator is annotator
     handler.close()
     with pytest.raises(InvalidInput, match=r"annotator=5; pass an object .*annotate"):

@@ -18,6 +18,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
+from llama_index.postprocessor.attribot.model_call import find_language_model
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
 from llama_index.postprocessor.attribot.options import (
     LocalModel,
@@ -25,15 +26,9 @@ from llama_index.postprocessor.attribot.options import (
     PostprocessorOptions,
     language_model_of,
 )
+from llama_index.postprocessor.attribot.query import QueryObserver, TrackedQuery, streaming, text_of
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.response_metadata import KEY
-from llama_index.postprocessor.attribot.tracked_query import (
-    QueryObserver,
-    TrackedQuery,
-    find_language_model,
-    streaming,
-    text_of,
-)
 from pydantic import Field, PrivateAttr, SkipValidation
 from typing_extensions import Unpack
 
@@ -43,6 +38,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
     Counterfactual,
+    Observer,
     RunStore,
     ServiceRegistry,
     answer_without,
@@ -90,6 +86,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     score_metadata: bool = False
 
     _services: ServiceRegistry = PrivateAttr()
+    _observer: Observer = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
     _told_of: set[str] = PrivateAttr(default_factory=set)
 
@@ -103,7 +100,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
-        installed()
+        self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:
         """Another with the same options, models and callbacks, and without results."""
@@ -151,7 +148,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         a coroutine, the attribution is pending then: await `aresult(response)`.
         """
         nodes = nodes_of(documents)
-        tracked = TrackedQuery(f"retrieved-{uuid4()}", self, query, nodes, _in_event_loop())
+        step = self._observer.began(f"retrieved-{uuid4()}")
+        tracked = TrackedQuery(step, self, query, nodes, _in_event_loop())
         response = Response(None, source_nodes=nodes)
         try:
             with streaming(tracked):
@@ -159,6 +157,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         except BaseException:
             tracked.done()
             raise
+        finally:
+            self._observer.ended(step.id)
         if not tracked.calls:
             self.unseen(tracked, response)
             return
@@ -221,7 +221,12 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
         completion = Completion(
-            query, self._services, self.run_options, self.score_metadata, self._told_of
+            query,
+            self._observer,
+            self._services,
+            self.run_options,
+            self.score_metadata,
+            self._told_of,
         )
         try:
             completion.begin(response)

@@ -6,19 +6,19 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
-from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer
+from llama_index.postprocessor.attribot.model_call import ModelCall
 from llama_index.postprocessor.attribot.nodes import MERGED_KEY
+from llama_index.postprocessor.attribot.query import TrackedQuery, text_of
 from llama_index.postprocessor.attribot.streamed_response import aobserved, observed
-from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, text_of
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
-from attribot_rag.runtime import Answer, AttributedRun, RunOptions, ServiceRegistry, read_by
+from attribot_rag.runtime import AttributedRun, Call, Observer, RunOptions, ServiceRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ class Completion:
     """
 
     _query: TrackedQuery
+    _observer: Observer
     _services: ServiceRegistry
     _options: RunOptions
     _score_metadata: bool
@@ -59,7 +60,7 @@ class Completion:
         else:
             self._finish(text_of(response))
             return
-        if self._query.nodes or self._query.earlier:
+        if self._query.has_documents:
             self._query.attach(self._kept("", is_pending=True))
 
     def fail(self, error: BaseException, text: str = "") -> None:
@@ -78,42 +79,21 @@ class Completion:
         self._finish(text)
 
     def _finish(self, text: str) -> None:
-        self._query.answer = text
-        try:
-            self._attribute_all(text)
-        except Exception as error:
-            logger.exception("no attribution of %s", self._query.run_id)
-            self._attach(self._kept(text, error))
-
-    def _attribute_all(self, text: str) -> None:
         query = self._query
+        query.answer = text
         calls = [call for call in query.calls if call.answer is None or call.answer.strip()]
-        has_documents = bool(query.nodes or query.earlier)
-        if query.error is not None:
-            self._attach(self._kept(text, query.error))
-        elif has_documents and query.calls and not calls:  # empty answers
-            self._attach(self._kept(""))
-        elif not (has_documents and text.strip() and calls):
-            query.attach(None)
+        is_empty = query.has_documents and query.calls and not calls
+        is_told = query.has_documents and calls and text.strip()
+        if query.error is None and (is_empty or not is_told):
+            query.attach(self._kept("") if is_empty else None)
             query.done()
-        elif error := self._refusal(calls):
-            self._attach(self._kept(text, error))
-        elif len(calls) == 1 and not query.earlier and query.has_said(text.strip()):
-            self._attribute_one(calls[0])
-        else:
-            earlier = [
-                answer
-                for answer in query.earlier
-                if answer.run is not None and answer.answer.strip()
-            ]
-            wait = not self._in_background and self._options.mode == "inline"
-            ComposedAnswer(
-                query, calls, earlier, text, self._services.store, self._attach
-            ).attribute(self._attribute, wait=wait)
-
-    def _attribute_one(self, call: ModelCall) -> None:
-        """Attribute the response as the answer of its only call."""
-        run = self._attribute(call, self._query.run_id)
+            return
+        try:
+            error = query.error or self._refusal(calls)
+            run = self._kept(text, error) if error else self._shown(calls, text)
+        except Exception as error:
+            logger.exception("no attribution of %s", query.run_id)
+            run = self._kept(text, error)
         self._attach(run)
         if run.is_pending:
             store = self._services.store
@@ -122,6 +102,75 @@ class Completion:
                 self._attach(store[run.run_id] if future.cancelled() else future.result())
 
             store.future(run.run_id).add_done_callback(attach)
+
+    def _shown(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
+        """The run of the response, with its text where something made it of the answer."""
+        run = self._attributed(calls, text)
+        if run.text[run.answer.start :].strip() == text.strip():
+            return run
+        return self._services.store.add(replace(run, shown=text))
+
+    def _attributed(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
+        """The run of the response: of its last call, or of all of them end to end."""
+        answers = [str(call.answer).strip() for call in calls]
+        if text.strip() in answers:
+            calls = calls[: answers.index(text.strip()) + 1]
+        several = len(calls) > 1
+        is_last_alone = text.strip() == answers[len(calls) - 1] or not several
+        self._tell_documents()
+        runs = []
+        for number, call in enumerate(calls, 1):
+            is_whole = is_last_alone and number == len(calls)
+            run_id = self._query.run_id if is_whole else f"{self._query.run_id}/{number}"
+            run = self._observer.answered(
+                self._call(call, run_id, shares=several),
+                str(call.answer),
+                background=self._in_background,
+            )
+            runs += [] if run is None else [run]
+        whole = None if is_last_alone else self._composed(text, runs)
+        if whole is not None:
+            return whole
+        if runs:
+            return runs[-1]
+        raise DocumentsNotLocated(
+            f"none of the {len(self._query.nodes)} nodes stands in the prompts of this answer"
+        )
+
+    def _tell_documents(self) -> None:
+        """What was retrieved for the query; nodes that engines made of answers are these."""
+        query = self._query
+        answers = [text for inner in query.earlier if (text := inner.answer.strip())]
+        documents = documents_of(query.nodes, with_metadata=self._score_metadata)
+        query.step.found = [
+            document
+            for document in documents
+            if not any(answer in document.text for answer in answers)
+        ]
+
+    def _composed(self, text: str, runs: Sequence[AttributedRun]) -> AttributedRun | None:
+        wait = not self._in_background and self._options.mode == "inline"
+        return self._observer.composed(self._query.run_of(text), runs, wait=wait)
+
+    def _call(self, asked: ModelCall, run_id: str, *, shares: bool) -> Call:
+        assert asked.language_model is not None
+        messages = [
+            {"role": str(message.role.value), "content": message.content or ""}
+            for message in asked.messages or ()
+        ]
+        return Call(
+            asked.step,
+            messages or asked.prompt,
+            asked.prompt_texts,
+            service=self._services.service_for(asked.language_model),
+            elsewhere=asked.elsewhere,
+            query=self._query.text or None,
+            notes=self._notes(),
+            warning=self._warning(),
+            run_id=run_id,
+            root_id=self._query.run_id,
+            shares=shares,
+        )
 
     def _refusal(self, calls: Sequence[ModelCall]) -> UnsupportedModel | None:
         remote = [call.name for call in calls if call.language_model is None]
@@ -155,61 +204,6 @@ class Completion:
         if not run.is_pending:
             self._query.done()
             self._options.tell("on_result", run)
-
-    def _attribute(
-        self, call: ModelCall, run_id: str, earlier: Sequence[AttributedRun] = ()
-    ) -> AttributedRun:
-        """The run of one call's answer, which may be pending."""
-        assert call.language_model is not None
-        service = self._services.service_for(call.language_model)
-        documents, answers = self._read(call, earlier)
-        query = self._query.text or None
-        if not (documents or answers):
-            error = DocumentsNotLocated(
-                f"none of the {len(self._query.nodes)} nodes and {len(earlier)} earlier answers "
-                "stands in the prompt of this call"
-            )
-            unread = Answer(str(call.answer), query=query)
-            return service.store.add(AttributedRun(run_id, run_id, unread, error=error))
-        messages = [
-            {"role": str(message.role.value), "content": message.content or ""}
-            for message in call.messages or ()
-        ]
-        answer = Answer(
-            text=str(call.answer),
-            documents=tuple(self._query.nodes),
-            contents=documents,
-            prompt_texts=self._prompt_texts(
-                call, [*(document.text for document in documents), *(run.text for run in answers)]
-            ),
-            prompt=messages or call.prompt,
-            notes=self._notes(),
-            warning=self._warning(),
-            query=query,
-            elsewhere=call.elsewhere,
-        )
-        in_background = self._in_background
-        return service.attribute(run_id, run_id, answer, earlier=answers, background=in_background)
-
-    def _read(
-        self, call: ModelCall, earlier: Sequence[AttributedRun]
-    ) -> tuple[list[Document], list[AttributedRun]]:
-        """Of the nodes and the earlier answers those that stand in the call's prompt."""
-        nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
-        if len(self._query.calls) == 1 and not earlier:
-            return nodes, []
-        of_engines = {answer.run_id for answer in self._query.earlier}
-        others = [run for run in earlier if run.run_id in of_engines]
-        for answer in read_by(call.prompt_text, (), others)[1]:  # engines make nodes of them
-            nodes = [node for node in nodes if answer.text.strip() not in node.text]
-        indices, answers = read_by(call.prompt_text, [node.text for node in nodes], earlier)
-        return [nodes[index] for index in indices], answers
-
-    def _prompt_texts(self, call: ModelCall, documents: Sequence[str]) -> list[str]:
-        """Texts that stand in the prompt as they are, whatever stands between them."""
-        contents = (node.node.get_content(MetadataMode.NONE) for node in self._query.nodes)
-        texts = map(str.strip, (self._query.text, *contents, *documents))
-        return [text for text in texts if text and text in call.prompt_text]
 
     def _notes(self) -> tuple[str, ...]:
         merged = sum(MERGED_KEY in node.node.metadata for node in self._query.nodes)

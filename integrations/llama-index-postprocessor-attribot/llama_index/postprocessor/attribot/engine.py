@@ -11,7 +11,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import AnyResponse, AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
 from llama_index.postprocessor.attribot.options import EngineOptions
-from llama_index.postprocessor.attribot.tracked_query import ObservedWithin
+from llama_index.postprocessor.attribot.query import ObservedWithin
 from typing_extensions import Unpack
 
 from attribot_rag.errors import InvalidInput, UnknownOption

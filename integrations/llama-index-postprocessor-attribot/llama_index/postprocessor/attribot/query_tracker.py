@@ -8,28 +8,30 @@ import threading
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
-from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
-from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
-from llama_index.postprocessor.attribot.engine_span import EngineSpan
-from llama_index.postprocessor.attribot.tracked_query import (
-    ModelCall,
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.postprocessor.attribot.answer_callback import listen
+from llama_index.postprocessor.attribot.model_call import ModelCall, describe
+from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
+from llama_index.postprocessor.attribot.query import (
+    EngineSpan,
     ObservedWithin,
-    PassedNodes,
     QueryObserver,
     TrackedQuery,
-    describe,
     streamed_query,
 )
 from llama_index_instrumentation import get_dispatcher
-from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
 
-_SYNTHESES = ("synthesize", "asynthesize")
-_RETRIEVING = ("retrieve", "aretrieve", "_postprocess_nodes", "_apostprocess_nodes")
+from attribot_rag.runtime import Steps
+
+_ENGINES = (BaseQueryEngine, BaseChatEngine)
+_RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +39,13 @@ _installing = threading.Lock()
 
 
 class QueryTracker(BaseSpanHandler[BaseSpan]):
-    """Sees every span of the process, and keeps those within engines until they end."""
+    """Sees every span of the process, and keeps those within engines until they end.
 
+    LlamaIndex's events tell of prompts and answers, too, but neither of the model that was asked,
+    nor of the nodes that a response is made of.
+    """
+
+    _steps: Steps = PrivateAttr(default_factory=Steps)
     _engines: dict[str, EngineSpan] = PrivateAttr(default_factory=dict)
     _observers: dict[str, QueryObserver] = PrivateAttr(default_factory=dict)
     _queries: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
@@ -51,27 +58,23 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         return "AttributionSpanHandler"
 
     @property
+    def steps(self) -> Steps:
+        """The engines, syntheses and calls of models that have not ended."""
+        return self._steps
+
+    @property
     def num_open(self) -> int:
         """The number of entries of spans that have not ended."""
-        return sum(map(len, self._entries))
+        return len(self._steps) + sum(map(len, self._entries))
 
     @property
     def num_observed(self) -> int:
         """The same without the links between spans, which all engines have."""
-        return self.num_open - len(self._engines)
+        return sum(map(len, self._entries)) - len(self._engines)
 
     @property
     def _entries(self) -> tuple[dict[str, Any], ...]:
         return self._engines, self._observers, self._queries, self._calls
-
-    def answered_by(self, id_: str, response: Any) -> TrackedQuery | None:
-        """The query that this span, which has not ended, answers with the response."""
-        query, engine = self._queries.get(id_), self._engines.get(id_)
-        if query is not None:
-            return query if query.run_id == id_ else None
-        if engine is None or engine.own is None or engine.query_of(response) is not engine.own:
-            return None
-        return engine.own
 
     def new_span(
         self,
@@ -92,13 +95,11 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         query = self._queries.get(parent) or streamed_query.get()
         if query is None and engine is not None and isinstance(instance, LLM):
             query = engine.own_query(observer or engine.observer)
-            if query is not None:
-                _listen_to(getattr(engine.instance, "callback_manager", None))
         if query is not None:
             self._queries[id_] = query
             self._call(id_, parent, instance, bound_args, query)
             return
-        synthesizes = _method(id_) in _SYNTHESES and "nodes" in bound_args.arguments
+        synthesizes = isinstance(instance, BaseSynthesizer) and "nodes" in bound_args.arguments
         if synthesizes and observer is None:
             observer = self._observer_of(bound_args, engine)
         if observer is None:
@@ -106,25 +107,26 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         self._observers[id_] = observer
         if synthesizes:
             query = TrackedQuery(
-                id_,
+                self._steps.begin(id_, None if engine is None else engine.step),
                 observer,
                 _question(bound_args),
                 tuple(bound_args.arguments["nodes"]),
-                asynchronous=_method(id_).startswith("a"),
+                asynchronous=_is_asynchronous(id_),
                 earlier=() if engine is None else tuple(engine.answered),
             )
+            callbacks = getattr(instance, "callback_manager", None)
+            query.when_closed.append(listen(callbacks, id_, query.finish))
             self._queries[id_] = query
-            _listen_to(getattr(instance, "callback_manager", None))
 
     def _engine_of(
         self, id_: str, parent: str, instance: Any, bound_args: inspect.BoundArguments
     ) -> EngineSpan | None:
         """The engine that the span is a part of: several methods of one engine are one query."""
-        engine = self._engines.get(parent)
-        is_engine = isinstance(instance, BaseQueryEngine | BaseChatEngine)
-        if is_engine and (engine is None or engine.instance is not instance):
-            asynchronous = _method(id_).startswith("a")
-            engine = EngineSpan(id_, instance, engine, _question(bound_args), asynchronous)
+        outer = engine = self._engines.get(parent)
+        if isinstance(instance, _ENGINES) and (outer is None or outer.instance is not instance):
+            step = self._steps.begin(id_, None if outer is None else outer.step)
+            question, asynchronous = _question(bound_args), _is_asynchronous(id_)
+            engine = EngineSpan(step, instance, outer, question, asynchronous)
         if engine is not None:
             self._engines[id_] = engine
         return engine
@@ -168,9 +170,9 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
                 call = query.calls[-1]
                 call.begun = False
             if call is None:
-                call = ModelCall(describe(instance))
+                call = ModelCall(self._steps.begin(id_, query.step), describe(instance))
                 query.calls.append(call)
-            call.ask(instance, _method(id_), bound_args, query)
+            call.ask(instance, bound_args, query.model_asked(call, instance))
         if call is not None:
             self._calls[id_] = call
 
@@ -185,40 +187,55 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         engine, observer = self._engines.get(id_), self._observers.get(id_)
         call, query = self._calls.get(id_), self._queries.get(id_)
         self._forget(id_)
-        if observer is not None and _method(id_) in _RETRIEVING and isinstance(result, list):
+        self._close(id_, query, engine)
+        retrieves = isinstance(instance, _RETRIEVING) and isinstance(result, list)
+        if observer is not None and retrieves:
             self._passed.add(result, observer)
             if engine is not None:
                 engine.nodes = tuple(result)
                 engine.observer = engine.observer or observer
         if call is not None and isinstance(instance, LLM):
-            call.end(instance, _method(id_), result)
+            call.end(instance, result)
         if query is not None and query.run_id == id_:
             if engine is not None:
                 engine.synthesized = query
             query.finish(result)
         elif engine is not None and engine.instance is instance and hasattr(result, "source_nodes"):
-            is_answer = engine.id_ != id_ or (engine.outer is None and engine.own is None)
+            is_own = engine.step.id == id_
+            is_answer = not is_own or (engine.outer is None and engine.own is None)
             if engine.synthesized is not None and is_answer:
                 engine.synthesized.add(result)  # which has new metadata, perhaps
-            elif engine.id_ == id_:
+            elif is_own:
                 engine.finish(result)
+        self._steps.end(id_)
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         query, engine = self._queries.get(id_), self._engines.get(id_)
         self._forget(id_)
+        self._close(id_, query, engine)
+        self._steps.end(id_)
         if query is not None and query.run_id == id_:
             query.done()
-        if engine is not None and engine.id_ == id_:
+        if engine is not None and engine.step.id == id_:
             engine.drop()
+
+    def _close(self, id_: str, query: TrackedQuery | None, engine: EngineSpan | None) -> None:
+        """A span ends, which takes no more answers."""
+        for one in (query, None if engine is None else engine.own):
+            if one is not None and one.run_id == id_:
+                one.close()
 
     def _forget(self, id_: str) -> None:
         for entries in self._entries:
             entries.pop(id_, None)
 
 
-def _method(id_: str) -> str:
-    """The name of the method in a span's id, 'Class.method-uuid'."""
-    return id_.split("-", 1)[0].rsplit(".", 1)[-1]
+def _is_asynchronous(id_: str) -> bool:
+    """Whether a span is that of a coroutine, by LlamaIndex's names: 'Class.amethod-uuid'.
+
+    It tells so nowhere else; a running event loop does not, in a notebook.
+    """
+    return id_.split("-", 1)[0].rsplit(".", 1)[-1].startswith("a")
 
 
 def _question(bound_args: inspect.BoundArguments) -> str:
@@ -227,43 +244,6 @@ def _question(bound_args: inspect.BoundArguments) -> str:
     names = ("query", "str_or_query_bundle", "query_bundle", "message")
     question = next((arguments[name] for name in names if name in arguments), "")
     return str(getattr(question, "query_str", question))
-
-
-class SynthesisCallback(BaseCallbackHandler):
-    """Has a response attributed while its synthesis, or its engine, still runs.
-
-    LlamaIndex swallows everything that is raised while a span ends, KeyboardInterrupt too; an
-    inline attribution there could not be stopped with Ctrl-C. From a callback it can.
-    """
-
-    def __init__(self) -> None:
-        observed = (CBEventType.SYNTHESIZE, CBEventType.QUERY)
-        ignored: list[CBEventType] = [
-            event_type for event_type in CBEventType if event_type not in observed
-        ]
-        super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=ignored)
-
-    def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
-        return event_id
-
-    def on_event_end(
-        self,
-        event_type: CBEventType,
-        payload: dict[str, Any] | None = None,
-        event_id: str = "",
-        **_: Any,
-    ) -> None:
-        response = (payload or {}).get(EventPayload.RESPONSE)
-        if response is not None:
-            query = installed().answered_by(active_span_id.get() or "", response)
-            if query is not None:
-                query.finish(response)
-
-    def start_trace(self, trace_id: str | None = None) -> None:
-        """Traces are nothing to it."""
-
-    def end_trace(self, *_: Any, **__: Any) -> None:
-        """Traces are nothing to it."""
 
 
 def installed() -> QueryTracker:
@@ -277,12 +257,3 @@ def installed() -> QueryTracker:
             tracker = QueryTracker()
             root.add_span_handler(tracker)
         return tracker
-
-
-def _listen_to(callbacks: CallbackManager | None) -> None:
-    """Add the callback to a synthesizer's others, for good: it ignores all other queries."""
-    with _installing:
-        if callbacks is not None and not any(
-            isinstance(handler, SynthesisCallback) for handler in callbacks.handlers
-        ):
-            callbacks.add_handler(SynthesisCallback())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 
-from llama_index.postprocessor.attribot.tracked_query import TrackedQuery, streaming
+from llama_index.postprocessor.attribot.query import TrackedQuery, streaming
 
 End = Callable[[str, BaseException | None], None]
 """Is told of the text that was shown, and of what ended the stream if it did not end itself."""

@@ -1,0 +1,86 @@
+"""Lists of retrieved documents, as an application passes them on from step to step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attribot_rag.context import Document, texts_in_prompt
+
+_PIECE = 8  # characters, of which white space is none
+_VERSION_SHARE = 0.7
+_MIN_VALUE = 4
+_METADATA_READ = (
+    "The model also read metadata of the documents, which were not scored: an answer may come from "
+    "them."
+)
+
+
+def by_text(document: Any) -> str:
+    """Equal for a document and its copy to which a step added metadata, such as a rank."""
+    read = Document.of(document)
+    return json.dumps([read.id, read.text])
+
+
+def _by_everything(document: Any) -> str:
+    """Equal for unchanged copies only."""
+    read = Document.of(document)
+    metadata = sorted((str(key), repr(value)) for key, value in read.metadata.items())
+    return json.dumps([read.id, read.text, metadata])
+
+
+def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> list[Any]:
+    """All documents of all lists, each as often as the list that has it most often.
+
+    Documents with one id and text are the same document; if `exact`, with equal metadata, too.
+    """
+    key = _by_everything if exact else by_text
+    unique: dict[tuple[str, int], Any] = {}
+    for documents in lists:
+        counts: Counter[str] = Counter()
+        for document in documents:
+            name = key(document)
+            counts[name] += 1
+            unique.setdefault((name, counts[name]), document)
+    return list(unique.values())
+
+
+def are_versions(document: Any, other: Any) -> bool:
+    """Whether two documents with one id are one document, of which a step cut or changed the text.
+
+    Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
+    of eight characters, stands in the other.
+    """
+    first, second = Document.of(document), Document.of(other)
+    if not first.id or first.id != second.id:
+        return False
+    small, large = sorted(map(_pieces, (first.text, second.text)), key=len)
+    return len(small & large) >= _VERSION_SHARE * len(small)
+
+
+def _pieces(text: str) -> frozenset[str]:
+    plain = "".join(text.split()).casefold()
+    return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
+
+
+def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
+    """Those of the documents that the prompt was made of."""
+    texts = [Document.of(document).text for document in documents]
+    present = texts_in_prompt(prompt, texts)
+    return [document for document, text in zip(documents, texts, strict=True) if text in present]
+
+
+def metadata_note(documents: Sequence[Any], prompt: str) -> str:
+    """A note where a prompt also holds what the documents' metadata say, or ''.
+
+    Texts of less than four characters are no sign.
+    """
+    read = list(map(Document.of, documents))
+    texts = "\n".join(document.text for document in read)
+    values = (value for document in read for value in document.metadata.values())
+    readable = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
+    return (
+        _METADATA_READ if any(value in prompt and value not in texts for value in readable) else ""
+    )

@@ -1,0 +1,226 @@
+"""An application's runs, observed by a few facts, whose answers are attributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as futures_wait
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.language_model import Prompt
+from attribot_rag.recording import Answer
+from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.document_lists import by_text, metadata_note
+from attribot_rag.runtime.earlier_answers import all_done, places_of, text_of
+from attribot_rag.runtime.reach import Reach
+from attribot_rag.runtime.registry import service_that_saw
+from attribot_rag.runtime.run_store import RunStore
+from attribot_rag.runtime.service import AttributionService
+from attribot_rag.runtime.steps import Step, Steps
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+Only = str | Callable[[frozenset[str]], bool] | None
+"""Which calls are attributed: those with this name around them, or whose names a function takes."""
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a model: its prompt, and what came of it.
+
+    `texts` stand in the prompt as they are, whatever a template makes of the rest. A call that is
+    not `wanted` is not attributed. Once it `is_answered`, it has a `run` if documents were seen.
+
+    What an integration knows besides: the `service` of the model that answers, whether that is
+    `elsewhere`, the question (`query`), `notes` for the attribution, what to warn of where nothing
+    is cited (`warning`; None to look for metadata in the prompt), the ids of the run and of its
+    root (by default the steps'), and that it `shares` its documents with other calls.
+    """
+
+    step: Step
+    prompt: Prompt
+    texts: Sequence[str]
+    span: Span | None = None
+    wanted: bool = True
+    service: AttributionService | None = None
+    elsewhere: bool | None = None
+    query: str | None = None
+    notes: Sequence[str] = ()
+    warning: str | None = None
+    run_id: str | None = None
+    root_id: str | None = None
+    shares: bool = False
+    is_answered: bool = False
+    run: AttributedRun | None = None
+
+
+class Observer:
+    """Attributes what models answer within an application that tells what it does:
+
+        observer = Observer([AttributionService(language_model)])
+        observer.began("chain")                                     # a run, perhaps within another
+        observer.began("search", "chain")
+        observer.retrieved("search", documents)                     # a step of it found these
+        call = observer.called("model", "chain", prompt, [question])
+        run = observer.answered(call, text)                         # attributed here
+        observer.ended("chain", [text])                             # what the run gave its caller
+
+    Steps may overlap, in any threads. A call may have read what the nearest step around it found
+    or was given, and farther documents that its prompt contains; its prompt tells which earlier
+    answers of the same run it was made of, and these lead on to their own documents. A run's id in
+    the `store` names the answer that it gave.
+
+    Args:
+        services: One for each model that may answer, with one store.
+        elsewhere: Another copy of the model answers, which nobody records.
+        only: Which calls are attributed, by the names of the steps around them; None for all.
+        loose: Whether what steps without parent retrieve and answer is in reach of later ones.
+        steps: Where several observers see one application, its steps.
+        store: That of the services, where each call names its own.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[AttributionService],
+        *,
+        elsewhere: bool = False,
+        only: Only = None,
+        loose: bool = False,
+        steps: Steps | None = None,
+        store: RunStore | None = None,
+    ) -> None:
+        self.services = services
+        self._store = store
+        self.steps = Steps() if steps is None else steps
+        self._elsewhere = elsewhere
+        self._only = only
+        self._reach = Reach(self.steps, loose=loose)
+
+    @property
+    def loose_documents(self) -> Sequence[Any]:
+        """The last that steps without parent retrieved, if they are `loose`."""
+        return tuple(self._reach.loose_documents)
+
+    @property
+    def store(self) -> RunStore:
+        """The last runs."""
+        return self.services[0].store if self._store is None else self._store
+
+    def began(self, step_id: object, parent_id: object = None, **described: Any) -> Step:
+        """A step began, within another one if that was told; `described` are fields of Step."""
+        return self.steps.begin(step_id, parent_id, **described)
+
+    def retrieved(
+        self, step_id: object, documents: Sequence[Any], *, replaces: bool = False
+    ) -> None:
+        """A step ended that found these documents; a retriever's stand for those found within."""
+        step = self.steps.end(step_id, found=documents, replaces=replaces)
+        if step is not None:
+            self._reach.retrieved(step)
+
+    def called(
+        self,
+        step_id: object,
+        parent_id: object,
+        prompt: Prompt,
+        texts: Sequence[str],
+        *,
+        span: Span | None = None,
+        **described: Any,
+    ) -> Call:
+        """A model is asked, as a step of its own."""
+        step = self.steps.begin(step_id, parent_id, kind="model", **described)
+        names, only = step.all_names(), self._only
+        wanted = only is None or (only in names if isinstance(only, str) else only(names))
+        return Call(step, prompt, texts, span, wanted)
+
+    def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
+        """The answer's run, which may be pending; None if no documents were seen.
+
+        The call ends by it, unless that was told before. What is told again changes nothing.
+        """
+        if not call.is_answered:
+            call.is_answered = True
+            call.run = self._attributed(call, text, background)
+            self.steps.end(call.step.id)
+        return call.run
+
+    def composed(
+        self, run: AttributedRun, parts: Sequence[AttributedRun], *, wait: bool = False
+    ) -> AttributedRun | None:
+        """The run of an answer that is these answers, one after the other; None if it is not.
+
+        It is pending until all of them have ended, which this may `wait` for.
+        """
+        places = places_of([text_of(part) for part in parts], run.text)
+        if places is None:
+            return None
+        whole = replace(run, earlier=tuple(parts), places=tuple(places), is_pending=True)
+        futures = list(map(self.store.ended, parts))
+
+        def end() -> AttributedRun:
+            ended = tuple(map(self.store.latest, parts))
+            return self.store.add(replace(whole, earlier=ended, is_pending=False))
+
+        if wait:
+            futures_wait(futures)
+        if all(future.done() for future in futures):
+            return end()
+        ended: Future[AttributedRun] = Future()
+        self.store.expect(whole, lambda: ended)
+        all_done(futures).add_done_callback(lambda _: ended.set_result(end()))
+        return whole
+
+    def ended(
+        self, step_id: object, texts: Sequence[str] | None = None, documents: Sequence[Any] = ()
+    ) -> AttributedRun | None:
+        """A step ended that gave these texts, or documents; of a root, the run of its answer.
+
+        None if nothing was attributed within it, or `texts` are not known.
+        """
+        step = self.steps.end(step_id, made=documents)
+        if step is None or step.parent is not None or texts is None:
+            return None
+        return self.store.set_answer(step.id, texts)
+
+    def _attributed(self, call: Call, text: str, background: bool) -> AttributedRun | None:
+        step, prompt = call.step, "\n".join(call.texts)
+        read = self._reach.reading(step, prompt, shares=call.shares)
+        documents = read.documents
+        run_id, root_id = call.run_id or step.id, call.root_id or step.root.id
+        if not (documents or read.earlier):
+            return None
+        answer = Answer(
+            text,
+            tuple(read.retrieved if read.earlier else documents),
+            tuple(call.texts),
+            call.prompt,
+            notes=call.notes,
+            warning=metadata_note(documents, prompt) if call.warning is None else call.warning,
+            query=call.query,
+            elsewhere=self._elsewhere if call.elsewhere is None else call.elsewhere,
+            beside_others=step.parent is not None,
+            span=call.span,
+            contents=tuple(documents) if read.earlier else None,
+            retrieved=tuple(read.retrieved),
+            num_before=read.num_before,
+        )
+        if not call.wanted:
+            error = InvalidInput("only= leaves out the call that gave this answer")
+            self._reach.keep(step, AttributedRun(run_id, root_id, answer, error=error))
+            return None
+        service = call.service
+        if service is None:
+            service, answer = service_that_saw(self.services, answer)
+        run = service.attribute(
+            run_id, root_id, answer, earlier=read.earlier, background=background
+        )
+        self._reach.keep(step, run)
+        if run.attribution is not None:
+            gone = frozenset(run.attribution.not_located)
+            used = (part for index, part in enumerate(documents) if index not in gone)
+            step.root.used.update(map(by_text, used))
+        return run

@@ -1,0 +1,195 @@
+"""LangChain's callbacks as the facts that an observer takes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationChunk, LLMResult
+
+from attribot_rag.runtime import Call, Observer, Step
+from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
+from langchain_attribot.messages import calls_tools, is_last, prompt_texts_of, template_messages
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+_INSTRUMENTATION = "openinference.instrumentation.langchain"
+
+
+@dataclass(eq=False)
+class StreamedCall:
+    """A call of a model that has not ended, and the pieces of its answer that were streamed.
+
+    It `is_attached` where its answer carries what this handler has found.
+    """
+
+    call: Call
+    pieces: list[str] = field(default_factory=list)
+    is_attached: bool = False
+
+
+class RunCallbacks(BaseCallbackHandler):
+    """Tells an observer of chains, tools, calls of models and of what is retrieved.
+
+    Of an answer that was stopped it tells where `attributes_stopped`.
+    """
+
+    attributes_stopped = False
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self._calls: dict[UUID, StreamedCall] = {}
+
+    @property
+    def num_open(self) -> int:
+        """The number of entries of runs that have not ended."""
+        return len(self.observer.steps)
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        run_type: str | None = None,
+        **named: Any,
+    ) -> None:
+        self.observer.began(
+            run_id,
+            parent_run_id,
+            kind="parser" if run_type == "parser" else "chain",
+            names=names_of(named),
+            given=tuple(documents_in(inputs)),
+        )
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
+        step = self.observer.steps.get(run_id)
+        if step is not None:
+            if not step.given:  # of a stream, they are known at its end
+                step.given = tuple(documents_in(inputs))
+            self.chain_ended(step, outputs)
+
+    def chain_ended(self, step: Step, outputs: Any) -> None:
+        """A chain gave its outputs."""
+        self.observer.ended(step.id, documents=tuple(documents_in(outputs)))
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self.observer.ended(run_id)
+
+    on_tool_error = on_retriever_error = on_chain_error
+
+    def on_tool_start(
+        self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
+    ) -> None:
+        self.observer.began(run_id, parent_run_id, kind="tool")
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        self.observer.retrieved(run_id, tuple(documents_in(output)))
+
+    def on_retriever_start(
+        self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
+    ) -> None:
+        self.observer.began(run_id, parent_run_id, kind="retriever")
+
+    def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
+        self.observer.retrieved(run_id, tuple(documents), replaces=True)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        **call: Any,
+    ) -> None:
+        first = messages[0]
+        prompt, documents = template_messages(first), retrieved_documents(first)
+        self._called(prompt, prompt_texts_of(first), documents, run_id=run_id, **call)
+
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **call: Any) -> None:
+        self._called(prompts[0], [prompts[0]], (), **call)
+
+    def _called(
+        self,
+        prompt: Any,
+        texts: list[str],
+        documents: Sequence[Document],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **named: Any,
+    ) -> None:
+        given = (*documents, *named_documents(named.get("metadata")))
+        names, span = names_of(named), span_of(run_id)
+        call = self.observer.called(
+            run_id, parent_run_id, prompt, texts, span=span, names=names, given=given
+        )
+        self._calls[run_id] = StreamedCall(call)
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        run_id: UUID,
+        **_: Any,
+    ) -> None:
+        streamed = self._calls.get(run_id)
+        if streamed is None or streamed.call.is_answered or not streamed.call.wanted:
+            return
+        streamed.pieces.append(str(token) if chunk is None else chunk.text)
+        if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
+            self.answered(streamed, "".join(streamed.pieces), chunk)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        streamed = self._calls.pop(run_id, None)
+        generations = [generation for row in response.generations for generation in row]
+        try:
+            if streamed is not None and len(generations) == 1 and not calls_tools(generations[0]):
+                self.answered(streamed, generations[0].text, generations[0])
+        finally:
+            self.observer.ended(run_id)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        streamed = self._calls.pop(run_id, None)
+        stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        try:
+            if streamed is not None and stopped and self.attributes_stopped:
+                self.answered(streamed, "".join(streamed.pieces))
+        finally:
+            self.observer.ended(run_id)
+
+    def answered(
+        self, streamed: StreamedCall, text: str, generation: Generation | None = None
+    ) -> None:
+        """A model answered, if so with an object to attach something to; perhaps told twice."""
+
+
+def names_of(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
+    node = (metadata.get("metadata") or {}).get("langgraph_node")
+    return frozenset(filter(None, (metadata.get("name"), node, *(metadata.get("tags") or ()))))
+
+
+def span_of(run_id: UUID | None = None) -> Span | None:
+    """The open span that OpenInference gives to a run, by default to the one that calls this.
+
+    None without any; OpenInference makes none of them current.
+    """
+    module: Any = sys.modules.get(_INSTRUMENTATION)
+    instrumentor = None if module is None else module.LangChainInstrumentor()
+    if instrumentor is None or not instrumentor.is_instrumented_by_opentelemetry:
+        return None
+    span: Span | None = module.get_current_span()
+    if run_id is not None:
+        span = instrumentor.get_span(run_id)
+    return span

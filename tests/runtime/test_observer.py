@@ -1,0 +1,188 @@
+"""Answers of an application that tells what it does by a few facts."""
+
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
+from support.tiny_models import byte_level
+
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
+
+MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+"""A model that nothing else records."""
+
+_generating = threading.Lock()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[AttributionService]:
+    service = AttributionService(MODEL, method="leave_one_out", verdicts=None, max_results=1024)
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def observer(service: AttributionService) -> Observer:
+    return Observer([service])
+
+
+def asked(observer: Observer, parent: str | None, texts: Sequence[str], answer: str) -> Call:
+    """A call within a step that has answered, of which the observer is still to be told."""
+    prompt = rendered(MODEL, texts, "Say it.")
+    call = observer.called(f"{parent}, asked", parent, prompt, [prompt])
+    with _generating:
+        say(MODEL, [prompt], [answer])
+    return call
+
+
+def answered(
+    observer: Observer, parent: str | None, texts: Sequence[str], answer: str
+) -> AttributedRun | None:
+    return observer.answered(asked(observer, parent, texts, answer), answer)
+
+
+def searched(observer: Observer, parent: str, *documents: str) -> None:
+    observer.began(f"{parent}, searched", parent)
+    observer.retrieved(f"{parent}, searched", documents)
+
+
+def texts_of(run: AttributedRun | None) -> list[str]:
+    assert run is not None
+    assert run.attribution is not None
+    return [document.text for document in run.attribution.documents]
+
+
+def test_an_answer_is_attributed_to_what_its_run_found(observer: Observer) -> None:
+    observer.began("chain")
+    searched(observer, "chain", *DOCUMENTS)
+    run = answered(observer, "chain", DOCUMENTS, ANSWER)
+    assert texts_of(run) == list(DOCUMENTS)
+    assert observer.ended("chain", [ANSWER]) is run
+    assert observer.store["chain"] is run
+    assert len(observer.steps) == 0
+
+
+def test_what_was_made_of_an_answer_is_shown_as_it_was_given(observer: Observer) -> None:
+    observer.began("shouts")
+    searched(observer, "shouts", *DOCUMENTS)
+    answered(observer, "shouts", DOCUMENTS, ANSWER)
+    run = observer.ended("shouts", [f"**{ANSWER}**"])
+    assert run is not None
+    assert run.shown == f"**{ANSWER}**"
+
+
+def test_documents_go_with_the_nearest_step_around_a_call(observer: Observer) -> None:
+    observer.began("outer")
+    for number, document in enumerate(DOCUMENTS[:2]):
+        inner = f"inner {number}"
+        observer.began(inner, "outer")
+        searched(observer, inner, document)
+        assert texts_of(answered(observer, inner, [document], ANSWER)) == [document]
+        observer.ended(inner)
+    observer.ended("outer")
+
+
+def test_a_retriever_around_another_replaces_what_that_found(observer: Observer) -> None:
+    observer.began("reranked")
+    observer.began("outer search", "reranked")
+    searched(observer, "outer search", *DOCUMENTS)
+    observer.retrieved("outer search", DOCUMENTS[:1], replaces=True)
+    assert texts_of(answered(observer, "reranked", DOCUMENTS[:1], ANSWER)) == [DOCUMENTS[0]]
+    observer.ended("reranked")
+
+
+def test_earlier_answers_are_known_by_the_prompt(observer: Observer) -> None:
+    observer.began("map and reduce", given=DOCUMENTS[:2])
+    parts = []
+    for number, document in enumerate(DOCUMENTS[:2]):
+        observer.began(f"part {number}", "map and reduce", given=[document])
+        parts.append(answered(observer, f"part {number}", [document], f"Part {number}: {ANSWER}"))
+        observer.ended(f"part {number}")
+    answers = [part.text for part in parts if part is not None]
+    run = answered(observer, "map and reduce", answers, ANSWER)
+    assert texts_of(run) == answers
+    assert run is not None
+    assert list(run.earlier) == parts
+    assert run.summary["status"] == "composite"
+    observer.ended("map and reduce", [ANSWER])
+
+
+def test_answers_end_to_end_are_one(observer: Observer) -> None:
+    observer.began("each", given=DOCUMENTS[:2])
+    parts = []
+    for number, document in enumerate(DOCUMENTS[:2]):
+        call = asked(observer, "each", [document], f"{number}: {ANSWER}")
+        call.shares = True
+        parts.append(observer.answered(call, f"{number}: {ANSWER}"))
+        assert texts_of(parts[-1]) == [document]
+    runs = [part for part in parts if part is not None]
+    text = "\n---\n".join(run.text for run in runs)
+    whole = observer.composed(AttributedRun("each", "each", Answer(text)), runs)
+    assert whole is not None
+    assert [text[start:end] for start, end in whole.places] == [run.text for run in runs]
+    assert observer.composed(whole, runs[::-1]) is None
+    observer.ended("each")
+
+
+def test_no_documents_no_run(observer: Observer) -> None:
+    observer.began("chat")
+    assert answered(observer, "chat", [], ANSWER) is None
+    assert observer.ended("chat", [ANSWER]) is None
+
+
+def test_documents_that_are_not_in_the_prompt_are_an_error(observer: Observer) -> None:
+    observer.began("formats", given=["Something else entirely, of which nothing is left."])
+    run = answered(observer, "formats", DOCUMENTS, ANSWER)
+    assert run is not None
+    assert isinstance(run.error, DocumentsNotLocated)
+    observer.ended("formats")
+
+
+def test_calls_that_are_left_out_say_so_to_what_reads_them(service: AttributionService) -> None:
+    observer = Observer([service], only="answer")
+    observer.began("graph", names=frozenset({"graph"}), given=DOCUMENTS)
+    call = asked(observer, "graph", DOCUMENTS, ANSWER)
+    assert not call.wanted
+    assert observer.answered(call, ANSWER) is None
+    observer.began("answers", "graph", names=frozenset({"answer"}))
+    run = answered(observer, "answers", [ANSWER], ANSWER)
+    assert run is not None
+    (earlier,) = run.earlier
+    assert isinstance(earlier.error, InvalidInput)
+    observer.ended("graph")
+
+
+def test_a_script_s_searches_are_in_reach_of_prompts_that_hold_them(
+    service: AttributionService,
+) -> None:
+    observer = Observer([service], loose=True)
+    for number, document in enumerate(DOCUMENTS):
+        observer.began(f"search {number}")
+        observer.retrieved(f"search {number}", [document])
+    assert texts_of(answered(observer, None, DOCUMENTS[1:], ANSWER)) == list(DOCUMENTS[1:])
+    assert len(observer.steps) == 0
+
+
+def test_roots_that_never_end_are_forgotten(observer: Observer) -> None:
+    for number in range(3000):
+        observer.began(f"root {number}")
+        observer.began(f"within {number}", f"root {number}")
+    assert len(observer.steps) == 2 * 1024
+
+
+def test_two_hundred_at_once_are_not_mixed(observer: Observer) -> None:
+    def run(number: int) -> bool:
+        document, answer = f"The ship {number} is grey and old.", f"Ship {number} is grey."
+        observer.began(f"run {number}")
+        searched(observer, f"run {number}", document, f"The other of {number} is blue.")
+        found = answered(observer, f"run {number}", [document], answer)
+        return observer.ended(f"run {number}", [answer]) is found and document in texts_of(found)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(run, range(200)))
+    assert len(observer.steps) == 0
