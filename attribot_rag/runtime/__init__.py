@@ -1,14 +1,17 @@
 """The ground that integrations with frameworks are built on; stable and public.
 
-A framework tells its integration what a model was asked and what it answered. The integration
-passes that on as an `Answer`; the model's `AttributionService` finds the recorded
-generation that gave the answer, attributes it here or in the background, and keeps the run in a
-`RunStore`:
+An `AttributionService` records a model, finds the generation that gave an answer, attributes it
+here or in the background, and keeps the run in a `RunStore`. An `Observer` is told what an
+application does (what was retrieved, which model was called, what it answered, what its caller was
+given), and has the services do the rest:
 
     service = AttributionService(language_model)  # records the model from here on
+    observer = Observer([service])
+    observer.began("chain", given=documents)
+    call = observer.called("call", "chain", prompt, [question])
     ...                                           # the framework has the model answer
-    answer = Answer(text, documents, prompt_texts=[question])
-    run = service.attribute("run 1", "root 1", answer)
+    run = observer.answered(call, text)
+    observer.ended("chain", [text])
     run.summary                                   # plain data to attach to the answer
     run.attribution                               # the whole result, or None and an `error`
     service.close()
@@ -17,11 +20,9 @@ What comes of a run is told to the OpenTelemetry span that its model answered in
 `feedback_of` gives it to other tools that collect feedback on answers. `answer_without` lets the
 model answer again without some of a run's documents.
 
-`ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
-tells which of several models gave an answer,
+`ServiceRegistry` holds the services where a model is known only when it answers,
 `remove_duplicates` takes out what retrieved texts repeat, `texts_in_prompt` tells which texts a
-prompt was made of, `read_by` also which earlier answers, and `told_document` reads a document in
-whatever form a search gives it.
+prompt was made of, and `told_document` reads a document in whatever form a search gives it.
 """
 
 from attribot_rag.attribution import Counterfactual
@@ -31,11 +32,10 @@ from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.document_lists import merge_documents
-from attribot_rag.runtime.earlier_answers import read_by
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.observer import Call, Observer, Only
 from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
-from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
+from attribot_rag.runtime.registry import ServiceRegistry, answer_without
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.steps import Step, Steps
@@ -63,9 +63,7 @@ __all__ = [
     "answer_without",
     "feedback_of",
     "merge_documents",
-    "read_by",
     "remove_duplicates",
-    "service_that_saw",
     "texts_in_prompt",
     "told_document",
     "trace_run",

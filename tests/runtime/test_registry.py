@@ -15,8 +15,8 @@ from attribot_rag.runtime import (
     AttributionService,
     RunStore,
     ServiceRegistry,
-    service_that_saw,
 )
+from attribot_rag.runtime.registry import service_that_saw
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
