@@ -120,7 +120,7 @@ class AttributionService:
         root stands for it: a framework's model may pass on what another of its models said. Runs
         that are asked for in the background here are not bounded in number.
 
-        `earlier` are the runs of answers that stand in this one's prompt (an `Observer` tells which),
+        `earlier` are the runs of answers that stand in this prompt (an `Observer` tells which),
         each after those that it was made of. They are documents there, under their runs' ids, and
         the run has them as its `earlier`, with those of the same root that these were made of. It
         ends after them.
