@@ -152,9 +152,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         )
         if scorer.language_model.backend.dequantized:
             yield (
-                "The quantized weights of this GGUF file are read as floats: where Ollama or "
-                "llama.cpp gave the answer, it computed with them otherwise, and its "
-                "log-probabilities differ a little from these."
+                "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
+                "or llama.cpp gave the answer, its log-probabilities may differ a little."
             )
     if scorer.generation.cut_at is not None:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -51,7 +52,8 @@ def _named_after(file: Path) -> str:
 def _convert(file: Path, folder: Path) -> None:
     """Write to a temporary folder first, so that no half-written folder is ever used."""
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    model, report = AutoModelForCausalLM.from_pretrained(
+    load: Any = AutoModelForCausalLM.from_pretrained  # which does not say that it gives two
+    model, report = load(
         file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
     )
     if lacking := sorted(report["missing_keys"]):

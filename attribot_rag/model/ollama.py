@@ -46,8 +46,8 @@ class OllamaModel:
         if len(weights) != 1 or not is_gguf(weights[0]):
             raise _refused(
                 name,
-                f"it is {len(weights)} files of weights where one GGUF file is read, as of models "
-                f"that run in a cloud or that Ollama has in another format; {ORIGINAL}",
+                "it is not one GGUF file here: it runs in Ollama's cloud, or it has several parts "
+                f"or another format; {ORIGINAL}",
             )
         return cls(
             weights[0],
@@ -68,7 +68,7 @@ class OllamaModel:
 
 
 def _literal(messages: Sequence[Mapping[str, str]]) -> str:
-    """The messages as Jinja reads them, whose strings have no surrogates."""
+    """The messages as a literal of Jinja's, which knows no pairs of surrogates."""
     return json.dumps(messages, ensure_ascii=False)
 
 
@@ -114,8 +114,8 @@ def _full_name(name: str) -> str:
 
 
 def _layers(name: str, manifest: Path) -> Mapping[str, list[Path]]:
-    """The blobs of each kind of layer; raises InvalidInput if one is not there as a whole."""
-    again = f"pull it again: ollama pull {name.removeprefix(PREFIX)}"
+    """The blobs of each kind of layer; raises InvalidInput if one cannot be read as a whole."""
+    again = f"let this user read it, or pull it again: ollama pull {name.removeprefix(PREFIX)}"
     try:
         described = [
             (
@@ -125,13 +125,15 @@ def _layers(name: str, manifest: Path) -> Mapping[str, list[Path]]:
             )
             for layer in json.loads(manifest.read_bytes())["layers"]
         ]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _refused(name, f"{manifest} is no manifest ({error!r}); {again}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _refused(
+            name, f"its manifest {manifest} cannot be read ({error!r}); {again}"
+        ) from error
     layers: dict[str, list[Path]] = defaultdict(list)
     for kind, digest, size in described:
         blob = manifest.parents[4] / "blobs" / digest
-        if not blob.is_file() or blob.stat().st_size != size:
-            raise _refused(name, f"its {kind}, {blob}, is not there as a whole; {again}")
+        if not os.access(blob, os.R_OK) or blob.stat().st_size != size:
+            raise _refused(name, f"its {kind}, {blob}, cannot be read as a whole; {again}")
         layers[kind].append(blob)
     return layers
 

@@ -34,9 +34,10 @@ def llama(**settings: Any) -> LanguageModel:
     return LanguageModel(model, tokenizer)
 
 
-def logits(model: LanguageModel, ids: torch.Tensor = IDS) -> torch.Tensor:
+def logits(model: LanguageModel) -> torch.Tensor:
     with torch.no_grad():
-        return model.model(ids).logits
+        made: torch.Tensor = model.model(IDS).logits
+    return made
 
 
 def factors(model: LanguageModel) -> torch.Tensor:
@@ -44,7 +45,8 @@ def factors(model: LanguageModel) -> torch.Tensor:
     rotary: Any = model.model.model.rotary_emb
     theta = model.model.config.rope_parameters["rope_theta"]
     places = torch.arange(len(rotary.inv_freq)) / len(rotary.inv_freq)
-    return (1 / theta**places / rotary.inv_freq).float()
+    ratios: torch.Tensor = 1 / theta**places / rotary.inv_freq
+    return ratios.float()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +79,7 @@ def test_other_factors_of_frequencies_are_refused(spread: float, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["linear", "yarn", "longrope"])
 def test_a_scaling_that_transformers_leaves_out_is_refused(kind: str, tmp_path: Path) -> None:
-    fields = {"llama_rope_scaling_type": kind}
-    file = write_gguf(tmp_path / "model.gguf", llama(), **fields)
+    file = write_gguf(tmp_path / "model.gguf", llama(), llama_rope_scaling_type=kind)
     with pytest.raises(InvalidInput, match=f"{kind}.*; load the Hugging Face model"):
         load_model(str(file), device="cpu")
     file = write_gguf(tmp_path / "none.gguf", llama(), llama_rope_scaling_type="none")
