@@ -147,7 +147,7 @@ def _provenance(
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again, as the answer was not recorded; the tokens may "
+            "Prompt or response was tokenized again, as the answer was not recorded; tokens may "
             "differ from those of the generation. Attach the recorder before the model answers."
         )
     if scorer.generation.cut_at is not None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.spinner import Spinner
+from rich.console import Console
+from rich.status import Status
 from rich.text import Text
 from transformers import TextStreamer
 
@@ -21,7 +19,7 @@ from attribot_rag.attributor import Attributor
 from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
 from attribot_rag.corpus.chunks import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
-from attribot_rag.display.escaping import on_one_line, visible
+from attribot_rag.display.escaping import visible
 from attribot_rag.display.remarks import YOUR_FILES
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
@@ -29,18 +27,19 @@ from attribot_rag.scoring import Budget
 
 
 class _Writing(TextStreamer):
-    """Tells how far the answer is written, and when it is."""
+    """Shows an answer in the status while the model writes it, and while it is checked."""
 
-    def __init__(self, language_model: LanguageModel, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, language_model: LanguageModel, status: Status) -> None:
         # `decode` has no type in common with a tokenizer there.
         tokenizer: Any = language_model.tokenizer
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
-        self._tell = tell
+        self._status = status
         self._answer = ""
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        self._answer += text
-        self._tell("Checking where it comes from" if stream_end else "Writing", self._answer)
+        self._answer += visible(text)
+        doing = "Checking where it comes from" if stream_end else "Writing"
+        self._status.update(Text(f"{self._answer}\n{doing} ..."))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,13 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("question", help="what to ask")
     add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
     add("--verbose", action="store_true", help="show scores, and how they came about, too")
-    add(
-        "--top",
-        type=_positive,
-        default=5,
-        metavar="N",
-        help="sources to show with --verbose (default: 5)",
-    )
+    add("--top", type=_positive, default=5, metavar="N", help="scores to show (default: 5)")
     add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
     add(
         "--max-new-tokens",
@@ -71,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="DOCUMENT",
         help="answer again without a document: its number in the answer, its name (notes.md#2), or "
-        "a file (notes.md); without several of them: 1,2; may be given several times",
+        "a file (notes.md); without several together: 1,2; may be given several times",
     )
     add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
 
@@ -81,13 +74,29 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
 
     Args:
         load: gives the model, after the files are read.
-        shown: whether the answer and the progress are shown on stderr.
+        shown: whether the answer and the progress are shown on stderr until it is done.
     """
     if options.json and options.without:
         raise InvalidInput("--json prints only an attribution; leave out --json or --without")
-    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+    status = Console(stderr=True, force_terminal=shown, quiet=not shown).status
     with only_on_stderr():
-        attributor, attribution = _attributed(options, load, shown, seconds)
+        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
+        language_model = load()
+        attributor = Attributor(
+            language_model,
+            method=options.method,
+            annotator=options.annotator,
+            budget=Budget(seconds=options.seconds),
+            progress=False,
+        )
+        with status(f"Reading {len(documents)} passages ...") as reading:
+            # A server gives its answer at once.
+            writing = {} if options.server else {"streamer": _Writing(language_model, reading)}
+            limit = options.max_new_tokens
+            attribution = attributor.ask(
+                options.question, documents, max_new_tokens=limit, **writing
+            )
     if options.json:
         encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
@@ -100,63 +109,13 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
             options.html.write_text(page, encoding="utf-8")
         except OSError as error:
             raise InvalidInput(f"{options.html} cannot be written: {error.strerror}") from error
-    if options.without:
-        # The answer stands there already, whatever becomes of the answers without documents.
-        with only_on_stderr():
-            chosen = [_documents_called(name, attribution) for name in options.without]
-            with _timed(seconds, "answers without documents"), _progress(shown) as tell:
-                tell(f"Answering without {', '.join(options.without)}", "")
-                answers = [attributor.answer_without(attribution, *indices) for indices in chosen]
-        for counterfactual in answers:
-            print_counterfactual(attribution, counterfactual)
+    # The answer stands there already, whatever becomes of the answers without documents.
+    for indices in [_documents_called(name, attribution) for name in options.without]:
+        with only_on_stderr(), status("Answering without a document ..."):
+            counterfactual = attributor.answer_without(attribution, *indices)
+        print_counterfactual(attribution, counterfactual)
     if not options.json:
-        times = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-        total = f"{sum(seconds.values()):.1f} s"
-        sys.stdout.write(f"{total}: {times}\n" if options.verbose else f"{total}\n")
-
-
-def _attributed(
-    options: argparse.Namespace,
-    load: Callable[[], LanguageModel],
-    shown: bool,
-    seconds: dict[str, float],
-) -> tuple[Attributor, Attribution]:
-    budget = Budget(seconds=options.seconds)
-    with _timed(seconds, "retrieval"):
-        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
-    with _timed(seconds, "loading the model"):
-        language_model = load()
-    with _timed(seconds, "answer and attribution"), _progress(shown) as tell:
-        tell(f"Reading {len(documents)} passages", "")
-        attributor = Attributor(
-            language_model,
-            method=options.method,
-            annotator=options.annotator,
-            budget=budget,
-            progress=False,
-        )
-        streamer: dict[str, Any] = {}
-        if shown and not options.server:
-            streamer["streamer"] = _Writing(language_model, tell)
-        attribution = attributor.ask(
-            options.question, documents, max_new_tokens=options.max_new_tokens, **streamer
-        )
-    return attributor, attribution
-
-
-@contextmanager
-def _progress(shown: bool) -> Iterator[Callable[[str, str], None]]:
-    """Tells on stderr what is being done, and the answer so far, until it is done."""
-    if not shown:
-        yield lambda doing, answer: None
-        return
-    with Live(console=Console(stderr=True), transient=True) as live:
-
-        def tell(doing: str, answer: str) -> None:
-            spinner = Spinner("dots", Text(f"{on_one_line(doing)} ...", style="dim"))
-            live.update(Group(Text(visible(answer)), spinner) if answer else spinner, refresh=True)
-
-        yield tell
+        sys.stdout.write(f"{time.perf_counter() - started:.1f} s\n")
 
 
 def _documents_called(name: str, attribution: Attribution) -> list[int]:
@@ -180,13 +139,6 @@ def _documents_called(name: str, attribution: Attribution) -> list[int]:
             f"{', '.join([*cited, *not_cited])}"
         )
     return indices
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    started = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - started
 
 
 def _positive(text: str) -> int:

@@ -7,7 +7,7 @@ import errno
 import io
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+from contextlib import nullcontext, redirect_stderr
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any
@@ -16,7 +16,7 @@ from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.batch import command as batch
 from attribot_rag.cli import ask
-from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr, told
+from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.methods import METHODS
@@ -106,10 +106,13 @@ def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageMode
         return ServedModel.connect(options.server, options.tokenizer, model=name)
     if options.tokenizer:
         raise InvalidInput("--tokenizer is for --server; a local model has its own")
+    sys.stderr.write(f"Loading {on_one_line(options.model)} ..." * shown)
+    sys.stderr.flush()
     # The bar of the first conversion is written by tqdm, whatever transformers was told.
-    doing = f"Loading {on_one_line(options.model)}"
-    with told(doing) if shown else redirect_stderr(io.StringIO()):
-        return load_model(options.model, device=options.device)
+    with nullcontext() if shown else redirect_stderr(io.StringIO()):
+        language_model = load_model(options.model, device=options.device)
+    sys.stderr.write("\r\x1b[K" * shown)
+    return language_model
 
 
 def _parser() -> argparse.ArgumentParser:

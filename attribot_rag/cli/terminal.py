@@ -27,15 +27,6 @@ def only_on_stderr() -> Iterator[None]:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-@contextmanager
-def told(doing: str) -> Iterator[None]:
-    """Tells on a line of stderr what is being done, until it is done."""
-    sys.stderr.write(f"{doing} ...")
-    sys.stderr.flush()
-    yield
-    sys.stderr.write("\r\x1b[K")
-
-
 def encode_stdout(*, encoding: str | None = None, errors: str | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding=encoding, errors=errors)

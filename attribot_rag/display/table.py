@@ -84,21 +84,22 @@ def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
 
 def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[RenderableType]:
     left_out, response = {*counterfactual.documents}, counterfactual.response
-    titles = [title_of(document) for document in attribution.documents]
-    names = ", ".join(dict.fromkeys(titles[index] for index in counterfactual.documents))
-    if response.split() == attribution.response.split():
-        yield Text(f"Without {names}, the model gives the same answer.")
-        cited = {index for sentence in cite(attribution) for index in sentence.source_ids}
-        holders = [{*attribution.sources[index].documents} for index in sorted(cited)]
-        others = sorted({*()}.union(*(held - left_out for held in holders if held & left_out)))
-        if others:
-            also = ", ".join(dict.fromkeys(titles[index] for index in others))
-            yield Text(f"The same stands in {also}; either is enough.")
-    else:
-        answer = _with_changes(attribution, visible(response) or "(no answer)")
-        yield Group(Text(f"Without {names}, the model answers:", style="dim"), answer)
+    answer = _with_changes(attribution, visible(response) or "(no answer)")
+    is_same = response.split() == attribution.response.split()
+    says = "gives the same answer" if is_same else "answers"
+    text = Text(f"Without {_titles(attribution, left_out)}, the model {says}:", style="dim")
+    yield Group(text, answer)
+    cited = {index for sentence in cite(attribution) for index in sentence.source_ids}
+    holders = [{*attribution.sources[index].documents} for index in cited]
+    if others := set[int]().union(*(held - left_out for held in holders if held & left_out)):
+        yield Text(f"The same stands in {_titles(attribution, others)}; any of these is enough.")
     if counterfactual.notes:
         yield _warnings(counterfactual.notes)
+
+
+def _titles(attribution: Result, documents: Iterable[int]) -> str:
+    titles = (title_of(attribution.documents[index]) for index in sorted(documents))
+    return " and ".join(dict.fromkeys(titles))
 
 
 def _with_changes(attribution: Result, response: str) -> Text:
@@ -154,7 +155,7 @@ def _named(mark: Mark, titles: dict[int, str]) -> Iterator[str]:
 
 
 def _citations(documents: Iterable[CitedDocument]) -> RenderableType:
-    grid = _grid("right", "left")
+    grid = _grid()
     for document in documents:
         cell = Text(document.title, style="dim", overflow="fold")
         quotes = (Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes)
@@ -163,7 +164,7 @@ def _citations(documents: Iterable[CitedDocument]) -> RenderableType:
 
 
 def _sources(sources: Iterable[ListedSource]) -> RenderableType:
-    grid = _grid("right", "left")
+    grid = _grid()
     for source in sources:
         text = Text(ellipsize(on_one_line(source.text), _SOURCE_LENGTH), overflow="fold")
         mark = f"[{_label(str(source.mark))}] " if source.mark else ""
@@ -173,7 +174,7 @@ def _sources(sources: Iterable[ListedSource]) -> RenderableType:
 
 
 def _warnings(warnings: Iterable[str]) -> RenderableType:
-    grid = _grid("left", "left")
+    grid = _grid()
     for warning in warnings:
         grid.add_row(Text("!", style="yellow"), Text(on_one_line(warning), overflow="fold"))
     return grid
@@ -183,8 +184,8 @@ def _label(label: str) -> str:
     return ellipsize(on_one_line(label), _LABEL_LENGTH)
 
 
-def _grid(*justify: str) -> Table:
+def _grid() -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for last, side in enumerate(justify, start=1 - len(justify)):
-        grid.add_column(justify="right" if side == "right" else "left", no_wrap=bool(last))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
     return grid
