@@ -23,7 +23,7 @@ FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
 
 def table(attribution: Attribution) -> str:
     """Without the titles of the documents."""
-    text = render_table(attribution, width=120)
+    text = render_table(attribution, width=1000)
     return re.sub(r"(?<=[\[ ]\d) (?:Ferries are red|The ferry is red|It is old)\.", "", text)
 
 
