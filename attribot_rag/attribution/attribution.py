@@ -93,8 +93,12 @@ class Attribution(Result):
         """The fragment that notebooks show."""
         return self.to_html(page=False)
 
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows where pages are not shown, and keeps when it is stored."""
+        return self.to_markdown(top=0)
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The text that IPython shows in a terminal, and that a stored notebook has."""
+        """What IPython shows in a terminal."""
         printer.text(self.to_table(top=0).rstrip())
 
     def show(self) -> Path:

@@ -171,8 +171,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             for index, share in parts.items()
         )
         yield (
-            f"The model received only a part of {len(parts)} documents: {', '.join(shares)}. While "
-            "that is so, no sentence is said to come from elsewhere; pass the documents as they "
+            f"The model received documents only in part: {', '.join(shares)}. While that is so, no "
+            "sentence is said to come from elsewhere; pass the documents as they "
             "stand in the prompt."
         )
     if crowded := scorer.context.crowded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
@@ -163,8 +164,9 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
 
 def title_of(document: Document) -> str:
     """A document's title, else its id, else its first words, in a few words on one line."""
-    name = document.title or str(document.id or "") or document.text
-    return ellipsize(on_one_line(name), _TITLE_LENGTH)
+    name = on_one_line(document.title or str(document.id or "") or document.text)
+    brief = shorten(name, _TITLE_LENGTH, placeholder="…")
+    return brief if len(brief) > 1 else ellipsize(name, _TITLE_LENGTH)  # no space
 
 
 def quote_of(attribution: Result, source: Source, document: int) -> str:

@@ -212,7 +212,7 @@ def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> N
         (json.dumps, None),
         (
             lambda text: text[: len(text) // 2],
-            "only a part of 1 documents: 39% of document 1.",
+            "The model received documents only in part: 39% of document 1.",
         ),
     ],
 )
@@ -222,8 +222,8 @@ def test_a_document_that_was_escaped_or_cut(
     """The whole document is removed from the prompt, or a note says how much of it is not."""
     document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
     result = attributor.attribute(rendered(MODEL, [escape(document)]), ANSWER, [document])
-    assert [text for text in result.notes if "a part of" in text] == [
-        text for text in result.notes if note and note in text
+    assert [text for text in result.notes if "in part" in text] == [
+        text for text in result.notes if note and text.startswith(note)
     ]
     assert bool(result.partly_located) == bool(note)
     assert result.sources[0].text == 'It reads "Nobody & nothing".'

@@ -124,7 +124,7 @@ def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None
     page = (tmp_path / "out/report.html").read_text()
     assert set(statistics.documents) == {name, "d1"}
     assert name not in page and "&lt;script&gt;alert(1)" in page and ">d1<" in page
-    assert "3 records, 1 answers checked" in page and "InvalidInput: 2" in page
+    assert "3 records, 1 checked" in page and "InvalidInput: 2" in page
     assert "src=" not in page and "<script" not in page
     for link in re.findall(r'href="(.*?)"', page):
         assert ANSWER in (tmp_path / "out" / link).read_text()

@@ -47,7 +47,11 @@ def test_figures_follow_where_they_are_asked_for() -> None:
     [
         (Document("It is red.", "d7", {"title": "Lamp Night"}), "Lamp Night"),
         (Document("It is red.", "d7"), "d7"),
-        (Document("It is red.\nAnd old. It carries eighty-four people."), "It is red. And old."),
+        (
+            Document("It is red.\nAnd old. It carries eighteen people."),
+            "It is red. And old. It carries…",
+        ),
+        (Document("It is red." + "紅" * 90), "It is red."),
         (Document("It is red.", metadata={"title": "A " * 90}), "A A A"),
     ],
 )
