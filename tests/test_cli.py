@@ -58,7 +58,7 @@ def test_by_default_there_are_no_figures_but_a_line_of_time(
     shown = capsys.readouterr().out
     assert re.fullmatch(r"\d+\.\d s", shown.splitlines()[-1])
     assert not any(word in shown for word in ("nats", "scored", "Top", "float32"))
-    assert "! The answer was cut off at its length limit of 6 tokens; raise max_new_tokens" in shown
+    assert "length limit of 6 tokens; raise max_new_tokens" in shown
     assert all(line == line.strip() or line.startswith("   ") for line in shown.splitlines())
 
 
@@ -137,7 +137,8 @@ def test_the_answer_without_a_document(
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     matches = re.findall(r"\nWithout (.+), the model [a-z ]+:\n.", shown)
-    assert matches == ["notes.md", "other.txt", "notes.md and other.txt"]
+    assert matches[:2] == ["notes.md", "other.txt"]
+    assert {*matches[2].split(" and ")} == {*matches[:2]}
     assert main([*both, "--without", "7"]) == 2
     answered, message = capsys.readouterr()
     assert "notes.md" in answered  # the answer is told all the same

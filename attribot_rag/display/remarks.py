@@ -16,6 +16,7 @@ WORDS = {
     "redundant": "from {texts}",
     "follows": "from an earlier sentence",
     "conversation": "from the conversation",
+    "turn": "from the conversation",
     "unsupported": "not from {texts}",
     "open": "source unclear",
     "not_located": "source unclear: part of {texts} did not reach the model",
@@ -64,7 +65,7 @@ def remark_on(
     if verdict.kind in ("open", "unsupported"):
         return words_for(verdict.reason or verdict.kind, texts)
     if verdict.kind == "conversation":
-        part = WORDS.get(verdict.origin or "", WORDS["conversation"])
+        part = words_for(verdict.origin or verdict.kind, texts)
         return f"repeated {part}" if verdict.source_ids else part
     needs_several = verdict.relation == "together" and num_cited > 1
     return WORDS["both" if num_cited == 2 else "all"] if needs_several else ""
