@@ -92,11 +92,10 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
         )
         with status(f"Reading {len(documents)} passages ...") as reading:
             # A server gives its answer at once.
-            writing = {} if options.server else {"streamer": _Writing(language_model, reading)}
-            limit = options.max_new_tokens
-            attribution = attributor.ask(
-                options.question, documents, max_new_tokens=limit, **writing
-            )
+            generate: dict[str, Any] = {"max_new_tokens": options.max_new_tokens}
+            if not options.server:
+                generate["streamer"] = _Writing(language_model, reading)
+            attribution = attributor.ask(options.question, documents, **generate)
     if options.json:
         encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
