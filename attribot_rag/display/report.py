@@ -164,7 +164,7 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
 
 def title_of(document: Document) -> str:
     """A document's title, else its id, else its first words, in a few words on one line."""
-    name = on_one_line(document.title or str(document.id or "") or document.text)
+    name = on_one_line(document.title or str(document.id or "") or without_tags(document.text))
     brief = shorten(name, _TITLE_LENGTH, placeholder="…")
     return brief if len(brief) > 1 else ellipsize(name, _TITLE_LENGTH)  # no space
 

@@ -52,6 +52,7 @@ def test_figures_follow_where_they_are_asked_for() -> None:
             "It is red. And old. It carries…",
         ),
         (Document("It is red." + "紅" * 90), "It is red."),
+        (Document("<p>It is red.</p>"), "It is red."),
         (Document("It is red.", metadata={"title": "A " * 90}), "A A A"),
     ],
 )
