@@ -49,9 +49,9 @@ def test_figures_follow_where_they_are_asked_for() -> None:
         (Document("It is red.", "d7"), "d7"),
         (
             Document("It is red.\nAnd old. It carries eighteen people."),
-            "It is red. And old. It carries…",
+            "It is red. And old. It carries eighteen…",
         ),
-        (Document("It is red." + "紅" * 90), "It is red."),
+        (Document("紅" * 90 + "It is red."), "紅" * 39 + "…"),
         (Document("<p>It is red.</p>"), "It is red."),
         (Document("It is red.", metadata={"title": "A " * 90}), "A A A"),
     ],
