@@ -3,14 +3,17 @@
 import sys
 
 _SILENT = {"-h", "--help", "--version", "--no-progress"}
+_ERASED = "\r\x1b[K"
 
 
 def main() -> int:
     """Run the command; what it needs takes seconds to import, which a terminal is told."""
-    if sys.stderr.isatty() and not _SILENT & set(sys.argv):
-        sys.stderr.write("Importing PyTorch and Transformers ...\n")
+    told = sys.stderr.isatty() and not _SILENT & set(sys.argv)
+    sys.stderr.write("Importing PyTorch and Transformers ..." * told)
+    sys.stderr.flush()
     from attribot_rag import cli
 
+    sys.stderr.write(_ERASED * told)
     return cli.main()
 
 

@@ -37,11 +37,11 @@ def main() -> None:
     language_model = load_model()
     attributor = Attributor(language_model)
     documents = retrieve(QUESTION, read_chunks([ROOT / "examples" / "corpus"]), 4)
-    table = render_table(attributor.ask(QUESTION, documents), width=WIDTH, color=True)
+    table = render_table(attributor.ask(QUESTION, documents), top=0, width=WIDTH, color=True)
     console = Console(record=True, width=WIDTH, file=io.StringIO())
     console.print(Text(f' $ attribot-rag ask "{QUESTION}" examples/corpus', style="bold green"))
     console.print()
-    console.print(Text.from_ansi(table))
+    console.print(Text.from_ansi(table.rstrip()))
     picture = console.export_svg(code_format=SVG, theme=MONOKAI, unique_id="demo")
     images = ROOT / "docs" / "images"
     images.mkdir(exist_ok=True)

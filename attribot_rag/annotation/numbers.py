@@ -77,7 +77,8 @@ def _checks(sentence: AnnotatedSentence) -> Iterator[Check]:
     for numeral in missing:
         if not (numeral.is_in(numbers) or _is_in_name(shown.text, numeral)):
             start, end = shown.interval(numeral.start, numeral.end)
-            yield Check(start=start, end=end, kind="number", value=sentence.text[start:end])
+            value = sentence.text[start:end]
+            yield Check(start=start, end=end, kind="number", value=value, in_no_document=True)
 
 
 def _is_in_name(text: str, numeral: _Numeral) -> bool:

@@ -48,7 +48,10 @@ class Attribution(Result):
         return cls.from_dict(parsed(text))
 
     def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
-        """The answer with citations and its `top` sources, for a terminal of `width` columns."""
+        """The answer with citations and its `top` sources, for a terminal of `width` columns.
+
+        With `top=0` it is the answer and what it cites, without any figures.
+        """
         return render_table(self, top=top, width=width, color=color)
 
     def to_cited_text(
@@ -64,15 +67,15 @@ class Attribution(Result):
         'removed', only measured citations are shown. Raises InvalidInput for another option.
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
-        sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(explained in part)' where the cited sources do not suffice, '(not
-        decided: ...)' with the reason. So do values that the cited sources do not have, as in
-        '(check: 7.50, the source says 7)'.
+        sentences: '(not from the documents)', '(from the conversation)', '(follows from sentence
+        1)', '(needs both)', '(source unclear)', '(answer cut off (length limit))'. So do values
+        that the cited sources do not have, as in '(7.50, but the source says 7)', '(12.90 is in
+        none of the documents)'.
         """
         return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 
     def to_markdown(self, *, top: int = 5) -> str:
-        """The same as Markdown with numbered citations; nothing in foreign text takes effect."""
+        """The table's contents as Markdown; nothing in foreign text takes effect."""
         return render_markdown(self, top=top)
 
     def to_html(
@@ -89,6 +92,14 @@ class Attribution(Result):
     def _repr_html_(self) -> str:
         """The fragment that notebooks show."""
         return self.to_html(page=False)
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows where pages are not shown, and keeps when it is stored."""
+        return self.to_markdown(top=0)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(self.to_table(top=0).rstrip())
 
     def show(self) -> Path:
         """Open the page in the web browser; it is written to a file, whose path is returned."""

@@ -184,7 +184,8 @@ class Composition:
         groups = [self.numbers_of([origin]) for origin in sentence.origins]
         if sentence.relation == "either" and groups:
             groups = [self.numbers_of(sentence.origins)]
-        yield from (f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups)))
+        marks = dict.fromkeys(map(Mark, groups))
+        yield from (f"[{mark}]" for mark in marks)
         verdict = sentence.cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(
@@ -194,8 +195,8 @@ class Composition:
                 relation=sentence.relation,
             )
         if remarks:
-            words = (remark_on(verdict, self.attribution.verdicts), check_remark(verdict))
-            yield from (f"({remark})" for remark in words if remark)
+            said = remark_on(verdict, self.attribution.verdicts, len(marks))
+            yield from (f"({remark})" for remark in (said, check_remark(verdict)) if remark)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer that a document is."""

@@ -147,8 +147,8 @@ def _provenance(
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again; the token ids may differ from those of the "
-            "generation."
+            "Prompt or response was tokenized again, as the answer was not recorded; tokens may "
+            "differ from those of the generation. Attach the recorder before the model answers."
         )
         if scorer.language_model.backend.dequantized:
             yield (
@@ -156,7 +156,10 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
                 "or llama.cpp gave the answer, its log-probabilities may differ a little."
             )
     if scorer.generation.cut_at is not None:
-        yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
+        yield (
+            f"The answer was cut off at its length limit of {scorer.generation.cut_at} tokens; "
+            "raise max_new_tokens for a longer one."
+        )
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
         names = ", ".join(settings.constraints)
@@ -165,16 +168,17 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "scored as if the model had chosen it."
         )
     if late := scorer.context.not_in_time:
-        yield f"{len(late)} of the documents were not located in time."
+        yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
     yield from _absent_note(scorer.context)
     if parts := scorer.context.partly_located:
         shares = (
-            f"{min(max(share, 0.01), 0.99):.0%} of document {index + 1}"
+            f"{min(max(share, 0.01), 0.99):.0%} of {_name_of(scorer.context, index)}"
             for index, share in parts.items()
         )
         yield (
-            f"Only in part located in the prompt: {', '.join(shares)}. While that is so, no "
-            "sentence is called not caused by the context."
+            f"The model received documents only in part: {', '.join(shares)}. While that is so, no "
+            "sentence is said to come from elsewhere; pass the documents as they "
+            "stand in the prompt."
         )
     if crowded := scorer.context.crowded:
         yield (
@@ -211,17 +215,19 @@ def _absent_note(context: Context) -> Iterator[str]:
     documents, absent = context.documents, context.absent
     if not absent:
         return
-    labels = (" ".join(label_of(documents[i], i).split()) for i in absent[:_MOST_NAMED])
-    names = [
-        label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
-        for label in labels
-    ]
+    names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
     if len(absent) > len(names):
         names.append(f"and {len(absent) - len(names)} more")
     yield (
-        f"Not found in the prompt: {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}). Retrievers often bring more than the prompt takes."
+        f"The model did not receive {len(absent)} of {len(documents)} documents "
+        f"({', '.join(names)}): they do not stand in its prompt. Retrieve fewer, or pass them as "
+        "they stand there."
     )
+
+
+def _name_of(context: Context, index: int) -> str:
+    label = " ".join(label_of(context.documents[index], index).split())
+    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:
@@ -232,7 +238,7 @@ def _budget_note(scorer: Scorer) -> Iterator[str]:
             "VerdictOptions(token_share=..., min_tokens=...) allows more."
         )
     elif meter.exhausted:
-        yield "The budget ran out before everything was scored."
+        yield "The budget ran out before everything was scored; a larger one checks more."
 
 
 def _plain(options: ContextOptions | ScoringOptions | Budget) -> dict[str, Any]:

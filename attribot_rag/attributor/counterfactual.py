@@ -106,7 +106,10 @@ class Rerun:
         if model_changed:
             yield "The model was changed after it gave the first answer."
         if second is not None and second.cut_at is not None:
-            yield f"The second answer was cut at {second.cut_at} tokens (max_new_tokens)."
+            yield (
+                f"The second answer was cut off at its length limit of {second.cut_at} tokens; "
+                "raise max_new_tokens for a longer one."
+            )
 
 
 def _check_documents(attribution: Attribution, documents: Collection[int]) -> None:

@@ -11,9 +11,15 @@ from typing import Any
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
 from attribot_rag.display.html import environment, part, render_summary
+from attribot_rag.display.remarks import WORDS, YOUR_FILES, compared, words_for
+from attribot_rag.result import Check
 
 MOST = 200
-KINDS = {"check": "a value to check", "unsupported": "the model’s own", "open": "undecided"}
+KINDS = {
+    "check": "a value to check",
+    "unsupported": words_for("unsupported", YOUR_FILES),
+    "open": WORDS["open"],
+}
 _FOLDER = "answers"
 
 
@@ -56,12 +62,13 @@ def render_report(
         .render(
             style=part("page.css") + part("report.css", "batch"),
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
+            states=statistics.states,
             items=items,
             kinds=KINDS,
             counts=Counter(item.kind for item in items),
             lists=[
                 ("Cited documents", statistics.cited),
-                ("Never cited", statistics.never_cited),
+                ("Not used", statistics.never_cited),
                 ("Harmful", statistics.harmful),
             ],
             rejects=sorted(rejects.items()),
@@ -73,7 +80,7 @@ def render_report(
 
 
 def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Item]:
-    """The first `most` sentences to look at: values to check, then the model's own, then others."""
+    """The first `most` sentences to look at, by the order of KINDS."""
     kinds = list(KINDS)
     items = (item for result in results for item in _items(result))
     return heapq.nsmallest(most, items, key=lambda item: (kinds.index(item.kind), item.number))
@@ -99,12 +106,5 @@ def _items(result: Mapping[str, Any]) -> Iterator[Item]:
         checks = sentence.get("checks") or []
         kind = "check" if checks else sentence["verdict"]
         if kind in KINDS and sentence.get("reason") != "cut":
-            reason = "; ".join(map(_compared, checks))
+            reason = "; ".join(compared(Check(**check), YOUR_FILES) for check in checks)
             yield Item(result["number"], name, question, sentence["text"].strip(), kind, reason)
-
-
-def _compared(check: Mapping[str, Any]) -> str:
-    if check.get("message"):
-        return str(check["message"])
-    value = check["value"] or check["kind"]
-    return value if check["source_value"] is None else f"{value} ≠ {check['source_value']}"

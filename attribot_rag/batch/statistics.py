@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attribot_rag.display.remarks import YOUR_FILES, words_for
+
 HARMFUL = -2.0  # nats
 _NUM_SHOWN = 10
+_NOT_JUDGED = (None, "trivial", "reasoning")
 
 
 @dataclass
@@ -24,13 +27,15 @@ class DocumentCount:
 class Statistics:
     """Counts over the results of a batch; memory grows with the number of documents' names.
 
-    `to_check` counts the sentences with values that their cited sources do not have.
+    `to_check` counts the sentences with values that their cited sources do not have, `states` the
+    judged ones by what readers are told: a value that is in no document comes from none.
     """
 
     answers: int = 0
     partial: int = 0
     to_check: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
     documents: dict[str, DocumentCount] = field(default_factory=dict)
 
     @classmethod
@@ -50,6 +55,11 @@ class Statistics:
         self.partial += summary["status"] == "partial"
         for sentence in summary["sentences"]:
             self.verdicts[sentence["verdict"] or "none"] += 1
+            if sentence["verdict"] not in _NOT_JUDGED:
+                absent = any(check.get("in_no_document") for check in sentence["checks"])
+                key = sentence["reason"] or sentence["origin"] or sentence["verdict"]
+                said = words_for("in_no_document" if absent else key, YOUR_FILES, value="a value")
+                self.states[said] += 1
             self.to_check += bool(sentence["checks"])
         for document in summary["documents"]:
             name = document["id"] or document["title"]
@@ -62,32 +72,27 @@ class Statistics:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: shares of the judged sentences, and each document's counts."""
-        judged = sum(self.verdicts.values()) - self.verdicts["trivial"] - self.verdicts["reasoning"]
+        kinds = {kind: self.verdicts[kind] for kind in self.verdicts if kind not in _NOT_JUDGED}
         return {
             "answers": self.answers,
             "partial": self.partial,
             "sentences": dict(self.verdicts),
             "to_check": self.to_check,
-            "shares": {
-                kind: round(number / judged, 4)
-                for kind, number in self.verdicts.items()
-                if kind not in ("trivial", "reasoning")
-            },
+            "shares": {kind: round(kinds[kind] / sum(kinds.values()), 4) for kind in kinds},
             "documents": {name: vars(count) for name, count in sorted(self.documents.items())},
         }
 
     def to_text(self) -> str:
         """A few lines for the terminal."""
-        shares = self.to_dict()["shares"]
-        lines = [f"{self.answers} answers attributed, {self.partial} of them in part"]
-        if shares:
-            kinds = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
-            lines.append(f"sentences: {kinds}")
+        lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
+        if total := self.states.total():
+            shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
+            lines.append(f"sentences: {', '.join(shares)}")
         if self.to_check:
             lines.append(f"sentences with values to check: {self.to_check}")
         lists = {
             "most cited documents": [f"{name} ({count.cited})" for name, count in self.cited],
-            "never cited": [name for name, _ in self.never_cited],
+            "not used": [name for name, _ in self.never_cited],
             "harmful": [f"{name} ({count.harmful})" for name, count in self.harmful],
         }
         for heading, names in lists.items():

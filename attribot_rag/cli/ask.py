@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
 from transformers import TextStreamer
 
 from attribot_rag.attribution import Attribution, cite
@@ -18,29 +20,34 @@ from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
 from attribot_rag.corpus.chunks import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.display.escaping import visible
+from attribot_rag.display.remarks import YOUR_FILES
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Budget
 
 
-class _ShownAnswer(TextStreamer):
-    """Shows an answer on stderr while the model writes it."""
+class _Writing(TextStreamer):
+    """Shows an answer in the status while the model writes it, and while it is checked."""
 
-    def __init__(self, language_model: LanguageModel) -> None:
+    def __init__(self, language_model: LanguageModel, status: Status) -> None:
         # `decode` has no type in common with a tokenizer there.
         tokenizer: Any = language_model.tokenizer
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        self._status = status
+        self._answer = ""
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        sys.stderr.write(visible(text) + "\n" * stream_end)
-        sys.stderr.flush()
+        self._answer += visible(text)
+        doing = "Checking where it comes from" if stream_end else "Writing"
+        self._status.update(Text(f"{self._answer}\n{doing} ..."))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("question", help="what to ask")
     add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
-    add("--top", type=_positive, default=5, metavar="N", help="sources to show (default: 5)")
+    add("--verbose", action="store_true", help="show scores, and how they came about, too")
+    add("--top", type=_positive, default=5, metavar="N", help="scores to show (default: 5)")
     add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
     add(
         "--max-new-tokens",
@@ -57,87 +64,72 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="DOCUMENT",
         help="answer again without a document: its number in the answer, its name (notes.md#2), or "
-        "a file (notes.md); may be given several times",
+        "a file (notes.md); without several together: 1,2; may be given several times",
     )
     add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
 
 
 def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown: bool) -> None:
-    """Answer the question and write what caused the answer to stdout.
+    """Answer the question and write the answer, and what caused it, to stdout.
 
     Args:
         load: gives the model, after the files are read.
-        shown: whether the answer and the progress are shown on stderr.
+        shown: whether the answer and the progress are shown on stderr until it is done.
     """
     if options.json and options.without:
         raise InvalidInput("--json prints only an attribution; leave out --json or --without")
-    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+    status = Console(stderr=True, force_terminal=shown, quiet=not shown).status
     with only_on_stderr():
-        attributor, attribution = _attributed(options, load, shown, seconds)
+        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
+        language_model = load()
+        attributor = Attributor(
+            language_model,
+            method=options.method,
+            annotator=options.annotator,
+            budget=Budget(seconds=options.seconds),
+            progress=False,
+        )
+        with status(f"Reading {len(documents)} passages ...") as reading:
+            # A server gives its answer at once.
+            generate: dict[str, Any] = {"max_new_tokens": options.max_new_tokens}
+            if not options.server:
+                generate["streamer"] = _Writing(language_model, reading)
+            attribution = attributor.ask(options.question, documents, **generate)
     if options.json:
         encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
     else:
         encode_stdout(errors="replace")
-        sys.stdout.write("\n")
-        print_table(attribution, top=options.top)
+        print_table(attribution, top=options.top * options.verbose, texts=YOUR_FILES)
     if options.html:
         page = attribution.to_html(question=options.question)
         try:
             options.html.write_text(page, encoding="utf-8")
         except OSError as error:
             raise InvalidInput(f"{options.html} cannot be written: {error.strerror}") from error
-    if options.without:
-        # The answer stands there already, whatever becomes of the answers without documents.
-        with only_on_stderr():
-            chosen = [_documents_called(name, attribution) for name in options.without]
-            with _timed(seconds, "answers without documents"):
-                answers = [attributor.answer_without(attribution, *indices) for indices in chosen]
-        for counterfactual in answers:
-            sys.stdout.write("\n")
-            print_counterfactual(attribution, counterfactual)
-        sys.stdout.write("\n")
+    # The answer stands there already, whatever becomes of the answers without documents.
+    for indices in [_documents_called(name, attribution) for name in options.without]:
+        with only_on_stderr(), status("Answering without a document ..."):
+            counterfactual = attributor.answer_without(attribution, *indices)
+        print_counterfactual(attribution, counterfactual)
     if not options.json:
-        times = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-        sys.stdout.write(f" {times}\n\n")
-
-
-def _attributed(
-    options: argparse.Namespace,
-    load: Callable[[], LanguageModel],
-    shown: bool,
-    seconds: dict[str, float],
-) -> tuple[Attributor, Attribution]:
-    budget = Budget(seconds=options.seconds)
-    with _timed(seconds, "retrieval"):
-        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
-    with _timed(seconds, "loading the model"):
-        language_model = load()
-    with _timed(seconds, "answer and attribution"):
-        attributor = Attributor(
-            language_model,
-            method=options.method,
-            annotator=options.annotator,
-            budget=budget,
-            progress=shown,
-        )
-        streamer: dict[str, Any] = {}
-        if shown and not options.server:
-            streamer["streamer"] = _ShownAnswer(language_model)
-        attribution = attributor.ask(
-            options.question, documents, max_new_tokens=options.max_new_tokens, **streamer
-        )
-    return attributor, attribution
+        sys.stdout.write(f"{time.perf_counter() - started:.1f} s\n")
 
 
 def _documents_called(name: str, attribution: Attribution) -> list[int]:
-    """Indices of the documents that have this number in the answer, or are chunks of this file."""
+    """Indices of the documents that have this number in the answer, or are chunks of this file.
+
+    Of several, with a comma between them, those of each.
+    """
     numbers = cite(attribution).numbers
     indices = [
         index
         for index, document in enumerate(attribution.documents)
         if name in (str(numbers.get(index, "")), document.id, str(document.id).rpartition("#")[0])
     ]
+    if not indices and "," in name:
+        return [index for part in name.split(",") for index in _documents_called(part, attribution)]
     if not indices:
         cited = (f"{number} ({attribution.documents[i].id})" for i, number in numbers.items())
         not_cited = (str(d.id) for i, d in enumerate(attribution.documents) if i not in numbers)
@@ -146,13 +138,6 @@ def _documents_called(name: str, attribution: Attribution) -> list[int]:
             f"{', '.join([*cited, *not_cited])}"
         )
     return indices
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    started = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - started
 
 
 def _positive(text: str) -> int:

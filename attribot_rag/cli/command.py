@@ -106,12 +106,13 @@ def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageMode
         return ServedModel.connect(options.server, options.tokenizer, model=name)
     if options.tokenizer:
         raise InvalidInput("--tokenizer is for --server; a local model has its own")
-    if shown:
-        sys.stderr.write(f"Loading {on_one_line(options.model)} ...\n")
+    sys.stderr.write(f"Loading {on_one_line(options.model)} ..." * shown)
+    sys.stderr.flush()
     # The bar of the first conversion is written by tqdm, whatever transformers was told.
-    loading = nullcontext() if shown else redirect_stderr(io.StringIO())
-    with loading:
-        return load_model(options.model, device=options.device)
+    with nullcontext() if shown else redirect_stderr(io.StringIO()):
+        language_model = load_model(options.model, device=options.device)
+    sys.stderr.write("\r\x1b[K" * shown)
+    return language_model
 
 
 def _parser() -> argparse.ArgumentParser:

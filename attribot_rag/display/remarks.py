@@ -7,28 +7,49 @@ from collections.abc import Sequence
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.result import Check, Verdict
 
-_OPEN = {
-    "scattered": "not decided: no source stands out",
-    "not_located": "not decided: a document was not found as a whole",
-    "budget": "not decided: the budget ran out",
-    "limit": "not decided within the limit of judging",
-    "cut": "not decided: the answer was cut here",
+# What readers call the texts that the model was given: those of a program, or of the command line.
+THE_DOCUMENTS = "the documents"
+YOUR_FILES = "your files"
+# All that readers are told of a sentence, by the verdict, the reason why it is open, or its origin.
+WORDS = {
+    "grounded": "from {texts}",
+    "redundant": "from {texts}",
+    "follows": "from an earlier sentence",
+    "conversation": "from the conversation",
+    "turn": "from the conversation",
+    "unsupported": "not from {texts}",
+    "open": "source unclear",
+    "not_located": "source unclear: part of {texts} did not reach the model",
+    "budget": "not fully checked",
+    "limit": "not fully checked",
+    "cut": "answer cut off (length limit)",
     "pending": "still being checked",
-}
-_ORIGINS = {
-    "instructions": "the instructions",
-    "question": "the question",
-    "turn": "the conversation",
+    "sentence": "follows from sentence {number}",
+    "reasoning": "follows from the model's own reasoning",
+    "instructions": "from the instructions",
+    "question": "from the question",
+    "both": "needs both",
+    "all": "needs all of these",
+    "differs": "{value}, but the source says {other}",
+    "not_cited": "{value} is not in the source",
+    "in_no_document": "{value} is in none of {texts}",
+    "nothing": "No source stands out.",
 }
 _NOT_JUDGED = ("trivial", "reasoning")
-# What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
-# the sentence are unsupported, or where the user's VerdictOptions ask for more.
-_SOME_RELIANCE = 2.0
-_MUCH_RELIANCE = 6.0
 
 
-def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
-    """The verdict in words where citations do not show it, else ''.
+def words_for(key: str, texts: str, **values: str) -> str:
+    """The words for one of these keys; a verdict that is open for another reason is just open."""
+    return WORDS.get(key, WORDS["open"]).format(texts=texts, **values)
+
+
+def remark_on(
+    verdict: Verdict | None,
+    verdicts: Sequence[Verdict],
+    num_cited: int,
+    texts: str = THE_DOCUMENTS,
+) -> str:
+    """The verdict in words where its citations, `num_cited` of them, do not show it, else ''.
 
     `verdicts` are those of the whole answer. Sentences are counted from 1, those that are judged:
     of JSON, its values.
@@ -38,40 +59,29 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     if verdict.kind == "follows" and verdict.follows is not None:
         origin = verdicts[verdict.follows : verdict.follows + 1]
         if any(earlier.kind == "reasoning" for earlier in origin):
-            return "follows from the model's own reasoning"
+            return WORDS["reasoning"]
         judged = (earlier.kind not in _NOT_JUDGED for earlier in verdicts[: verdict.follows + 1])
-        return f"follows from sentence {sum(judged)}"
-    if verdict.kind == "open":
-        return _OPEN.get(verdict.reason or "", "not decided")
-    if verdict.kind == "unsupported":
-        return _unsupported(verdict.reliance or 0.0)
+        return WORDS["sentence"].format(number=sum(judged))
+    if verdict.kind in ("open", "unsupported"):
+        return words_for(verdict.reason or verdict.kind, texts)
     if verdict.kind == "conversation":
-        part = _ORIGINS[verdict.origin or "turn"]
-        return f"repeated from {part}" if verdict.source_ids else f"from {part}"
-    if verdict.relation == "together":
-        return "only together"
-    return "explained in part" if verdict.in_part else ""
+        part = words_for(verdict.origin or verdict.kind, texts)
+        return f"repeated {part}" if verdict.source_ids else part
+    needs_several = verdict.relation == "together" and num_cited > 1
+    return WORDS["both" if num_cited == 2 else "all"] if needs_several else ""
 
 
-def check_remark(verdict: Verdict | None) -> str:
-    """The checks of a sentence in words, such as 'check: 7.50, the source says 7', or ''."""
-    if verdict is None or not verdict.checks:
-        return ""
-    return f"check: {'; '.join(dict.fromkeys(map(_compared, verdict.checks)))}"
+def check_remark(verdict: Verdict | None, texts: str = THE_DOCUMENTS) -> str:
+    """The checks of a sentence in words, such as '7.50, but the source says 7', or ''."""
+    checks = () if verdict is None else verdict.checks
+    return "; ".join(dict.fromkeys(compared(check, texts) for check in checks))
 
 
-def _compared(check: Check) -> str:
+def compared(check: Check, texts: str) -> str:
+    """A check in words."""
     if check.message is not None:
         return on_one_line(check.message)
-    value = on_one_line(check.value)
-    if check.source_value is None:
-        return f"{value}, not in the cited sources"
-    return f"{value}, the source says {on_one_line(check.source_value)}"
-
-
-def _unsupported(reliance: float) -> str:
-    if reliance < _SOME_RELIANCE:
-        return "not caused by the context"
-    if reliance < _MUCH_RELIANCE:
-        return "hardly caused by the context"
-    return "not wholly caused by the context"
+    absent = "in_no_document" if check.in_no_document else "not_cited"
+    key = absent if check.source_value is None else "differs"
+    value, other = on_one_line(check.value or check.kind), on_one_line(check.source_value or "")
+    return words_for(key, texts, value=value, other=other)

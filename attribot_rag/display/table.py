@@ -3,105 +3,143 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from attribot_rag.context.document import label_of
 from attribot_rag.display.escaping import on_one_line, visible
-from attribot_rag.display.report import ListedSource, Report, ellipsize, report_on, score_text
-from attribot_rag.result import Counterfactual, Result
+from attribot_rag.display.marks import Mark
+from attribot_rag.display.remarks import THE_DOCUMENTS
+from attribot_rag.display.report import (
+    CitedDocument,
+    ListedSource,
+    Report,
+    ellipsize,
+    report_on,
+    title_of,
+)
+from attribot_rag.result import Counterfactual, Result, cite
 
-_BAR_WIDTH = 16
 _MIN_WIDTH = 40
+_UNWRAPPED = 100_000  # columns of what is no terminal
 _SOURCE_LENGTH = 200
 _LABEL_LENGTH = 100
+_WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*")
 
 
 def render_table(
     attribution: Result, *, top: int = 5, width: int | None = None, color: bool = False
 ) -> str:
-    """The answer with numbered citations, what it cites, and its `top` sources with their scores.
+    """The answer with citations, what it cites, and its `top` sources with their scores.
 
-    `width` in columns, from 40, defaults to the terminal's. With `color` the text holds ANSI
-    colours; it never holds a control character of a document or an answer.
+    With `top=0` there are no figures. `width` in columns, from 40, defaults to the terminal's. With
+    `color` the text holds ANSI colours; it never holds a control character of a document or an
+    answer.
     """
-    columns = _columns(width)
-    return _render(_blocks(report_on(attribution, top=top), columns), columns, color)
+    columns = width or shutil.get_terminal_size().columns
+    return _render(_blocks(report_on(attribution, top=top)), columns, color)
 
 
-def print_table(attribution: Result, *, top: int = 5, file: TextIO | None = None) -> None:
-    """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
-    console = Console(file=file)
-    _print(_blocks(report_on(attribution, top=top), _columns(console.width)), console)
+def print_table(
+    attribution: Result, *, top: int = 5, texts: str = THE_DOCUMENTS, file: TextIO | None = None
+) -> None:
+    """Write what `render_table` gives to `file` (default: stdout), as plain text unless that is a
+    terminal. `texts` is what readers call the documents."""
+    _print(_blocks(report_on(attribution, top=top, texts=texts)), file)
 
 
 def print_counterfactual(
     attribution: Result, counterfactual: Counterfactual, *, file: TextIO | None = None
 ) -> None:
-    """Write the answer without some documents of the attribution, in colour on a terminal."""
-    _print([_without(attribution, counterfactual)], Console(file=file))
+    """Write the answer without some documents; numbers and names that changed are bold."""
+    _print(_without(attribution, counterfactual), file)
 
 
-def _columns(width: int | None) -> int:
-    return max(width or shutil.get_terminal_size().columns, _MIN_WIDTH)
-
-
-def _print(blocks: Iterable[RenderableType], console: Console) -> None:
+def _print(blocks: Iterable[RenderableType], file: TextIO | None) -> None:
+    console = Console(file=file)
     color = bool(console.color_system) and not console.no_color and not console.legacy_windows
-    console.file.write(_render(blocks, _columns(console.width), color))
+    columns = console.width if console.is_terminal else _UNWRAPPED
+    console.file.write(_render(blocks, columns, color))
 
 
 def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
+    """The blocks with an empty line after each."""
     console = Console(
         file=io.StringIO(),
-        width=columns,
+        width=max(columns, _MIN_WIDTH),
         force_terminal=color,
         color_system="standard" if color else None,
         no_color=not color,
         legacy_windows=False,
     )
     with console.capture() as capture:
-        for block in blocks:
-            console.print(Padding(block, (1, 1, 0, 1)))
-    return "\n".join(line.rstrip() for line in capture.get().split("\n")).lstrip("\n")
+        console.print(*(Group(block, "") for block in blocks), sep="\n")
+    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
 
 
-def _without(attribution: Result, counterfactual: Counterfactual) -> RenderableType:
-    labels = (label_of(attribution.documents[i], i) for i in counterfactual.documents)
-    score = score_text(counterfactual.score, "" if counterfactual.exact else "~")
-    lines = [
-        Text(
-            f"Without {', '.join(map(_label, labels))}, which is worth {score} nats:", style="dim"
-        ),
-        Text(visible(counterfactual.response) or "(no answer)", style="bold", overflow="fold"),
-    ]
-    return Group(*lines, _remarks(counterfactual.notes)) if counterfactual.notes else Group(*lines)
+def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[RenderableType]:
+    left_out, response = {*counterfactual.documents}, counterfactual.response
+    answer = _with_changes(attribution, visible(response) or "(no answer)")
+    is_same = response.split() == attribution.response.split()
+    says = "gives the same answer" if is_same else "answers"
+    text = Text(f"Without {_titles(attribution, left_out)}, the model {says}:", style="dim")
+    yield Group(text, answer)
+    cited = {index for sentence in cite(attribution) for index in sentence.source_ids}
+    holders = [{*attribution.sources[index].documents} for index in cited]
+    if others := set[int]().union(*(held - left_out for held in holders if held & left_out)):
+        yield Text(f"The same stands in {_titles(attribution, others)}; any of these is enough.")
+    if counterfactual.notes:
+        yield _warnings(counterfactual.notes)
 
 
-def _blocks(report: Report, columns: int) -> Iterable[RenderableType]:
+def _titles(attribution: Result, documents: Iterable[int]) -> str:
+    titles = (title_of(attribution.documents[index]) for index in sorted(documents))
+    return " and ".join(dict.fromkeys(titles))
+
+
+def _with_changes(attribution: Result, response: str) -> Text:
+    """A second answer with the numbers and names in bold that the first does not have.
+
+    A name is a word that is not in lower case, and stands nowhere in lower case in the documents.
+    """
+    first = {word.lower() for word in _WORD.findall(attribution.response)}
+    read = {word for document in attribution.documents for word in _WORD.findall(document.text)}
+    answer = Text(response, overflow="fold")
+    for match in _WORD.finditer(response):
+        lower = match[0].lower()
+        is_name = match[0] != lower and lower not in read
+        if lower not in first and (is_name or any(map(str.isdigit, lower))):
+            answer.stylize("bold", *match.span())
+    return answer
+
+
+def _blocks(report: Report) -> Iterator[RenderableType]:
     yield _answer(report)
-    yield _citations(report)
+    if report.documents:
+        yield _citations(report.documents)
+    if report.nothing_cited:
+        yield Text(report.nothing_cited, style="yellow")
+    if report.warnings:
+        yield _warnings(report.warnings)
     if report.sources:
-        heading, legend = Text(report.heading, style="bold"), Text(report.legend, style="dim")
-        sources = _sources(report.sources, min(_BAR_WIDTH, columns // 6))
-        yield Group(heading, sources, legend) if report.legend else Group(heading, sources)
-    if report.remarks:
-        yield _remarks(report.remarks)
-    yield Text(on_one_line(report.provenance), style="dim")
+        yield Group(Text(report.heading, style="bold"), _sources(report.sources))
+    for line in filter(None, (report.legend, report.provenance)):
+        yield Text(on_one_line(line), style="dim")
 
 
 def _answer(report: Report) -> RenderableType:
+    """The answer, in which the first citation of a document has its title."""
     answer = Text(overflow="fold")
+    titles = {document.number: document.title for document in report.documents}
     for passage in report.passages:
-        answer.append(visible(passage.text), style="bold")
+        answer.append(visible(passage.text))
         for mark in passage.marks:
-            answer.append(f" [{visible(str(mark))}]", style="cyan")
+            answer.append(f" [{' or '.join(_named(mark, titles))}]", style="cyan")
         for remark in passage.remarks:
             answer.append(f" ({remark})", style="yellow")
         answer.append(visible(passage.space))
@@ -109,41 +147,36 @@ def _answer(report: Report) -> RenderableType:
     return answer
 
 
-def _citations(report: Report) -> RenderableType:
-    if report.nothing_cited:
-        return Text(report.nothing_cited, style="yellow")
-    grid = _grid("right", "left")
-    for document in report.documents:
-        cell = Text(_label(document.label), style="dim", overflow="fold")
+def _named(mark: Mark, titles: dict[int, str]) -> Iterator[str]:
+    """The labels of a mark with those of the titles that its numbers take."""
+    for number, label in zip(mark.numbers, map(visible, mark.labels), strict=True):
+        title = titles.pop(number, "")
+        yield f"{label} {title}" if title not in ("", label) else label
+
+
+def _citations(documents: Iterable[CitedDocument]) -> RenderableType:
+    grid = _grid()
+    for document in documents:
+        cell = Text(document.title, style="dim", overflow="fold")
         quotes = (Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes)
         grid.add_row(Text(f"[{_label(document.mark)}]", style="cyan"), Group(cell, *quotes))
     return grid
 
 
-def _sources(sources: Iterable[ListedSource], bar_width: int) -> RenderableType:
-    grid = _grid("right", "left", "left")
+def _sources(sources: Iterable[ListedSource]) -> RenderableType:
+    grid = _grid()
     for source in sources:
-        style = "green" if source.score >= 0 else "red"
         text = Text(ellipsize(on_one_line(source.text), _SOURCE_LENGTH), overflow="fold")
-        grid.add_row(
-            Text(source.score_text, style=style),
-            Text(source.bar(bar_width).ljust(bar_width), style=style),
-            Group(text, _where(source)),
-        )
+        mark = f"[{_label(str(source.mark))}] " if source.mark else ""
+        where = Text(overflow="fold").append(mark, style="cyan")
+        grid.add_row(source.score, Group(text, where.append(_label(source.label), style="dim")))
     return grid
 
 
-def _where(source: ListedSource) -> Text:
-    where = Text(overflow="fold")
-    if source.mark:
-        where.append(f"[{_label(str(source.mark))}] ", style="cyan")
-    return where.append(_label(source.label), style="dim")
-
-
-def _remarks(remarks: Iterable[str]) -> RenderableType:
-    grid = _grid("left", "left")
-    for remark in remarks:
-        grid.add_row(Text("!", style="yellow"), Text(on_one_line(remark), overflow="fold"))
+def _warnings(warnings: Iterable[str]) -> RenderableType:
+    grid = _grid()
+    for warning in warnings:
+        grid.add_row(Text("!", style="yellow"), Text(on_one_line(warning), overflow="fold"))
     return grid
 
 
@@ -151,8 +184,8 @@ def _label(label: str) -> str:
     return ellipsize(on_one_line(label), _LABEL_LENGTH)
 
 
-def _grid(*justify: str) -> Table:
+def _grid() -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for last, side in enumerate(justify, start=1 - len(justify)):
-        grid.add_column(justify="right" if side == "right" else "left", no_wrap=bool(last))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
     return grid

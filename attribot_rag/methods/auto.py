@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from attribot_rag.context import Context
 from attribot_rag.methods.base import (
     Method,
     Scores,
@@ -68,8 +67,7 @@ class Auto:
         )
         search = Sufficiency(scorer, reliance, self.thresholds, ranking)
         if not any(map(search.matters, parts)):
-            notes = (*ranking.scores.notes, hardly_matters(scorer.context))
-            return replace(ranking.scores, notes=notes)
+            return ranking.scores
         ranking.estimate()
         list(search.carriers(parts))
         return search.refine(ranking.scores)
@@ -167,10 +165,3 @@ def _on(proxy: LanguageModel) -> Proxy:
 def _noted(scores: Scores, proxy: LanguageModel, what: str) -> Scores:
     """The scores with what a proxy did as their only note."""
     return replace(scores, notes=(f"The proxy {proxy.name} {what}",))
-
-
-def hardly_matters(context: Context) -> str:
-    """A note for the reader that nothing was scored."""
-    is_whole = not (context.unseen or context.absent)
-    located = "The context" if is_whole else "What was located of the context"
-    return f"{located} hardly matters to any sentence: its sources were not scored."

@@ -107,6 +107,7 @@ class SummaryParts:
             "value": self._cut(check.value),
             "source_value": None if source_value is None else self._cut(source_value),
             "source": check.source,
+            "in_no_document": check.in_no_document,
             "message": None if message is None else self._cut(message),
         }
 

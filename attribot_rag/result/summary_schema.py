@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.result.verdict import Kind, Reason, Relation
 
-SCHEMA_VERSION = "1.9"
+SCHEMA_VERSION = "1.10"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -43,6 +43,8 @@ class CheckSummary(TypedDict):
     source: Index | None
     """The id of the source that `source_value` is from; `sources` of the summary need not hold
     it."""
+    in_no_document: bool
+    """Whether the value stands in none of the documents that the model read, cited or not."""
     message: str | None
     """What there is to say, null where the values say it."""
 

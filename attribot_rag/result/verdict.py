@@ -42,6 +42,8 @@ class Check:
     """The value that the source has in its place, null if there is none."""
     source: int | None = None
     """The id of the cited source that `source_value` is from."""
+    in_no_document: bool = False
+    """Whether the value stands in none of the documents that the model read, cited or not."""
     message: str | None = None
     """What there is to say, where comparing `value` with `source_value` does not say it."""
 

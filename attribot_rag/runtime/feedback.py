@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
 
@@ -82,8 +82,8 @@ def feedback_of(run: AttributedRun) -> Feedback:
     metadata["unit"] = attribution.unit
     metadata["sentences_to_check"] = sum(bool(verdict.checks) for verdict in attribution.verdicts)
     metadata["documents"] = documents
-    judged = [verdict.kind for verdict in attribution.verdicts if verdict.kind not in _NOT_COUNTED]
-    num_judged, num_grounded = len(judged), sum(kind in _GROUNDED for kind in judged)
+    judged = [verdict for verdict in attribution.verdicts if verdict.kind not in _NOT_COUNTED]
+    num_judged, num_grounded = len(judged), sum(map(_is_grounded, judged))
     return Feedback(
         NAME,
         num_grounded / num_judged if num_judged else None,
@@ -106,6 +106,11 @@ def document_scores(attribution: Attribution) -> list[DocumentScore]:
         }
         for index, document in enumerate(attribution.documents)
     ]
+
+
+def _is_grounded(verdict: Verdict) -> bool:
+    """Whether a sentence comes from retrieved text, and no value of it is missing there."""
+    return verdict.kind in _GROUNDED and not any(check.in_no_document for check in verdict.checks)
 
 
 def _label(num_grounded: int, num_judged: int) -> Label:

@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import chain
 
 from attribot_rag.methods import Scores
-from attribot_rag.methods.auto import hardly_matters
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, total
 from attribot_rag.methods.ranking import Ranking
 from attribot_rag.methods.sufficiency import Sufficiency
@@ -26,7 +25,6 @@ from attribot_rag.verdicts.prompt_origins import PromptOrigins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
-_AS_NEEDED = "Sources were scored as far as verdicts needed it; the method 'thorough' scores more."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +97,7 @@ def judge(
     return Judgement(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
-        notes=(*notes, *judged.notes),
+        notes=notes,
         scores=judged.search.refine(ranking.scores),
     )
 
@@ -174,17 +172,6 @@ class _Judge:
         """Whether a sentence that hardly relies on the context is cut, or has another origin."""
         index = self._parts[part]
         return index == self._fragment or self._origin(index) is not None
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """Notes for the reader on what was not scored, as no sentence needed it."""
-        if not self._ranking.is_pending or self._reliance is None:
-            return
-        rows = self.search.refine(self._ranking.scores).token_scores
-        if not any(rows) and not any(map(self.search.matters, self._parts)):
-            yield hardly_matters(self._scorer.context)
-        elif not (all(rows) or self._scorer.session.meter.exhausted):
-            yield _AS_NEEDED
 
     @cached_property
     def _fragment(self) -> int | None:

@@ -23,6 +23,7 @@ def told(
     for check in checks:
         assert sentence[check.start : check.end] == check.value
         assert (check.kind, check.source, check.source_value) == ("number", None, None)
+        assert check.in_no_document
     return [check.value for check in checks]
 
 

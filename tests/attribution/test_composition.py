@@ -23,6 +23,7 @@ from support.compositions import (
 from support.schemas import SUMMARIES
 
 from attribot_rag.attribution import Composition, Marker
+from attribot_rag.display.remarks import THE_DOCUMENTS, words_for
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime import Answer, AttributedRun
 
@@ -53,7 +54,7 @@ def test_a_sentence_caused_by_an_unsupported_earlier_sentence_is_unsupported() -
     composition = Composition(attribution, {"a": earlier, "b": ABOUT_FERRY})
     assert [sentence.kind for sentence in composition.sentences] == ["unsupported", "unsupported"]
     assert texts(composition) == [[], []]
-    assert "(not caused by the context)" in composition.to_cited_text()
+    assert f"({words_for('unsupported', THE_DOCUMENTS)})" in composition.to_cited_text()
 
 
 @pytest.mark.parametrize("num_earlier", [2, 40])

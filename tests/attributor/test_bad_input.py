@@ -86,7 +86,7 @@ def test_blank_documents(attributor: Attributor, document: str) -> None:
         attributor.attribute(PROMPT, ANSWER, [document])
     result = attributor.attribute(PROMPT, ANSWER, [*DOCUMENTS, document])
     assert result.not_located == (len(DOCUMENTS),)
-    assert not any("Not found in the prompt" in note for note in result.notes)
+    assert not any("did not receive" in note for note in result.notes)
 
 
 def test_the_model_answers_with_nothing() -> None:
@@ -119,7 +119,7 @@ def test_a_note_counts_and_names_documents_that_are_missing(
         for index, name in enumerate(ids)
     ]
     result = attributor.attribute(PROMPT, ANSWER, [*absent, *DOCUMENTS])
-    (note,) = [note for note in result.notes if note.startswith("Not found in the prompt: ")]
+    (note,) = [note for note in result.notes if "did not receive" in note]
     assert expected.format(len(absent) + len(DOCUMENTS)) in note
     assert " ".join(result.to_table(width=1000).split()).count(note) == 1
     assert all(0 not in source.documents for source in result.sources)
@@ -212,7 +212,7 @@ def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> N
         (json.dumps, None),
         (
             lambda text: text[: len(text) // 2],
-            "Only in part located in the prompt: 39% of document 1.",
+            "The model received documents only in part: 39% of document 1.",
         ),
     ],
 )

@@ -21,7 +21,9 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.batch.run import run_batch
+from attribot_rag.batch.statistics import Statistics
 from attribot_rag.display.html import digest
+from attribot_rag.display.remarks import YOUR_FILES, words_for
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
 
 LOCAL = byte_level()
@@ -122,12 +124,43 @@ def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None
     page = (tmp_path / "out/report.html").read_text()
     assert set(statistics.documents) == {name, "d1"}
     assert name not in page and "&lt;script&gt;alert(1)" in page and ">d1<" in page
-    assert "3 records, 1 attributed" in page and "InvalidInput: 2" in page
+    assert "3 records, 1 checked" in page and "InvalidInput: 2" in page
     assert "src=" not in page and "<script" not in page
     for link in re.findall(r'href="(.*?)"', page):
         assert ANSWER in (tmp_path / "out" / link).read_text()
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     assert f"style-src &#39;{digest(style)}&#39;" in page or f"style-src '{digest(style)}'" in page
+
+
+CHECK = {"kind": "number", "value": "12.90", "source_value": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"verdict": "grounded"}, "grounded"),
+        ({"verdict": "redundant", "checks": [CHECK]}, "grounded"),
+        ({"verdict": "grounded", "checks": [{**CHECK, "in_no_document": False}]}, "grounded"),
+        ({"verdict": "grounded", "checks": [{**CHECK, "in_no_document": True}]}, "in_no_document"),
+        ({"verdict": "unsupported"}, "unsupported"),
+        ({"verdict": "follows"}, "follows"),
+        ({"verdict": "conversation", "origin": "turn"}, "conversation"),
+        ({"verdict": "conversation", "origin": "question"}, "question"),
+        ({"verdict": "open", "reason": "scattered"}, "open"),
+        ({"verdict": "open", "reason": "limit"}, "budget"),
+        ({"verdict": "trivial"}, None),
+    ],
+)
+def test_sentences_are_counted_by_what_readers_are_told(
+    fields: dict[str, Any], key: str | None
+) -> None:
+    sentence = {"checks": [], "reason": None, "origin": None, **fields}
+    summary = {"status": "complete", "sentences": [sentence], "documents": []}
+    statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
+    said = words_for(key, YOUR_FILES, value="a value") if key else ""
+    assert statistics.states == ({said: 1} if key else {})
+    assert said in statistics.to_text()
+    assert statistics.to_dict()["sentences"] == {fields["verdict"]: 1}
 
 
 def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_the_page_s_code_prints_statistics(
         assert text in code
         code = code.replace(text, other)
     exec(code, {"__name__": "__main__"})
-    assert capsys.readouterr().out.startswith("4 answers attributed, 0 of them in part\n")
+    assert capsys.readouterr().out.startswith("4 answers, 0 of them not fully checked\n")
     assert parquet.read_table("batch/ray").num_rows == 5
 
 

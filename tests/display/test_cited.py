@@ -12,8 +12,11 @@ from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.display import escape_markdown, render_cited
+from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.result.pieces import pieces
 from attribot_rag.result.summary import summarize
+
+UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
 
 
 def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
@@ -37,8 +40,7 @@ def test_remarks_can_be_left_out() -> None:
     grounded = {"kind": "grounded", "source_ids": (0,)}
     verdicts = verdicts_of(answer, grounded, {"kind": "unsupported"})
     result = handmade(answer, [document], {document: (9.0, 0.0)}, verdicts=verdicts)
-    remark = "(not caused by the context)"
-    assert result.to_cited_text() == f"It is high. [1] It is blue, I think. {remark}"
+    assert result.to_cited_text() == f"It is high. [1] It is blue, I think. ({UNSUPPORTED})"
     assert result.to_cited_text(remarks=False) == "It is high. [1] It is blue, I think."
 
 
@@ -92,14 +94,18 @@ def split_at(text: str, first: int, last: int) -> list[tuple[int, int]]:
             ["grounded", "unsupported", "follows"],
             [
                 '"ship": "Kittiwake" [1]',
-                '"passengers": 84 (not caused by the context)',
+                f'"passengers": 84 ({UNSUPPORTED})',
                 '"full": true (follows from sentence 1)',
             ],
         ),
         (
             '{"a": [1, {"b": "It is old. It is red."}]}',
             ["grounded", "open", "follows"],
-            ["1 [1]", '"b": "It is old. (not decided)', 'It is red." (follows from sentence 1)'],
+            [
+                "1 [1]",
+                f'"b": "It is old. ({WORDS["open"]})',
+                'It is red." (follows from sentence 1)',
+            ],
         ),
     ],
 )
@@ -115,14 +121,20 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     checks = (
         Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0),
         Check(start=18, end=24, kind="name", value="crowns"),
+        Check(start=2, end=6, kind="name", value="loaf", in_no_document=True),
     )
     verdict = Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks)
     result = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
-    remark = "check: 7.50, the source says 7; crowns, not in the cited sources"
+    words = [
+        words_for("differs", THE_DOCUMENTS, value="7.50", other="7"),
+        words_for("not_cited", THE_DOCUMENTS, value="crowns"),
+        words_for("in_no_document", THE_DOCUMENTS, value="loaf"),
+    ]
+    remark = "; ".join(words)
     assert result.to_cited_text() == f"{answer} [1] ({remark})"
     assert result.to_cited_text(remarks=False) == f"{answer} [1]"
     assert f"({remark})" in " ".join(result.to_table(width=200).split())
-    assert f"({remark})" in result.to_markdown()
+    assert f"({remark})" in result.to_markdown().replace("\\", "")
 
 
 def test_a_remark_in_words_stands_in_place_of_the_values() -> None:
@@ -132,8 +144,8 @@ def test_a_remark_in_words_stands_in_place_of_the_values() -> None:
     )
     verdict = Verdict(start=0, end=22, kind="grounded", source_ids=(0,), checks=(said,))
     result = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
-    assert result.to_cited_text() == f"{answer} [1] (check: the price ␛[1mdiffers)"
-    assert "(check: the price ␛[1mdiffers)" in " ".join(result.to_table(width=200).split())
+    assert result.to_cited_text() == f"{answer} [1] (the price ␛[1mdiffers)"
+    assert "(the price ␛[1mdiffers)" in " ".join(result.to_table(width=200).split())
     assert "the price" in result.to_markdown()
     (sentence,) = summarize(result)["sentences"]
     assert [check["message"] for check in sentence["checks"]] == [said.message]

@@ -11,7 +11,7 @@ from support.attributions import FERRY, ISLAND, handmade
 from support.hostile import ADDRESSES, HOSTILE, HTML
 
 from attribot_rag import Document
-from attribot_rag.display import answer_data, element_script, render_html, render_table
+from attribot_rag.display import answer_data, element_script, render_html
 from attribot_rag.errors import InvalidInput
 
 VOID = {"meta", "br"}
@@ -81,9 +81,9 @@ def test_without_scripts_it_is_the_cited_text() -> None:
     text = words(render_html(ISLAND))
     assert ISLAND.to_cited_text() in text
     assert f"ferry.txt#2: {FERRY}" in text
-    answers = (text, ISLAND.to_markdown().split("\n\n")[0], render_table(ISLAND, width=400))
+    answers = (text, ISLAND.to_markdown().split("\n\n")[0])
     marks = [re.findall(r"\[(\d(?: or \d)*)\]", answer.replace("\\", ""))[:2] for answer in answers]
-    assert marks == [["1 or 2", "1"]] * 3
+    assert marks == [["1 or 2", "1"]] * 2
 
 
 @pytest.mark.parametrize("theme", ["auto", "dark"])

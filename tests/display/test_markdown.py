@@ -48,6 +48,6 @@ def test_hostile_texts_take_no_effect(response: str, text: str, identifier: str)
     ):
         tags = re.findall(r"<\s*/?\s*(\w+)", rendered)
         assert set(tags) <= TEXT_TAGS | TABLE_TAGS
-        assert rendered.count("<td") == 8
+        assert rendered.count("<td") == 6
         assert rendered.count("<table") == rendered.count("<blockquote") == 1
         assert rendered.count("<em>") == 1

@@ -10,9 +10,11 @@ from support.attributions import handmade
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict, cite
 from attribot_rag.display import answer_data, render_cited, render_markdown, render_table
+from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.errors import InvalidInput
 
 TEXTS = ("It has 14 arches.", "Bus 7 stops there.", "It was opened in 1866.")
+UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
 NO_EFFECT = "(the model cites [{}], which has no effect on it)"
 
 
@@ -104,13 +106,13 @@ each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
             "It has 14 arches [2].",
             [("[2]", 1, False)],
             {"kind": "unsupported"},
-            f"It has 14 arches. (not caused by the context) {NO_EFFECT.format(2)}",
+            f"It has 14 arches. ({UNSUPPORTED}) {NO_EFFECT.format(2)}",
         ),
         (
             "It has 14 arches [1][2].",
             [("[1]", 0, True), ("[2]", 1, True)],
             {"kind": "redundant", "relation": "together", "source_ids": (0, 1)},
-            "It has 14 arches [1][2]. (only together)",
+            f"It has 14 arches [1][2]. ({WORDS['both']})",
         ),
     ],
 )

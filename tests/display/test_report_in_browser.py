@@ -8,8 +8,9 @@ from support.browser import assert_accessible, happening, look_up
 from support.hostile import HTML
 from support.receipts import ANSWER, BICYCLE, QUESTION, receipts
 
-from attribot_rag.batch.report import render_report, worklist, write_pages
+from attribot_rag.batch.report import KINDS, render_report, worklist, write_pages
 from attribot_rag.batch.statistics import Statistics
+from attribot_rag.display.remarks import YOUR_FILES, words_for
 
 SETTING = {"input": "answers.jsonl", "model": "/models/smollm2", "method": "auto"}
 
@@ -36,7 +37,8 @@ def test_values_to_check_come_first() -> None:
         (7, "unsupported", "<script>a"),
         (0, "open", "It may sa"),
     ]
-    assert (items[0].reason, items[0].question, items[2].question) == ("4 ≠ 3", QUESTION, "")
+    differs = words_for("differs", YOUR_FILES, value="4", other="3")
+    assert (items[0].reason, items[0].question, items[2].question) == (differs, QUESTION, "")
     assert len(worklist(results(), most=2)) == 2
 
 
@@ -56,18 +58,18 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     shown = page.locator(".worklist li:visible")
     expect(shown).to_have_count(4)
-    page.get_by_label("the model’s own").check()
+    page.get_by_label(KINDS["unsupported"]).check()
     expect(shown).to_have_count(2)
     expect(shown.last).to_contain_text(HTML[0])
-    page.get_by_label("a value to check").check()
+    page.get_by_label(KINDS["check"]).check()
     expect(shown).to_have_count(1)
-    expect(shown).to_contain_text("a value to check: 4 ≠ 3")
+    expect(shown).to_contain_text(words_for("differs", YOUR_FILES, value="4", other="3"))
     shown.get_by_role("link").click()
     expect(page.locator("h1")).to_have_text(QUESTION)
     look_up(page.locator("attribot-answer"), BICYCLE)
     assert_accessible(page)
     page.go_back()
-    page.get_by_label("the model’s own").check()
+    page.get_by_label(KINDS["unsupported"]).check()
     shown.last.get_by_role("link").click()
     expect(page.locator(".answer")).to_contain_text(HTML[0])
     assert {Path(text).name for text in happened} == {"report.html", "0.html", "7.html"}

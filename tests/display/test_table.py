@@ -1,5 +1,8 @@
 import io
+import os
 import re
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -9,51 +12,102 @@ from support.attributions import FERRY, ISLAND, handmade
 from support.hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
 
 from attribot_rag import Document
-from attribot_rag.display import print_table, render_table
+from attribot_rag.attribution import Counterfactual
+from attribot_rag.display import print_counterfactual, print_table, render_table
 
-EXPECTED = """\
- The ferry carries 84 people. [1 or 2] A ticket costs 18 crowns. [1] It is a
- fine trip.
-
- [1]  ferry.txt#2
-      “The ferry carries 84 passengers.”
-      “A single ticket costs 18 crowns.”
- [2]  Lamp Night (festival.md#3)
-      “The ferry carries 84 passengers.”
-
- Top 4 of 4 sources, in nats
- 12.64  █████████████  The ferry carries 84 passengers.
-                       [1 or 2] ferry.txt#2 or Lamp Night (festival.md#3)
-  8.50  ████████▊      A single ticket costs 18 crowns.
-                       [1] ferry.txt#2
-  0.00  ▏              The museum is open on Saturdays only.
-                       document 3
- -0.45  ░              Book early.
-                       Lamp Night (festival.md#3)
- Negative: the answer is more likely without that source.
-
- leave-one-out in 3.21 s on smollm2 (packed, float32, cpu), 635 prompt tokens,
- 11,794 tokens scored in 14 passes
-"""
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def test_answer_citations_sources_and_provenance() -> None:
-    assert render_table(ISLAND, width=80) == EXPECTED
+def blocks(table: str) -> list[str]:
+    return [" ".join(block.split()) for block in table.rstrip().split("\n\n")]
+
+
+def test_the_answer_names_its_sources_then_come_their_quotes() -> None:
+    answer, quotes = blocks(render_table(ISLAND, top=0, width=80))
+    assert answer == (
+        "The ferry carries 84 people. [1 ferry.txt#2 or 2 Lamp Night] A ticket costs 18 crowns. "
+        "[1] It is a fine trip."
+    )
+    assert quotes == (
+        "[1] ferry.txt#2 “The ferry carries 84 passengers.” “A single ticket costs 18 crowns.” "
+        "[2] Lamp Night “The ferry carries 84 passengers.”"
+    )
+
+
+def test_figures_follow_where_they_are_asked_for() -> None:
+    *calm, listed, legend, provenance = blocks(render_table(ISLAND, width=80))
+    assert calm == blocks(render_table(ISLAND, top=0, width=80))
+    assert re.findall(r"-?\d+\.\d\d", listed) == ["12.64", "8.50", "0.00", "-0.45"]
+    assert "ferry.txt#2 or Lamp Night (festival.md#3)" in listed
+    assert "more likely without" in legend and "smollm2" in provenance
+
+
+@pytest.mark.parametrize(
+    ("document", "title"),
+    [
+        (Document("It is red.", "d7", {"title": "Lamp Night"}), "Lamp Night"),
+        (Document("It is red.", "d7"), "d7"),
+        (
+            Document("It is red.\nAnd old. It carries eighteen people."),
+            "It is red. And old. It carries eighteen…",
+        ),
+        (Document("紅" * 90 + "It is red."), "紅" * 39 + "…"),
+        (Document("<p>It is red.</p>"), "It is red."),
+        (Document("It is red.", metadata={"title": "A " * 90}), "A A A"),
+    ],
+)
+def test_a_source_has_its_title_or_its_first_words(document: Document, title: str) -> None:
+    attribution = handmade("Red.", [document], {"It is red.": (5.0,)})
+    (mark,) = re.findall(r"\[1 ([^]]*)\]", render_table(attribution, width=200))
+    assert mark.startswith(title) and len(mark) <= 40
 
 
 def test_colors_change_nothing_but_colors() -> None:
     colored = render_table(ISLAND, width=80, color=True)
     assert COLORS.search(colored)
     plain = "\n".join(line.rstrip() for line in COLORS.sub("", colored).split("\n"))
-    assert plain == EXPECTED
+    assert plain == render_table(ISLAND, width=80)
 
 
-def test_print_table_has_no_colors_in_a_file() -> None:
+def test_a_file_has_no_colors_and_whole_lines() -> None:
     file = io.StringIO()
     print_table(ISLAND, file=file)
-    assert "[1 or 2]" in file.getvalue()
+    assert ISLAND.response.split(". ")[-1] in file.getvalue().split("\n")[0]
     assert "\x1b" not in file.getvalue()
+
+
+WITHOUT = "The ship Velmara has 47 cabins and belongs to Odile Marn."
+
+
+@pytest.mark.parametrize(
+    ("second", "bold"),
+    [
+        ("The ship Velmara has 52 cabins and belongs to Odile Marn.", ["52"]),
+        ("It belongs to Bram Tosk and cost 12.90.", ["Bram", "Tosk", "12.90"]),
+        ("A vessel with forty-seven rooms is owned by Odile Marn.", []),
+        ("Das Schiff gehört der Reederei Korlund.", ["Korlund"]),
+        (WITHOUT, []),
+    ],
+)
+def test_numbers_and_names_that_changed_are_bold(second: str, bold: list[str]) -> None:
+    read = "das schiff der reederei. a vessel: it belongs to Bram Tosk."
+    attribution = handmade(WITHOUT, [WITHOUT, read], {WITHOUT: (9.0,)})
+    other = Counterfactual(documents=(0,), response=second, score=9.0, exact=True)
+    file = io.StringIO()
+    with patch.dict(os.environ, {"FORCE_COLOR": "1", "COLUMNS": "200", "TERM": "xterm-256color"}):
+        print_counterfactual(attribution, other, file=file)
+    assert re.findall(r"\x1b\[1m(.*?)\x1b", file.getvalue()) == bold
+    plain = COLORS.sub("", file.getvalue())
+    assert second in plain and "9.00" not in plain
+    assert ("same answer" in plain) == (second == WITHOUT)
+
+
+def test_other_documents_with_the_same_sentence_are_named() -> None:
+    second = Counterfactual(documents=(0,), response=ISLAND.response, score=0.1, exact=True)
+    for left_out, named in (((0,), True), ((0, 1), False), ((2,), False)):
+        file = io.StringIO()
+        print_counterfactual(ISLAND, replace(second, documents=left_out), file=file)
+        assert ("The same stands in Lamp Night" in file.getvalue()) == named
 
 
 def test_notes_and_scores_that_are_approximate_or_estimated() -> None:
@@ -63,13 +117,14 @@ def test_notes_and_scores_that_are_approximate_or_estimated() -> None:
         {"One.": (2.0,), "Two.": None, "Four.": (1.0,)},
         exact=(False, True, False),
         estimated=(False, False, True),
-        notes=("Prompt or response was tokenized again.",),
+        notes=("A warning.",),
     )
     table = " ".join(render_table(attribution, width=200).split())
     assert "~2.00" in table and "≈1.00" in table
     assert "~ marks approximate scores. ≈ marks estimates" in table
-    assert "! Prompt or response was tokenized again." in table
-    assert "! 1 source was not scored." in table
+    assert "! A warning." in table and "1 source was not scored." in table
+    calm = " ".join(render_table(attribution, top=0, width=200).split())
+    assert "! A warning." in calm and "scored" not in calm
 
 
 @pytest.mark.parametrize("text", MARKUP)

@@ -1,7 +1,10 @@
 """Verdicts and markers, which the table, Markdown and the cited text show alike."""
 
+import io
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +14,17 @@ from support.strategies import attributions
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
-from attribot_rag.display import answer_data, render_markdown, render_table
+from attribot_rag.display import answer_data, print_table, render_markdown, render_table
+from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, YOUR_FILES, words_for
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
 FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
 
 
 def table(attribution: Attribution) -> str:
-    return render_table(attribution, width=120)
+    """Without the titles of the documents."""
+    text = render_table(attribution, width=1000)
+    return re.sub(r"(?<=[\[ ]\d) (?:Ferries are red|The ferry is red|It is old)\.", "", text)
 
 
 def markdown(attribution: Attribution) -> str:
@@ -51,24 +57,30 @@ OPEN = {"kind": "open"}
 @pytest.mark.parametrize(
     ("verdict", "remark"),
     [
-        ({"kind": "unsupported", "reliance": -0.5}, "not caused"),
-        ({"kind": "unsupported", "reliance": 2.4}, "hardly caused"),
-        ({"kind": "unsupported", "reliance": 25.0}, "not wholly caused"),
+        ({"kind": "unsupported", "reliance": -0.5}, "unsupported"),
+        ({"kind": "unsupported", "reliance": 2.4}, "unsupported"),
+        ({"kind": "unsupported", "reliance": 25.0}, "unsupported"),
         ({"kind": "conversation", "origin": "turn"}, "conversation"),
         ({"kind": "conversation", "origin": "instructions"}, "instructions"),
-        ({"kind": "open"}, "not decided"),
-        ({"kind": "open", "reason": "not_located"}, "not found"),
+        ({"kind": "open"}, "open"),
+        ({"kind": "open", "reason": "scattered"}, "open"),
+        ({"kind": "open", "reason": "not_located"}, "not_located"),
         ({"kind": "open", "reason": "budget"}, "budget"),
-        ({"kind": "follows", "follows": 1}, "sentence 2"),
+        ({"kind": "open", "reason": "cut"}, "cut"),
+        ({"kind": "follows", "follows": 1}, "sentence"),
         ({"kind": "trivial"}, ""),
-        ({"kind": "grounded", "source_ids": (2,), "in_part": True}, "in part"),
     ],
 )
-def test_remarks(verdict: dict[str, Any], remark: str) -> None:
-    text = cited_text(judged(GROUNDED, GROUNDED, verdict))
-    assert text.startswith("The ferry is red [2]. [1] It is old [7]. [1] So it is both.")
-    assert remark in text.partition("both.")[2]
-    assert ("(" in text) == bool(remark)
+@pytest.mark.parametrize("texts", [THE_DOCUMENTS, YOUR_FILES])
+def test_remarks(verdict: dict[str, Any], remark: str, texts: str) -> None:
+    result = judged(GROUNDED, GROUNDED, verdict)
+    said = f" ({words_for(remark, texts, number='2')})" if remark else ""
+    if texts == THE_DOCUMENTS:
+        start = "The ferry is red [2]. [1] It is old [7]. [1] So it is both."
+        assert cited_text(result) == f"{start}{said}\n"
+    file = io.StringIO()
+    print_table(result, top=0, texts=texts, file=file)
+    assert file.getvalue().split("\n")[0].partition("both.")[2] == said
 
 
 @each
@@ -85,8 +97,24 @@ def test_all_others_have_markers_of_their_own(
 ) -> None:
     several = {"kind": "redundant", "relation": relation, "source_ids": (1, 0)}
     text = shown(judged(several, GROUNDED, OPEN))
-    remark = " (only together)" if relation == "together" else ""
-    assert f"The ferry is red [2]. [1] [2]{remark} It is old [7]. [3] So it is both. (not" in text
+    remark = f" ({WORDS['both']})" if relation == "together" else ""
+    end = f"So it is both. ({WORDS['open']})"
+    assert f"The ferry is red [2]. [1] [2]{remark} It is old [7]. [3] {end}" in text
+
+
+@each
+def test_sources_that_explain_a_sentence_in_part_are_just_cited(
+    shown: Callable[[Attribution], str],
+) -> None:
+    text = shown(judged(GROUNDED, GROUNDED, {**GROUNDED, "in_part": True, "kept": 0.4}))
+    assert text == shown(judged(GROUNDED, GROUNDED, GROUNDED))
+
+
+def test_one_document_with_all_that_is_needed_is_just_cited() -> None:
+    several = {"kind": "redundant", "relation": "together", "source_ids": (0, 1)}
+    result = handmade("It is.", ["One. Two."], {"One.": (4.0,), "Two.": (4.0,)})
+    result = replace(result, verdicts=verdicts_of("It is.", several))
+    assert result.to_cited_text() == "It is. [1]"
 
 
 @both
@@ -96,14 +124,14 @@ def test_markers_that_the_model_made_up_are_reported(shown: Callable[[Attributio
         Marker(start=32, end=35, number=7, document=None, supported=None),
     )
     text = shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
-    assert "cites [2], but" in text and "no effect" in text
-    assert "cites [7], but" in text and "missing" in text
+    assert text.count("cites [2], which has no effect") == 1
+    assert text.count("cites [7], which is missing") == 1
 
 
 @both
 def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
     text = shown(NOTHING_STANDS_OUT)
-    assert "No source stands out" in text
+    assert WORDS["nothing"] in text
     assert "[1]" not in text
     assert "0.40" in text
 
@@ -111,7 +139,7 @@ def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
 @both
 def test_sources_that_were_not_scored_are_no_zeros(shown: Callable[[Attribution], str]) -> None:
     text = shown(NOTHING_SCORED)
-    assert "No source was scored" in text
+    assert WORDS["nothing"] in text
     assert "2 sources were not scored." in text
     assert "Top" not in text
     assert "0.00" not in text

@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
             "why-did-it-say-that",
             [
                 "grounded ['The tower of the church in Dunholt is 52 metres high.']",
-                "Leonardo da Vinci. (not caused by the context)\nunsupported []",
+                "Leonardo da Vinci. (not from the documents)\nunsupported []",
                 "[1 or 2]",
                 "without the first: The ferry Kittiwake carries up to 84 passengers.",
                 "nats from: Fleet list of 1987.",

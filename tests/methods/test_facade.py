@@ -101,7 +101,7 @@ def test_a_budget_that_ran_out_is_noted(name: str) -> None:
     for budget in budgets:
         attribution = attribute(method=name, budget=budget)
         assert attribution.partial
-        assert "The budget ran out before everything was scored." in attribution.notes
+        assert any("budget ran out" in note for note in attribution.notes)
         assert attribution.token_scores == (None,) * 24
     enough = attribute(method=name, budget=Budget(tokens=100_000))
     assert not enough.partial

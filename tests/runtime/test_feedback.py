@@ -49,6 +49,20 @@ def test_the_score_is_the_share_of_sentences_that_retrieved_text_caused(
     assert (feedback.score, feedback.label) == (score, label)
 
 
+@pytest.mark.parametrize(("absent", "score"), [(True, 0.5), (False, 1.0)])
+def test_a_sentence_with_a_value_of_no_document_does_not_come_from_them(
+    absent: bool, score: float
+) -> None:
+    run = run_of("grounded", "redundant")
+    assert run.attribution is not None
+    first, second = run.attribution.verdicts
+    check = Check(start=6, end=9, kind="number", value="old", in_no_document=absent)
+    verdicts = (replace(first, checks=(check,)), second)
+    feedback = feedback_of(replace(run, attribution=replace(run.attribution, verdicts=verdicts)))
+    assert feedback.score == score
+    assert feedback.metadata["sentences_to_check"] == 1
+
+
 def test_each_document_has_the_sum_of_its_sources_scores() -> None:
     feedback = feedback_of(run_of("grounded", "unsupported"))
     assert feedback.metadata["documents"] == [

@@ -119,7 +119,7 @@ def test_a_document_that_the_prompt_lacks(
     assert attribution.not_located == (1,)
     expected = ("open", "not_located") if rewritten else ("unsupported", None)
     assert (attribution.verdicts[0].kind, attribution.verdicts[0].reason) == expected
-    (note,) = [note for note in attribution.notes if note.startswith("Not found in the prompt: ")]
+    (note,) = [note for note in attribution.notes if "did not receive" in note]
     assert "1 of 2 documents (passes.md)" in note
 
 
@@ -296,7 +296,7 @@ def test_sources_are_estimated_where_the_words_that_they_hold_do_not_settle_a_se
     scored = [index for index, row in enumerate(attribution.token_scores) if row is not None]
     assert scored == ([*verdict.source_ids] if is_settled else [*range(8)])
     assert any(attribution.estimated) != is_settled
-    assert any("as far as verdicts needed" in note for note in attribution.notes) == is_settled
+    assert not any("score" in note for note in attribution.notes)  # it is nothing to know first
 
 
 def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters(
@@ -308,7 +308,7 @@ def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters
     limited = attribute(Attributor(smollm2, budget=budget, progress=False), question, SHOPS, answer)
     assert limited.partial and not any(limited.token_scores)
     assert limited.verdicts[0].reliance == pytest.approx(full.verdicts[0].reliance, abs=1e-2)
-    assert not any("hardly matters" in note or "as far as" in note for note in limited.notes)
+    assert any("budget" in note for note in limited.notes)
 
 
 SPOKEN_AGAINST = (

@@ -10,7 +10,7 @@ from attribot_checks.comparison import Comparison
 from attribot_checks.names import name_check
 from attribot_checks.negations import negation_check
 from attribot_checks.reading import read_sentence
-from attribot_rag.annotation import AnnotatedSentence, Check, CitedText, Visible
+from attribot_rag.annotation import AnnotatedSentence, Check, CitedText, NumbersInDocuments, Visible
 
 _MOST = 10  # checks of a sentence
 _LONGEST = 2_000  # characters of a sentence or a source
@@ -28,7 +28,7 @@ class ValueChecks:
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
-        return [
+        checks = (
             check_sentence(
                 sentence.text,
                 sentence.cited,
@@ -36,6 +36,11 @@ class ValueChecks:
                 prompt_texts=sentence.prompt_texts,
             )
             for sentence in sentences
+        )
+        absent = NumbersInDocuments().annotate(sentences)
+        return [
+            tuple(_marked(check, missing) for check in told)
+            for told, missing in zip(checks, absent, strict=True)
         ]
 
 
@@ -66,6 +71,12 @@ def check_sentence(
     )
     placed = (_placed(check, shown, texts) for check in islice(checks, _MOST))
     return tuple(sorted(placed, key=lambda check: check.start))
+
+
+def _marked(check: Check, missing: Sequence[Check]) -> Check:
+    """The check, which says whether its value has one of the numbers `missing` in all documents."""
+    overlaps = any(check.start < other.end and other.start < check.end for other in missing)
+    return replace(check, in_no_document=check.source_value is None and overlaps)
 
 
 def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> Check:

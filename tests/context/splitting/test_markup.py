@@ -3,6 +3,7 @@
 import pytest
 from support.attributions import handmade
 
+from attribot_rag import Document
 from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.result.summary import summarize
@@ -61,7 +62,7 @@ def test_code_is_no_html(document: str) -> None:
 @pytest.mark.parametrize("tags", ["<p>{}</p>", "<li><em>{}</em></li>", "<tr><td>{}</td></tr>"])
 def test_results_quote_without_tags(tags: str) -> None:
     source = tags.format("The ferry is red.")
-    attribution = handmade("It is red.", [source], {source: (3.0,)})
+    attribution = handmade("It is red.", [Document(source, "d1")], {source: (3.0,)})
     assert [source["text"] for source in summarize(attribution)["sources"]] == ["The ferry is red."]
     for shown in (attribution.to_markdown(), attribution.to_table(width=80)):
         assert shown.count("The ferry is red.") == 2

@@ -256,7 +256,7 @@ def test_ask_lets_the_server_answer(kind: Kind) -> None:
     assert attribution.response == expected.response
     assert not attribution.provenance.retokenized
     assert again.provenance.retokenized == (kind == "vllm")
-    assert any("cut at 12 tokens" in note for note in attribution.notes)
+    assert any("limit of 12 tokens" in note for note in attribution.notes)
 
 
 def test_an_answer_is_waited_for_no_longer_than_asked() -> None:

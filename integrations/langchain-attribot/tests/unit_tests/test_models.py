@@ -29,7 +29,7 @@ def branching(chats: list[Chat]) -> Chain:
 
 def length(summary: dict[str, Any]) -> int:
     """The place where the answer was cut, which tells the models apart."""
-    (cut,) = [note for note in checked(summary)["notes"] if "was cut at" in note]
+    (cut,) = [note for note in checked(summary)["notes"] if "was cut off" in note]
     return int(cut.split()[5])
 
 

@@ -111,4 +111,4 @@ def test_the_model_answers_again_without_a_node(tiny_llm: LocalLLM) -> None:
     assert without.documents == (0,)
     assert without.exact
     assert without.response
-    assert "(max_new_tokens)" in without.notes[-1]  # as the first answer was asked for
+    assert "max_new_tokens" in without.notes[-1]  # as the first answer was asked for
