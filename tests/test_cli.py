@@ -77,6 +77,17 @@ def test_an_annotator_is_named_by_its_place(
         assert reason in capsys.readouterr().err
 
 
+def test_an_annotator_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_checks.py").write_text("class Checks:\n    def annotate(self, sentences): ...")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    with pytest.raises(SystemExit, match="2"):
+        main(["ask", "--annotator", "own_checks:Checks"])
+    assert "cannot be loaded" not in capsys.readouterr().err
+
+
 def test_json_stands_alone_on_stdout(
     notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -160,6 +161,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _annotator(place: str) -> Annotator:
     """The annotator of this name in a module; a class is called without arguments."""
+    sys.path.append(str(Path.cwd()))  # where an installed command does not look for modules
     try:
         annotator = resolve_name(place)
         annotator = annotator() if isinstance(annotator, type) else annotator

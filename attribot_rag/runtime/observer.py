@@ -131,7 +131,12 @@ class Observer:
         span: Span | None = None,
         **described: Any,
     ) -> Call:
-        """A model is asked, as a step of its own."""
+        """A model is asked, as a step of its own that `answered` ends.
+
+        `prompt` is the whole prompt, a text or messages. `texts` stand in it as they are, such as
+        each message's content: they find the recorded generation, and tell what was read.
+        `described` are fields of Step.
+        """
         step = self.steps.begin(step_id, parent_id, kind="model", **described)
         names, only = step.all_names(), self._only
         wanted = only is None or (only in names if isinstance(only, str) else only(names))
