@@ -68,9 +68,9 @@ class Attribution(Result):
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not from the documents)', '(from the conversation)', '(follows from sentence
-        1)', '(needs both)', '(source unclear)', '(answer cut off by the length limit)'. So do values
-        that the cited sources do not have, as in '(7.50, but the source says 7)', '(12.90 is in
-        none of the documents)'.
+        1)', '(needs both)', '(source unclear)', '(answer cut off by the length limit)'. So do
+        values that the cited sources do not have, as in '(7.50, but the source says 7)', '(12.90 is
+        in none of the documents)'.
         """
         return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 

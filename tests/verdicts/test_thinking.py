@@ -110,7 +110,7 @@ def test_a_sentence_that_follows_from_thinking_says_so() -> None:
         Verdict(start=5, end=9, kind="follows", follows=0),
         Verdict(start=9, end=12, kind="follows", follows=1),
     )
-    assert [remark_on(verdict, verdicts) for verdict in verdicts] == [
+    assert [remark_on(verdict, verdicts, 0) for verdict in verdicts] == [
         "",
         "follows from the model's own reasoning",
         "follows from sentence 1",
