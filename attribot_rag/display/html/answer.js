@@ -298,6 +298,7 @@ class AttribotAnswer extends HTMLElement {
   room() {
     let node = this;
     let height = innerHeight;
+    this.frame.style.setProperty("--room", `${height}px`); // so that what scrolls shows itself
     while ((node = node.assignedSlot || node.parentNode || node.host))
       if (node instanceof Element && node !== document.scrollingElement && node.scrollHeight > node.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(node).overflowY)) height = Math.min(height, node.clientHeight);
     this.frame.style.setProperty("--room", `${height}px`);
