@@ -46,7 +46,7 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
     expect(answer.locator(".answer")).to_contain_text("The", timeout=PATIENCE)
-    expect(answer.locator(".counts")).to_have_text("Checking sources…")
+    expect(answer.locator(".progress")).to_have_text(re.compile("Writing…|Checking"))
     expect(answer.locator(".sentence").first).to_contain_text("38", timeout=PATIENCE)
     assert str(CORPUS) not in page.content() + answer.inner_text()
     page.locator("form summary").click()
@@ -68,10 +68,10 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
-    expect(answer.locator(".panel")).to_be_visible(timeout=PATIENCE)
-    expect(answer.locator(".counts")).not_to_contain_text("Checking", timeout=PATIENCE)
-    for entry in answer.locator(".panel button.entry").all()[:2]:
-        entry.click()
+    expect(answer.locator(".foot .help")).to_be_visible(timeout=PATIENCE)
+    expect(answer.locator(".progress")).to_have_count(0, timeout=PATIENCE)
+    for button in answer.locator(".foot button").all():
+        button.click()
         page.keyboard.press("Escape")
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 740})
