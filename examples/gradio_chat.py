@@ -58,6 +58,11 @@ EARLIER = 0 if IS_TINY else 2  # answers that the model is shown; a tiny one rep
 STYLE = """
 attribot-answer { --attribot-paper: transparent; color-scheme: light; }
 .dark attribot-answer { color-scheme: dark; }
+.message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
+@media (max-width: 760px) {
+  .main.fillable { padding: 8px !important; }
+  .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
+}
 """
 SCRIPT = """
 document.addEventListener("attribot-without", ({ target, detail }) => {

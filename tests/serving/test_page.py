@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,6 +13,7 @@ from support.service_process import CORPUS, TOKEN, service
 
 from attribot_rag.model import DEFAULT_MODEL
 
+DOCS = Path(__file__).parents[2] / "docs"
 PATIENCE = scaled(120_000)  # milliseconds
 
 
@@ -55,6 +57,18 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
         look_up(answer, "38 metres high")
     keep(page, "service.png")
     assert set(happened) == {f"{address}/ask"}
+
+
+@pytest.mark.slow
+def test_the_recipe_for_plain_html_works(new_page: Callable[..., Page], address: str) -> None:
+    recipe = re.search(r"```html\n(.*?)```", (DOCS / "answers.md").read_text("utf-8"), re.DOTALL)
+    assert recipe is not None
+    page = new_page(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    html = {"body": recipe[1], "content_type": "text/html"}
+    page.route(f"{address}/recipe", lambda route: route.fulfill(**html))
+    page.goto(f"{address}/recipe")
+    expect(page.locator("attribot-answer .pill").first).to_be_visible(timeout=PATIENCE)
+    look_up(page.locator("attribot-answer"), "38 metres high")
 
 
 @pytest.mark.slow

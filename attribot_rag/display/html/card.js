@@ -21,17 +21,16 @@ class Card {
     const places = (file) => receipts.cited(file, [sentence]);
     return [
       h("div", { class: "controls" }, h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
-        to("previous", "‹", -1, 1), h("span", { class: "place" }, say("place", { n: sentence.number, all: receipts.judged.length })), to("next", "›", 1, receipts.judged.length), this.closer()),
+        receipts.judged.length > 1 && [to("previous", "‹", -1, 1), h("span", { class: "place" }, say("place", { n: sentence.number, all: receipts.judged.length })), to("next", "›", 1, receipts.judged.length)], this.closer()),
       this.answer.hasAttribute("no-answer") && h("p", { class: "dim", dir: "auto" }, brief(sentence.shown, 300)),
       this.alarms(sentence).map((text) => h("p", { class: "alert" }, text)),
-      meaning && h("p", {}, meaning),
+      meaning && h("p", {}, meaning), joint && this.counterfactual(files),
       earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
       also && h("section", { class: "document" }, h("p", {}, say("also", { name: receipts.file(also.document).name })), this.quotes.of([also], sentence), h("p", {}, say("anyway")), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
         this.quotes.of(places(file), sentence),
         joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], this.opener(file, places(file), sentence)))),
-      joint && this.counterfactual(files),
       this.why(sentence)];
   }
 
