@@ -99,10 +99,7 @@ def test_every_sentence_says_where_it_is_from(page: Page) -> None:
     assert shown == [f"sentence {'document' if s == 'check' else s}" for s in states]
     assert pills(page, "18 crowns") == ["ferry.txt"]
     assert pills(page, "84") == ["ferry.txt", "festival.md"]
-    assert page.locator(".warn.pill").all_text_contents() == [
-        "source says 3",
-        "not from your files",
-    ]
+    expect(page.locator(".warn.pill")).to_have_text(["source says 3", "not from your files"])
     assert page.locator(".answer .value").all_inner_texts() == ["4"]
     foot = page.locator(".foot")
     assert foot.locator(".source").all_inner_texts() == ["ferry.txt", "festival.md", "museum.md"]
@@ -125,9 +122,7 @@ def test_one_sentence_in_two_files_is_said_to_be_so(desktop: Page, show: Show) -
     assert pills(desktop, "noon") == ["ferry.txt", "festival.md"]
     desktop.locator(".pill").first.click()
     expect(card(desktop)).to_contain_text("same sentence stands in ferry.txt and festival.md")
-    assert card(desktop).get_by_role("button", name="Answer without").all_inner_texts() == [
-        "Answer without both"
-    ]
+    expect(card(desktop).get_by_text("Answer without")).to_have_text(["Answer without both"])
     desktop.evaluate(
         """() => document.addEventListener("attribot-without", ({ detail }) => {
             window.asked = detail.documents;
@@ -172,11 +167,7 @@ def test_another_answer_is_shown_plain_with_its_facts_bold(page: Page) -> None:
 @pytest.mark.parametrize(
     ("said", "text", "quote"),
     [
-        (
-            "The minimum Android version is 10.",
-            "# Android\n\nMinimum version: now 10 (was 8).",
-            "now 10 (was 8)",
-        ),
+        ("The minimum Android version is 10.", "# Android\n\nMinimum version: now 10.", "now 10"),
         ("The pass of Orsk lies at 2,140 m.", "Orsk: 2,140 m, a toll pass.", "2,140 m"),
         ("It is led by Ada Venn today.", "Since May it is led by Ada Venn.", "led by Ada Venn"),
         ("The pass of Orsk lies at 2,140 m.", "Orsk has 2,410 people.", ""),
@@ -289,11 +280,12 @@ def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: 
     expect(card(page).locator("blockquote")).to_have_count(1)
     sentence(page, "Bell").locator(".pill").first.click()
     expect(sentence(page, "18 crowns")).to_have_class(OPEN)
-    assert page.evaluate("heard") == [
-        ["attribot-choose", 1, "ferry.txt"],
-        ["attribot-open", 1, "ferry.txt"],
-        ["attribot-choose", 5, "festival.md"],
+    names = ["ferry.txt", "ferry.txt", "festival.md"]
+    kinds = [("choose", 1), ("open", 1), ("choose", 5)]
+    expected = [
+        [f"attribot-{kind}", at, name] for (kind, at), name in zip(kinds, names, strict=True)
     ]
+    assert page.evaluate("heard") == expected
 
 
 def test_the_panel_fits_what_scrolls_it_and_stands_where_it_is_told(page: Page) -> None:
@@ -311,28 +303,22 @@ def test_the_panel_fits_what_scrolls_it_and_stands_where_it_is_told(page: Page) 
             document.adoptedStyleSheets = [style];
         }"""
     )
-    sentence(page, "84").locator(".pill").first.click()
+    answer, pill = page.locator("attribot-answer"), page.locator(".pill").first
+    pill.click()
     expect(page.locator(".frame")).to_have_class(SIDE)
     for mode in ("below", "side"):
-        page.locator("attribot-answer").evaluate("(one, to) => one.setAttribute('cards', to)", mode)
+        answer.evaluate("(one, to) => one.setAttribute('cards', to)", mode)
         assert card(page).evaluate("one => one.getBoundingClientRect().bottom") <= 500
         assert card(page).evaluate("one => one.offsetHeight") <= 400
         expect(sentence(page, "84")).to_be_in_viewport()
-    colour = "one => getComputedStyle(one).color"
-    assert page.locator(".pill").first.evaluate(colour) == "rgb(4, 5, 6)"
-    background = "one => getComputedStyle(one).backgroundColor"
-    assert page.locator(".on .words").evaluate(background) == "rgb(1, 2, 3)"
-    assert (
-        page.locator(".pill").first.evaluate("one => getComputedStyle(one).fontFamily") == "serif"
-    )
-    page.locator("attribot-answer").evaluate(
-        "one => { one.close(); one.setAttribute('cards', 'none') }"
-    )
-    page.locator(".pill").first.click()
+    expect(page.locator(".on .words")).to_have_css("background-color", "rgb(1, 2, 3)")
+    expect(pill).to_have_css("color", "rgb(4, 5, 6)")
+    expect(pill).to_have_css("font-family", "serif")
+    answer.evaluate("one => { one.close(); one.setAttribute('cards', 'none') }")
+    pill.click()
     expect(card(page)).to_be_hidden()
-    page.locator("attribot-answer").evaluate("one => one.removeAttribute('cards')")
+    answer.evaluate("one => one.removeAttribute('cards')")
     page.set_viewport_size({"width": 390, "height": 740})
-    page.locator(".pill").first.click()
     expect(page.locator(".frame")).not_to_have_class(SIDE)
 
 
@@ -408,8 +394,7 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
     sentence(desktop, "The tower is high").locator(".pill").last.click()
     assert card(desktop).locator("mark").all_inner_texts() == [CARRIES, HIGH]
     # The effect was measured on the earlier answers, not on the documents.
-    expect(card(desktop)).not_to_contain_text("nfluence")
-    expect(card(desktop)).not_to_contain_text("9.0")
+    expect(card(desktop)).not_to_contain_text(re.compile(r"nfluence|9\.0"))
 
 
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
@@ -435,6 +420,7 @@ def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, sho
     assert pills(desktop, "Maren") == ["stopped"]
     show(desktop, ISLAND.to_html(answer=False))
     expect(desktop.locator(".answer")).to_be_hidden()
+    expect(card(desktop)).to_contain_text("The ferry carries 84 people.")
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ class AttribotAnswer extends HTMLElement {
     const same = (old) => old && receipts.judged.find(({ index, words }) => index === old.index && words === old.words);
     const file = before?.file && receipts.files.find(({ key }) => key === before.file.key);
     if (before && !before.words && (before.help || file || same(before.sentence)) && (!before.sentence || same(before.sentence))) {
-      this.fill({ ...before, file, sentence: same(before.sentence) });
+      this.fill({ ...before, file, sentence: same(before.sentence) }, true);
       this.panel.scrollTop = top;
-    }
+    } else if (this.hasAttribute("no-answer") && receipts.judged.length) this.fill({ card: true, sentence: receipts.judged[0] }, true);
     this.shadowRoot.querySelector(focused && `[data-at="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
@@ -193,7 +193,8 @@ class AttribotAnswer extends HTMLElement {
     this.panel.focus({ preventScroll: true });
   }
 
-  fill(view) {
+  // Shows this in the panel, and scrolls to it unless it came by itself (`still`).
+  fill(view, still) {
     const { sentence, file, help, card, words } = view;
     this.opener = this.view ? this.opener : this.shadowRoot.activeElement?.dataset.at;
     this.view = view;
@@ -202,6 +203,7 @@ class AttribotAnswer extends HTMLElement {
     this.panel.scrollTop = 0;
     this.mark();
     this.room();
+    if (still) return;
     if (this.mode === "side") this.panel.scrollIntoView({ block: "nearest" });
     (card || sentence ? this.spans[sentence.index] : this.foot).scrollIntoView({ block: "nearest" });
     const [bottom, first] = [this.panel.getBoundingClientRect().bottom, this.panel.querySelector("mark")?.getBoundingClientRect()];

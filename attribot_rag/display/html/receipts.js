@@ -10,6 +10,8 @@ const isWrong = ({ document, supported }) => document == null || supported === f
 // A text without some places in it, with as much of `filler` for each of their code points.
 const without = (text, places, filler) =>
   Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
+// Whether a value stands in a text, not as a part of another.
+const stands = (value, text) => new RegExp(`(?<![\\p{L}\\p{N}])${value.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "u").test(text);
 const some = (words, most = 8) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
 class Receipts {
@@ -30,7 +32,7 @@ class Receipts {
     const texts = [...this.documents.keys()].map((index) => this.texts[index]);
     this.whole = texts.length > 0 && !this.summary.omitted?.documents && texts.every((text) => text != null) && texts.join("\n");
     const [capitals, all] = [/(?<=\p{Ll} )\p{Lu}\p{Ll}/gu, /(?<=\p{Ll} )\p{L}/gu].map((pattern) => (this.whole || "").match(pattern)?.length ?? 0);
-    this.vocabulary = this.whole && capitals < NOUNS * all && keysOf([this.question, this.whole]);
+    this.vocabulary = this.whole && capitals < NOUNS * all && keysOf([this.question, this.whole, ...this.files.map(({ name }) => name)]);
     this.sentences = (this.summary.sentences || []).map((sentence, index) => this.sentence(sentence, index));
     const last = this.sentences.at(-1);
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped });
@@ -111,7 +113,7 @@ class Receipts {
     if (state === "open") notes.push({ kind: "opens", text: this.say("open") });
     if (ORIGINS.includes(state)) notes.push({ text: this.say(state) });
     if (state === "cut") notes.push({ text: this.say(stopped ? "stopped" : "cut") });
-    const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && this.whole.includes(value)));
+    const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
     for (const { message, value, source_value: other } of told)
       notes.push({ kind: "remarks", warn: true, text: message ? brief(message, 60) : other != null ? this.say("differs", { other: brief(other, 30) }) : this.say("uncited", { values: quoted([value]) }) });
     const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
