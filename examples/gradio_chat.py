@@ -383,8 +383,7 @@ if __name__ == "__main__":
     read_folder()
     server, _, _ = app.launch(
         theme=theme,
-        head=f"<script>{element_script()}{SCRIPT}</script>",
-        css=STYLE,
+        head=f"<style>{STYLE}</style><script>{element_script()}{SCRIPT}</script>",
         max_file_size="20mb",
         footer_links=[],
         prevent_thread_lock=True,
