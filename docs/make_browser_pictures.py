@@ -29,9 +29,8 @@ def take(page: Page, path: Path) -> None:
     """Click the answer's first sentence, so that its card is pinned, and keep the window."""
     sentence = page.locator("attribot-answer .sentence").first
     expect(sentence).to_contain_text("38", timeout=PATIENCE)
-    counts = page.locator("attribot-answer .counts")
-    expect(counts).not_to_contain_text("Checking sources", timeout=PATIENCE)
-    sentence.click()
+    expect(page.locator("attribot-answer .progress")).to_have_count(0, timeout=PATIENCE)
+    sentence.locator(".pill").first.click()
     expect(page.locator("attribot-answer .panel mark").first).to_be_in_viewport()
     expect(sentence).to_be_in_viewport()
     page.screenshot(path=path)

@@ -3,17 +3,19 @@
 make chainlit-chat
 
 LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
-an <attribot-answer>: a click on a sentence shows what made the model say it, opens its file at that
-place, or has the model answer without it. The chat is about the folder `corpus` beside this file,
-or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files
-that are added in the chat stay, for everybody, until the store is removed: the folder
-~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
+an <attribot-answer>: a click on a source shows the text that made the model say a sentence, opens
+its file at that place, or has the model answer without it. The chat is about the folder `corpus`
+beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at
+every start. CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the
+Hugging Face hub. Files that are added in the chat stay, for everybody, until the store is removed:
+the folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
@@ -44,10 +46,10 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
+from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
@@ -57,6 +59,9 @@ POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'un
     "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
 )
+MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
+IS_TINY = MODEL == DEFAULT_MODEL
+HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours."
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
@@ -69,22 +74,22 @@ import { useEffect, useRef } from "react";
 export default function AttribotAnswer() {
   const answer = useRef(null);
   useEffect(() => {
-    const other = async (index) => {
-      const payload = { run_id: props.run_id, index };
+    const other = async (indices) => {
+      const payload = { run_id: props.run_id, indices };
       const { response } = await callAction({ name: "answer_without", payload });
       if (response.error) throw new Error(response.error);
       return response.answer;
     };
-    const asked = ({ detail }) => detail.respond(other(detail.document));
+    const asked = ({ detail }) => detail.respond(other(detail.documents));
     answer.current.addEventListener("attribot-without", asked);
   }, []);
-  const place = `/documents/${props.run_id}/{sentence}/{number}#cited`;
+  const place = `/documents/${props.run_id}/{sentence}/{index}#cited`;
   return <attribot-answer ref={answer} data={props.data} open-at={place}
     stopped={props.stopped} no-question="" answers-without="" />;
 }
 """
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
+local = load_model(MODEL)
 postprocessor = AttributionPostprocessor(mode="background", annotator=ValueChecks())
 UPLOADS = STORE / "uploads"
 UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
@@ -200,18 +205,16 @@ def refusal(kind: str):
     return PlainTextResponse("another site's page can't do this", status_code=403)
 
 
-@app.get("/documents/{run_id}/{sentence}/{number}")
-def document_page(run_id: str, sentence: int, number: int) -> Response:
-    """The file of a cited document, opened at what a sentence of the answer cites."""
+@app.get("/documents/{run_id}/{sentence}/{index}")
+def document_page(run_id: str, sentence: int, index: int) -> Response:
+    """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
         attribution = postprocessor.results.wait(run_id).attribution
-        numbers = citations(attribution).numbers if attribution else {}
-        index = {number: index for index, number in numbers.items()}[number]
-        metadata = attribution.documents[index].metadata
+        metadata = attribution.documents[index].metadata if attribution else {}
         folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
         file = folder / Path(metadata["file_name"]).name
         return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
-    except (AttributionError, KeyError):
+    except (AttributionError, LookupError):
         return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
 
@@ -259,9 +262,13 @@ async def starters() -> list[cl.Starter]:
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
+    hints = [HINT] if IS_TINY else []
     if not await starters():
-        hint = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
-        await cl.Message(escape_markdown(hint), type="system_message").send()
+        hints.insert(
+            0, f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
+        )
+    if hints:
+        await cl.Message(escape_markdown(" ".join(hints)), type="system_message").send()
 
 
 @cl.on_message
@@ -314,6 +321,8 @@ async def receive(element: cl.element.Element) -> None:
 
 async def answer(question: str, stopped: Event) -> None:
     """Stream the answer; what it cites follows when it is known, also if it was stopped."""
+    if IS_TINY:  # which repeats an earlier answer
+        cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
     memory = cl.user_session.get("memory")
     before = await asyncio.to_thread(memory.get_all)
     response = await asyncio.to_thread(engine(memory, stopped).stream_chat, question)
@@ -321,13 +330,22 @@ async def answer(question: str, stopped: Event) -> None:
     async for piece in pieces_of(response):
         text += piece
         await message.stream_token(escape_markdown(text), is_sequence=True)
-    if not text.strip():  # stopped before the first word: as if nothing had been asked
+    if repeats(question, text):  # or stopped before the first word: as if nothing had been asked
         await asyncio.to_thread(memory.set, before)
+        if text.strip():
+            message.content = "Nothing was answered."
+            await message.update()
         return
     await message.send()
     citing = asyncio.create_task(cite(response, message, stopped.is_set()))
     under_way.add(citing)
     citing.add_done_callback(under_way.discard)
+
+
+def repeats(question: str, answer: str) -> bool:
+    """Whether an answer is its question again, or nothing: that is none."""
+    asked, said = (set(re.findall(r"\w+", text.lower())) for text in (question, answer))
+    return not said or (said <= asked and 2 * len(said) >= len(asked))
 
 
 async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
@@ -365,11 +383,11 @@ def data_of(run: AttributedRun) -> dict:
 
 @cl.action_callback("answer_without")
 async def answer_without(action: cl.Action) -> dict[str, str]:
-    """The model's answer without a document."""
+    """The model's answer without some documents."""
     response = cl.user_session.get("responses")[action.payload["run_id"]]
     try:
         other = await asyncio.to_thread(
-            postprocessor.answer_without, response, action.payload["index"]
+            postprocessor.answer_without, response, *action.payload["indices"]
         )
     except AttributionError as error:
         return {"error": str(error)}

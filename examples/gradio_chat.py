@@ -3,10 +3,11 @@
 make chat
 
 LangChain retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
-an <attribot-answer>: a click on a sentence shows what made the model say it, opens its file at that
-place, or has the model answer without it. The chat is about the folder `corpus` beside this file,
-or another: make chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are
-added in the chat stay, for everybody, until the store is removed: the folder
+an <attribot-answer>: a click on a source shows the text that made the model say a sentence, opens
+its file at that place, or has the model answer without it. The chat is about the folder `corpus`
+beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read again at every start.
+CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the Hugging Face hub.
+Files that are added in the chat stay, for everybody, until the store is removed: the folder
 ~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
 """
 
@@ -14,6 +15,7 @@ import hashlib
 import html
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,10 +23,12 @@ from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile
 from threading import Event
+from typing import Annotated
 from uuid import uuid4
 
 import gradio as gr
 from fastapi import HTTPException
+from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
@@ -35,10 +39,10 @@ from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, render_document
+from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
@@ -47,14 +51,22 @@ TITLE = "Ask about your files"
 EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
-EARLIER = 2  # answers of the conversation that the model is shown
+MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
+IS_TINY = MODEL == DEFAULT_MODEL
+HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours." if IS_TINY else ""
+EARLIER = 0 if IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
 STYLE = """
 attribot-answer { --attribot-paper: transparent; color-scheme: light; }
 .dark attribot-answer { color-scheme: dark; }
+.message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
+@media (max-width: 760px) {
+  .main.fillable { padding: 8px !important; }
+  .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
+}
 """
 SCRIPT = """
 document.addEventListener("attribot-without", ({ target, detail }) => {
-  const url = `/without/${target.dataset.run}/${detail.document}`;
+  const url = `/without/${target.dataset.run}/${detail.documents}`;
   const read = async (response) => {
     const { answer, detail } = await response.json();
     if (!response.ok) throw new Error(detail);
@@ -64,7 +76,7 @@ document.addEventListener("attribot-without", ({ target, detail }) => {
 });
 """
 
-local = load_model()  # the embedded one; any loaded model with its tokenizer will do
+local = load_model(MODEL)
 generating = pipeline(
     "text-generation",
     model=local.model,
@@ -183,6 +195,12 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         turn.ended = True
 
 
+def repeats(question: str, answer: str) -> bool:
+    """Whether an answer is its question again, or nothing: that is none."""
+    asked, said = (set(re.findall(r"\w+", text.lower())) for text in (question, answer))
+    return not said or (said <= asked and 2 * len(said) >= len(asked))
+
+
 def as_it_is(text: str) -> str:
     """The text as HTML, whatever HTML it looks like."""
     return html.escape(text, quote=False)
@@ -193,7 +211,7 @@ def shown(turns: list[Turn], *, scrolls: bool = True) -> dict:
     messages = []
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
-        if text := turn.answer or "Nothing was answered." * turn.ended:
+        if text := turn.answer or ("Nothing was answered." if turn.ended else "Reading…"):
             content = gr.HTML(turn.receipts) if turn.receipts else as_it_is(text)
             messages.append({"role": "assistant", "content": content})
     return gr.update(value=messages, autoscroll=scrolls)
@@ -223,6 +241,8 @@ def ask(question: str, turns: list[Turn]):
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
         yield gr.skip(), shown(turns), gr.skip()
+    if repeats(turn.question, turn.answer):
+        turn.answer = ""
     # which is nothing if the chat was cleared
     yield gr.Textbox(submit_btn="Ask", stop_btn=False), shown(turns), gr.skip()
 
@@ -262,30 +282,30 @@ def sources_of(turn: Turn) -> Iterator[dict]:
 
 
 def receipts(turn: Turn, data: dict) -> str:
-    place = f"/documents/{turn.run_id}/{{sentence}}/{{number}}#cited"
+    place = f"/documents/{turn.run_id}/{{sentence}}/{{index}}#cited"
     stopped = "stopped" if turn.interrupted else ""
     return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
         open-at="{place}" no-question answers-without {stopped}></attribot-answer>"""
 
 
-def answer_without(run_id: str, index: int) -> dict[str, str]:
-    """The model's answer without a document."""
+def answer_without(
+    run_id: str, indices: Annotated[str, PathParameter(pattern=r"^\d+(,\d+)*$")]
+) -> dict[str, str]:
+    """The model's answer without some documents."""
     try:
-        return {"answer": handler.answer_without(run_id, index).response}
+        return {"answer": handler.answer_without(run_id, *map(int, indices.split(","))).response}
     except AttributionError as error:
         raise HTTPException(422, str(error)) from error
 
 
-def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
-    """The file of a cited document, opened at what a sentence of the answer cites."""
+def document_page(run_id: str, sentence: int, index: int) -> HTMLResponse:
+    """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
         attribution = handler.result(run_id).attribution
-        numbers = citations(attribution).numbers if attribution else {}
-        index = {number: index for index, number in numbers.items()}[number]
-        metadata = attribution.documents[index].metadata
+        metadata = attribution.documents[index].metadata if attribution else {}
         folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
         page = render_document(attribution, index, folder / metadata["source"], sentence=sentence)
-    except (AttributionError, KeyError) as error:
+    except (AttributionError, LookupError) as error:
         raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
     return HTMLResponse(page)
 
@@ -304,7 +324,8 @@ def begun() -> gr.Chatbot:
     names = ", ".join(map(as_it_is, sorted(sources)))
     own = (Path(__file__).parent / "corpus").resolve() == FOLDER
     examples = [{"text": question} for question in EXAMPLES] if own else None
-    return gr.Chatbot(placeholder=f"Ask about {names or 'files that you add'}.", examples=examples)
+    placeholder = f"Ask about {names or 'files that you add'}.\n\n{HINT}"
+    return gr.Chatbot(placeholder=placeholder, examples=examples)
 
 
 def choose(example: gr.SelectData) -> str:
@@ -362,12 +383,11 @@ if __name__ == "__main__":
     read_folder()
     server, _, _ = app.launch(
         theme=theme,
-        head=f"<script>{element_script()}{SCRIPT}</script>",
-        css=STYLE,
+        head=f"<style>{STYLE}</style><script>{element_script()}{SCRIPT}</script>",
         max_file_size="20mb",
         footer_links=[],
         prevent_thread_lock=True,
     )
-    server.add_api_route("/documents/{run_id}/{sentence}/{number}", document_page)
-    server.add_api_route("/without/{run_id}/{index}", answer_without, methods=["POST"])
+    server.add_api_route("/documents/{run_id}/{sentence}/{index}", document_page)
+    server.add_api_route("/without/{run_id}/{indices}", answer_without, methods=["POST"])
     app.block_thread()

@@ -91,6 +91,7 @@ def create_app(
     app.add_exception_handler(AttributionError, refused)
     app.add_exception_handler(RequestValidationError, malformed)
     app.get("/", response_class=HTMLResponse)(page)
+    app.get("/attribot-answer.js", response_class=Response)(script)
     app.get("/health")(service.health)
     app.get("/schema.json")(attribution_schema)
     app.get("/queue")(service.queue)
@@ -103,7 +104,9 @@ def create_app(
     app.add_middleware(
         AccessControl,
         tokens=tuple(filter(str.strip, (token or "").splitlines())),
-        open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
+        open_paths=frozenset(
+            {"/", "/attribot-answer.js", "/health", "/openapi.json", "/schema.json"}
+        ),
         limits=limits,
         queue=queue,
     )
@@ -229,6 +232,12 @@ async def page() -> HTMLResponse:
     """The page that asks and shows an answer with its attribution."""
     text, policy = _page_and_policy()
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+async def script() -> Response:
+    """The script of <attribot-answer>, for pages of other sites too."""
+    headers = {"Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "max-age=3600"}
+    return Response(element_script(), media_type="text/javascript", headers=headers)
 
 
 @cache

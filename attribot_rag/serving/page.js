@@ -38,7 +38,7 @@
       if (line.detail) throw new Error(line.detail);
       said += line.piece || "";
       answer.hidden = false;
-      answer.data = line.data ? { ...line.data, question } : { summary: { status: "pending" }, question, answer: said };
+      answer.data = line.data ? { ...line.data, question } : { summary: { status: "pending" }, stage: "writing", question, answer: said };
       status.textContent = "";
     }
   };

@@ -7,9 +7,11 @@ import re
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from support.attributions import ISLAND, verdicts_of
 from support.model_server import model_server
 from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
@@ -160,9 +162,21 @@ def test_served_models_are_asked() -> None:
     assert [document.text for document in names["attribution"].documents] == list(TREATY)
 
 
-def test_an_answer_is_shown() -> None:
-    names = run("docs/answers.md", {}, attribution=ISLAND)
+def test_an_answer_is_shown_and_streamed() -> None:
+    asked: list[str] = []
+
+    def follow(run_id: str) -> list[SimpleNamespace]:
+        asked.append(run_id)
+        return [SimpleNamespace(attribution=ISLAND)] * 2
+
+    names = run("docs/answers.md", {}, attribution=ISLAND, follow=follow)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
+    client = TestClient(names["app"], headers={"Origin": "https://your.site"})
+    answer = client.get("/answers/7")
+    assert answer.headers["access-control-allow-origin"] == "https://your.site"
+    events = [event.removeprefix("data: ") for event in answer.text.strip().split("\n\n")]
+    assert [json.loads(event) for event in events] == [json.loads(json.dumps(names["data"]))] * 2
+    assert client.get("/attribot-answer.js").text == names["script"] and asked == ["7"]
 
 
 def test_a_model_judges_the_sentences() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,6 +13,7 @@ from support.service_process import CORPUS, TOKEN, service
 
 from attribot_rag.model import DEFAULT_MODEL
 
+DOCS = Path(__file__).parents[2] / "docs"
 PATIENCE = scaled(120_000)  # milliseconds
 
 
@@ -46,7 +48,7 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
     expect(answer.locator(".answer")).to_contain_text("The", timeout=PATIENCE)
-    expect(answer.locator(".counts")).to_have_text("Checking sources…")
+    expect(answer.locator(".progress")).to_have_text(re.compile("Writing…|Checking"))
     expect(answer.locator(".sentence").first).to_contain_text("38", timeout=PATIENCE)
     assert str(CORPUS) not in page.content() + answer.inner_text()
     page.locator("form summary").click()
@@ -55,6 +57,18 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
         look_up(answer, "38 metres high")
     keep(page, "service.png")
     assert set(happened) == {f"{address}/ask"}
+
+
+@pytest.mark.slow
+def test_the_recipe_for_plain_html_works(new_page: Callable[..., Page], address: str) -> None:
+    recipe = re.search(r"```html\n(.*?)```", (DOCS / "answers.md").read_text("utf-8"), re.DOTALL)
+    assert recipe is not None
+    page = new_page(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    html = {"body": recipe[1], "content_type": "text/html"}
+    page.route(f"{address}/recipe", lambda route: route.fulfill(**html))
+    page.goto(f"{address}/recipe")
+    expect(page.locator("attribot-answer .pill").first).to_be_visible(timeout=PATIENCE)
+    look_up(page.locator("attribot-answer"), "38 metres high")
 
 
 @pytest.mark.slow
@@ -68,10 +82,10 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
-    expect(answer.locator(".panel")).to_be_visible(timeout=PATIENCE)
-    expect(answer.locator(".counts")).not_to_contain_text("Checking", timeout=PATIENCE)
-    for entry in answer.locator(".panel button.entry").all()[:2]:
-        entry.click()
+    expect(answer.locator(".foot .help")).to_be_visible(timeout=PATIENCE)
+    expect(answer.locator(".progress")).to_have_count(0, timeout=PATIENCE)
+    for button in answer.locator(".foot button").all():
+        button.click()
         page.keyboard.press("Escape")
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 740})

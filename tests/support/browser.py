@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from playwright.sync_api import (
 from support.patience import scaled
 
 _NUMBER = """chosen => {
-    const sentences = [...chosen.closest(".frame").querySelectorAll(".sentence")];
+    const sentences = [...chosen.closest(".answer").querySelectorAll(".sentence")];
     return sentences.indexOf(chosen) + 1;
 }"""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -104,27 +105,30 @@ def keep(page: Page, name: str, **options: Any) -> None:
 
 
 def look_up(answer: Locator, words: str) -> None:
-    """Click on numbers of an <attribot-answer> until a quote has these words.
+    """Click on sources of an <attribot-answer> until a quote has these words.
 
-    Asserts that the quote is lit and the card is about this sentence, and that both stay in view
-    when the pointer goes elsewhere.
+    Asserts that the quote is lit, that the card is about this sentence and stays in view with it
+    when the pointer goes elsewhere, and that the panel fits into the window.
     """
     page, card = answer.page, answer.locator(".panel")
-    for pill in answer.locator(".answer .sentence .pill").all():
+    if card.is_visible():
+        card.locator(".closer").click()
+    for pill in answer.locator(".sentence .pill[class*=' c']").all():
         pill.click()
-        lit = card.locator(".document.chosen mark").filter(has_text=words)
+        lit = card.locator("mark").filter(has_text=words)
         if lit.count():
             break
-    chosen = answer.locator(".sentence[aria-expanded=true]")
+        pill.click()
+    chosen = answer.locator(".sentence.on")
     number = chosen.evaluate(_NUMBER)
     colour = "element => getComputedStyle(element).backgroundColor"
     assert lit.first.evaluate(colour) != card.locator("blockquote").first.evaluate(colour)
-    for other in answer.locator(".sentence:not([aria-expanded=true]) .words").all()[:1]:
-        other.hover(force=True)
     page.mouse.move(2, 2)
     expect(lit.first).to_be_in_viewport(ratio=0.9)
     expect(chosen).to_be_in_viewport()
-    expect(card.locator(".controls")).to_contain_text(f"Sentence {number} of")
+    expect(card).to_be_in_viewport(ratio=0.95)
+    if answer.locator(".sentence").count() > 1:
+        expect(card.locator(".place")).to_contain_text(f"{number} of")
 
 
 def watch(page: Page) -> None:
@@ -150,20 +154,20 @@ def fills_in(answer: Locator, timeout: float) -> None:
     waiting = answer.locator(".sentence.checking")
     settled = answer.locator(".sentence:not(.checking)").first
     expect(settled).to_be_visible(timeout=timeout)
-    settled.locator(".words").click()
+    settled.locator(".pill").first.click()
     expect(waiting).to_have_count(0, timeout=timeout)
-    expect(answer.locator(".sentence").first).to_have_attribute("aria-expanded", "true")
-    expect(answer.locator(".panel .controls")).to_contain_text("Sentence 1 of")
-    expect(answer.locator(".counts")).not_to_contain_text("Checking sources")
+    expect(answer.locator(".sentence").first).to_have_class(re.compile(r"\bon\b"))
+    expect(answer.locator(".panel .place")).to_contain_text("1 of")
+    expect(answer.locator(".progress")).to_have_count(0)
     remaining = [states.count("checking") for states in answer.page.evaluate("steps")]
     assert remaining[0] > 0 and remaining == sorted(remaining, reverse=True), remaining
 
 
 def opened_citation(answer: Locator, file: str) -> Page:
     """The page of a file that the open card of an <attribot-answer> leads to, in a small window."""
-    block = answer.locator(".panel .document", has_text=file).first
+    block = answer.locator(f'.panel .document[data-name="{file}"]')
     with answer.page.context.expect_page() as opened:
-        block.get_by_role("link", name="Open at this place").click()
+        block.get_by_role("link", name="Open document").click()
     document, url = opened.value, opened.value.url
     assert document.locator("h1").inner_text() == file
     document.set_viewport_size({"width": 600, "height": 200})

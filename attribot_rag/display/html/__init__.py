@@ -2,12 +2,12 @@
 
 from attribot_rag.display.html.element import (
     answer_data,
-    element_script,
     render_answer,
     render_element,
     render_html,
     render_summary,
 )
+from attribot_rag.display.html.script import element_script
 from attribot_rag.display.html.templates import digest, environment, part
 
 __all__ = [

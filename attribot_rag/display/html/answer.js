@@ -1,11 +1,12 @@
-// <attribot-answer>: an answer with what made the model say each of its sentences. Its data, attributes, event and
+// <attribot-answer>: an answer with what made the model say each of its sentences. Its data, attributes, events and
 // colours stand in docs/answers.md. Positions in the data count code points.
-const [COLUMN, PHONE] = [720, 760]; // pixels: an element with a column, a window with a sheet
+const SIDE = 960; // pixels of the element from which on its panel stands beside the answer
+const HOVER = 250; // milliseconds until a card springs up under the pointer
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(STYLE);
 
 class AttribotAnswer extends HTMLElement {
-  static observedAttributes = ["data", "stopped", "no-question", "no-answer", "open-at", "answers-without"];
+  static observedAttributes = ["data", "stopped", "no-question", "no-answer", "open-at", "answers-without", "cards", "lang"];
   static shown = new Set();
 
   constructor() {
@@ -14,6 +15,8 @@ class AttribotAnswer extends HTMLElement {
     this.told = h("p", { class: "hidden", role: "status" }); // stays, so that what changes is told once
     this.shadowRoot.append(this.told);
     this.sizes = new ResizeObserver(() => this.place());
+    this.others = new Map(); // what the model answers without some documents
+    this.view = null; // what the panel shows: a sentence, a file, or the help
   }
 
   get data() { return this.content; }
@@ -26,13 +29,11 @@ class AttribotAnswer extends HTMLElement {
   connectedCallback() {
     for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
     const { removed } = AttribotAnswer; // by a page that makes the element anew with each verdict
-    if (removed?.content?.answer && removed.content.answer === this.content?.answer) this.pinned = removed.pinned;
+    if (removed?.content?.answer && removed.content.answer === this.content?.answer) [this.view, this.others] = [removed.view, removed.others];
     AttribotAnswer.shown.add(this);
     this.sizes.observe(this);
     this.connected = new AbortController();
-    const on = (type, listener) => document.addEventListener(type, listener, { signal: this.connected.signal });
-    on("selectionchange", () => this.narrow());
-    on("keydown", (event) => event.key === "Escape" && this.narrowed && !event.composedPath().includes(this) && this.close());
+    document.addEventListener("selectionchange", () => this.narrow(), { signal: this.connected.signal });
     this.render();
   }
 
@@ -48,31 +49,39 @@ class AttribotAnswer extends HTMLElement {
     if (this.isConnected && before !== after) this.render();
   }
 
+  tells(name, detail) {
+    return this.dispatchEvent(new CustomEvent(name, { bubbles: true, composed: true, cancelable: true, detail }));
+  }
+
   render() {
     if (!this.content) return;
     this.unglance();
-    const [before, top, active] = [this.pinned, this.panel?.scrollTop ?? 0, this.shadowRoot.activeElement];
-    const focused = active ? this.prose.spans.findIndex((span, index) => span === active || (index === before?.index && this.panel.contains(active))) : -1;
-    const receipts = (this.receipts = new Receipts(this.content, this.hasAttribute("stopped")));
-    [this.prose, this.documents, this.card] = [Prose, Documents, Card].map((part) => new part(this));
-    this.pinned = this.anchor = this.start = this.back = this.open = this.narrowed = null;
-    this.panel = h("aside", { class: "panel", "aria-label": "Where this comes from", touchstart: ({ touches }) => (this.from = touches[0]), touchend: (event) => this.swiped(event) });
-    this.peek = h("div", { class: "peek", popover: "manual", "aria-hidden": "true" });
+    const [before, top, active] = [this.view, this.panel?.scrollTop ?? 0, this.shadowRoot.activeElement];
+    const focused = active?.dataset.at;
+    const receipts = (this.receipts = new Receipts(this.content, { stopped: this.hasAttribute("stopped"), language: this.getAttribute("lang") }));
+    for (const [documents, text] of Object.entries(receipts.others)) this.others.set(documents, text);
+    this.card = new Card(this);
+    this.spans = [];
+    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1", "aria-label": receipts.say("where"), hidden: true, touchstart: ({ touches }) => (this.from = touches[0]), touchend: (event) => this.swiped(event) });
+    this.peek = h("div", { class: "peek", part: "peek", popover: "manual", "aria-hidden": "true" });
+    this.foot = h("div", { class: "foot", part: "footer" }, this.footer());
     this.main = h("div", { class: "main" },
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
-      this.prose.header(),
-      h("div", { class: "answer", dir: "auto", hidden: this.hasAttribute("no-answer") }, this.prose.text()));
+      h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: (event) => this.pressedOn(event.target) }, this.text()), this.foot);
     for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
-    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main,
-      receipts.judged.length > 0 && h("div", { class: "reading" }, this.prose.legend()));
+    this.frame = h("div", { class: "frame", lang: receipts.language, keydown: (event) => this.pressed(event) }, this.main, this.panel);
     this.shadowRoot.prepend(this.frame, this.peek);
-    this.tell(this.main.querySelector(".counts")?.innerText ?? "");
-    if (receipts.judged.length) this.overview();
+    this.tell(this.foot.innerText);
+    this.view = null;
     this.place();
     // What was open stays open when more verdicts come.
-    const same = receipts.judged.find(({ index, words }) => index === before?.index && words === before.words);
-    if (same) (this.fill(this.card.of(same), same), (this.panel.scrollTop = top));
-    if (this.prose.spans[focused]) this.focusOn(this.prose.spans[focused]);
+    const same = (old) => old && receipts.judged.find(({ index, words }) => index === old.index && words === old.words);
+    const file = before?.file && receipts.files.find(({ key }) => key === before.file.key);
+    if (before && !before.words && (before.help || file || same(before.sentence)) && (!before.sentence || same(before.sentence))) {
+      this.fill({ ...before, file, sentence: same(before.sentence) }, true);
+      this.panel.scrollTop = top;
+    } else if (this.hasAttribute("no-answer") && receipts.judged.length) this.fill({ card: true, sentence: receipts.judged[0] }, true);
+    this.shadowRoot.querySelector(focused && `[data-at="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   tell(text) {
@@ -80,98 +89,195 @@ class AttribotAnswer extends HTMLElement {
     if (this.told.textContent !== line) this.told.textContent = line;
   }
 
-  overview() {
-    filled(this.panel, (this.start ??= this.documents.overview())); // kept, so that what was opened in it stays open
-    this.back = null;
+  text() {
+    const { sentences, points, answer, summary } = this.receipts;
+    const parts = [];
+    let end = 0;
+    const upTo = (place) => place > end && parts.push(visible(points.slice(end, place).join("")));
+    for (const sentence of sentences) {
+      if (sentence.placed) upTo(sentence.start);
+      end = Math.max(end, sentence.end);
+      parts.push(this.span(sentence), visible(sentence.space || (sentence.placed ? "" : " ")));
+    }
+    // Where it was put together from earlier answers, each of these has sources of its own.
+    for (const [index, call] of (sentences.length ? [] : summary.calls || []).entries()) {
+      const [start, last] = summary.places?.[index] || [points.length, points.length];
+      upTo(start);
+      end = last;
+      parts.push(h("attribot-answer", { data: JSON.stringify(call), "no-question": true }));
+    }
+    if (answer !== null && (!sentences.length || sentences.at(-1).placed)) upTo(points.length);
+    return parts;
   }
 
-  // A whole document in place of the panel's contents, which come back to `opener`.
-  show(contents, opener) {
-    const [before, top] = [[...this.panel.childNodes], this.panel.scrollTop];
-    filled(this.panel, contents);
-    this.back = () => {
-      this.back = null;
-      this.panel.replaceChildren(...before);
-      this.panel.scrollTop = top;
-      opener.focus();
-    };
-    this.panel.querySelector(".whole").focus({ preventScroll: true });
-    this.panel.scrollTop = 0;
-    const [bar, first] = [".controls", ".cited mark"].map((name) => this.panel.querySelector(name));
-    if (first) this.panel.scrollTop = first.getBoundingClientRect().top - bar.getBoundingClientRect().bottom;
-    (first || bar).scrollIntoView({ block: "nearest" });
+  span(sentence) {
+    if (sentence.state === "plain" || !sentence.words) return visible(sentence.words);
+    const shared = this.receipts.shared(sentence);
+    const joint = shared === "together" ? "+" : shared && this.receipts.say("or");
+    const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
+      click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)),
+      pointerenter: (event) => event.pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(event.target, sentence, file), HOVER)),
+      pointerleave: () => this.unglance(), focus: ({ target }) => target.matches(":focus-visible") && this.glance(target, sentence, file), blur: () => this.unglance() }, text);
+    const pills = sentence.state === "checking"
+      ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
+      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && [h("span", { class: "joint" }, joint), " "], pill(file, file.name, file.colour, file.key), " "]),
+        ...sentence.notes.flatMap(({ text, warn }, at) => [pill(null, text, warn ? "warn" : "note", at), " "])];
+    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), " ", pills.slice(0, pills.at(-1) === " " ? -1 : undefined));
+    this.spans[sentence.index] = span;
+    return span;
   }
 
-  // Shows a sentence's card where it stays, whatever the pointer does then.
-  pin(sentence, { number, focus } = {}) {
-    const span = this.prose.spans[sentence.index];
+  // A sentence's text with the values to look at underlined. Hidden markers stay in it: positions count them.
+  words(sentence) {
+    const points = Array.from(sentence.words);
+    const parts = [];
+    let end = 0;
+    const count = (place) => Array.from(without(sentence.words, sentence.markers, " ").slice(0, place)).length;
+    const ranges = [
+      ...sentence.checks.map((check) => ({ from: check.start - sentence.start, to: check.end - sentence.start, attributes: { class: "value" } })),
+      ...sentence.strange.map((word) => ({ from: count(word.start), to: count(word.end), attributes: { class: "value" } })),
+      ...sentence.markers.filter(({ hidden }) => hidden).map((marker) => ({ ...marker, attributes: { class: "marker", hidden: true } }))];
+    for (const { attributes, ...range } of ranges.sort((a, b) => a.from - b.from)) {
+      const [from, to] = [range.from, range.to].map((place) => Math.max(end, Math.min(place, points.length)));
+      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", attributes, visible(points.slice(from, to).join(""))));
+      end = to;
+    }
+    return [...parts, visible(points.slice(end).join(""))];
+  }
+
+  // One line: what goes on, the files behind the answer, and how much wants attention.
+  footer() {
+    const { say, judged, summary, stage, answer, documents, files } = this.receipts;
+    if (summary.error) return [say("failed", { why: visible(summary.error.message) })];
+    const checked = judged.filter(({ state }) => state !== "checking").length;
+    const reading = documents.size ? say("reading", { n: documents.size }) : say("read");
+    const pending = summary.status === "pending" && (stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"));
+    const cited = files.filter((file) => judged.some((sentence) => sentence.files.includes(file)));
+    const counts = ["owns", "missings", "remarks", "opens"].flatMap((kind) => {
+      const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
+      const n = those.flatMap(({ notes }) => notes).reduce((sum, note) => sum + (note.kind === kind && (note.n ?? 1)), 0);
+      return those.length ? [button({ class: `count ${kind === "opens" ? "" : "warn"}`, click: () => this.walk(those) }, say(kind, { n }))] : [];
+    });
+    return [
+      pending && h("span", { class: "progress" }, pending), cited.length > 0 && h("span", {}, say("sources")),
+      cited.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
+      !pending && !cited.length && judged.length > 0 && judged.every(({ state }) => ["own", "open"].includes(state)) && !counts.length && h("span", {}, say("none")), counts,
+      judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.show({ help: true }) }, "?")];
+  }
+
+  // A press on a sentence's words, unless some were selected.
+  pressedOn(target) {
+    const index = this.spans.indexOf(target.closest(".sentence"));
+    if (index >= 0 && document.getSelection().isCollapsed) this.toggle(this.receipts.sentences[index]);
+  }
+
+  toggle(sentence, file = null, focus = false) {
+    const { view } = this;
+    if (view?.sentence === sentence && view.card && (!file || view.file === file)) this.close();
+    else this.choose(sentence, { file, focus });
+  }
+
+  // Shows a sentence's card, what it has of `file` first.
+  choose(sentence, { file = null, focus } = {}) {
+    const { index, shown: text, documents } = sentence;
     this.unglance();
-    this.fill(this.card.of(sentence), sentence);
-    this.tell(`Sentence ${sentence.number}. ${this.receipts.told(sentence)}`);
-    if (focus) this.focusOn(span);
-    span.scrollIntoView({ block: this.mode === "sheet" ? "start" : "nearest" });
-    const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
-    if (block) block.classList.add("chosen");
-    const marks = [...(block || this.panel).querySelectorAll("mark")];
-    const best = this.receipts.ranked(sentence).map((id) => marks.find((mark) => mark.dataset.source === String(id))).find(Boolean) || marks[0];
-    // As many marks of its quote as there is room for, the best in any case; beside them the sentence, or above them what differs.
-    const [title, quote] = [this.panel.querySelector("h2"), best?.closest("blockquote")];
-    const last = this.mode === "sheet" ? sentence.state === "check" && title : span;
-    for (const node of [...marks.filter((mark) => quote?.contains(mark)).reverse(), best || title, last || best || title]) node.scrollIntoView({ block: "nearest" });
+    if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
+    this.fill({ card: true, sentence, file });
+    this.tell(`${this.receipts.say("told", { n: sentence.number })} ${this.receipts.told(sentence)} ${this.card.alarms(sentence).join(" ")}`);
+    if (focus) this.panel.focus({ preventScroll: true });
   }
 
-  // The panel with a card, of a sentence or of what is selected before `anchor`.
-  fill(contents, sentence, anchor = this.prose.spans[sentence.index]) {
-    filled(this.panel, contents);
+  // Shows a file, or the help.
+  show(view) {
+    this.fill(view);
+    this.panel.focus({ preventScroll: true });
+  }
+
+  // Shows this in the panel, and scrolls to it unless it came by itself (`still`).
+  fill(view, still) {
+    const { sentence, file, help, card, words } = view;
+    this.opener = this.view ? this.opener : this.shadowRoot.activeElement?.dataset.at;
+    this.view = view;
+    this.panel.hidden = false;
+    filled(this.panel, help ? this.card.help() : words ? this.card.ofWords(view) : card ? this.card.of(sentence, file) : this.card.file(file, sentence));
     this.panel.scrollTop = 0;
-    this.open = true;
-    this.back = null;
-    [this.pinned, this.narrowed, this.anchor] = [sentence, !sentence, anchor];
-    this.place();
+    this.mark();
+    this.room();
+    if (still) return;
+    if (this.mode === "side") this.panel.scrollIntoView({ block: "nearest" });
+    (card || sentence ? this.spans[sentence.index] : this.foot).scrollIntoView({ block: "nearest" });
+    const [bottom, first] = [this.panel.getBoundingClientRect().bottom, this.panel.querySelector("mark")?.getBoundingClientRect()];
+    if (first) this.panel.scrollTop += Math.max(0, card ? first.bottom + 12 - bottom : first.top - this.panel.getBoundingClientRect().top - 90);
+  }
+
+  // The card of what is behind selected words of a sentence alone.
+  narrow() {
+    const [range] = document.getSelection().getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
+    const index = range && !range.collapsed && this.mode !== "none" ? this.spans.findIndex((span) => span?.contains(range.startContainer)) : -1;
+    const tokens = this.receipts?.tokens[index];
+    if (!tokens) return void (this.view?.words && !this.panel.contains(range?.startContainer) && this.close());
+    const [shown, sentence] = [this.spans[index].querySelector(".words"), this.receipts.sentences[index]];
+    const offset = (container, place, otherwise) => {
+      if (!shown.contains(container)) return otherwise;
+      const before = document.createRange();
+      before.setStart(shown, 0);
+      before.setEnd(container, place);
+      return before.toString().length;
+    };
+    const text = shown.textContent;
+    const [from, to] = [offset(range.startContainer, range.startOffset, text.length), offset(range.endContainer, range.endOffset, text.length)];
+    const touched = wordsOf(text).filter(({ start, end }) => start < to && end > from);
+    if (!contentOf(touched.map(({ text: word }) => word).join(" ")).length) return;
+    const [begin, stop] = [touched[0].start, touched.at(-1).end].map((place) => Array.from(text.slice(0, place)).length);
+    const within = tokens.flatMap(([start, end], token) => (start < stop && end > begin ? [token] : []));
+    const rows = sentence.evidence.map((row) => ({ ...row, score: within.reduce((sum, token) => sum + row.tokens[token], 0) }));
+    this.fill({ sentence, words: text.slice(touched[0].start, touched.at(-1).end), rows: rows.filter(({ score }) => score >= NOISE).sort((a, b) => b.score - a.score) });
+  }
+
+  // Which sentence and pill the panel is about.
+  mark() {
+    const { sentence, file } = this.view ?? {};
+    this.spans.forEach((span, index) => {
+      span.classList.toggle("on", index === sentence?.index);
+      const pills = [...span.querySelectorAll("button")];
+      const chosen = index === sentence?.index && (pills.find((one) => file && one.dataset.at === `${index} ${file.key}`) ?? pills[0]);
+      for (const one of pills) one.setAttribute("aria-expanded", String(one === chosen));
+    });
   }
 
   close() {
-    if (!this.open) return;
-    const span = this.shadowRoot.activeElement && this.anchor;
-    if (this.narrowed) document.getSelection().removeAllRanges();
-    this.pinned = this.open = this.narrowed = null;
-    this.overview();
-    this.place();
-    if (span) this.focusOn(span);
-  }
-
-  // Without a glance at what is shown, or was closed.
-  focusOn(span) {
-    this.quiet = true;
-    span.setAttribute("tabindex", "0");
-    span.focus({ preventScroll: true });
-    this.quiet = false;
+    if (!this.view) return;
+    const inside = this.panel.contains(this.shadowRoot.activeElement);
+    const back = this.shadowRoot.querySelector('.sentence [aria-expanded="true"]') ?? (this.opener && this.shadowRoot.querySelector(`[data-at="${CSS.escape(this.opener)}"]`));
+    this.view = this.opener = null;
+    this.panel.hidden = true;
+    this.mark();
+    if (inside) back?.focus({ preventScroll: true });
     this.unglance();
   }
 
   walk(sentences) {
-    this.pin(sentences.find((sentence) => sentence.index > (this.pinned?.index ?? -1)) || sentences[0], { focus: true });
+    this.choose(sentences.find((sentence) => sentence.index > (this.view?.sentence?.index ?? -1)) || sentences[0]);
   }
 
   // To the next sentence; the focus stays on the button that was used, if one was.
   step(by, label) {
     const { judged } = this.receipts;
-    const next = judged[judged.indexOf(this.pinned) + by];
+    const next = judged[judged.indexOf(this.view.sentence) + by];
     if (!next) return;
-    this.pin(next, { focus: !label });
-    if (label) this.panel.querySelector(`[aria-label="${label}"]`).focus({ preventScroll: true });
+    this.choose(next, { focus: !label });
+    if (label) this.panel.querySelector(`[aria-label="${this.receipts.say(label)}"]`).focus({ preventScroll: true });
   }
 
-  // A small card beside a sentence that is pointed at or focused.
-  glance(sentence) {
-    if (this.mode === "sheet" || this.pinned === sentence || this.narrowed || !this.isConnected) return;
-    const rect = this.prose.spans[sentence.index].getBoundingClientRect();
-    filled(this.peek, this.card.glance(sentence));
+  // A small card at a pill that is pointed at or focused.
+  glance(pill, sentence, file) {
+    if (["none"].includes(this.mode) || this.view?.sentence === sentence || !this.isConnected) return;
+    const rect = pill.getBoundingClientRect();
+    filled(this.peek, this.card.glance(sentence, file));
     this.peek.showPopover?.();
     const { width, height } = this.peek.getBoundingClientRect();
     const below = rect.bottom + 6 + height < innerHeight;
-    const right = this.mode === "column" ? this.main.getBoundingClientRect().right : innerWidth - 8; // not over the panel
-    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, right - width))}px`);
+    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, innerWidth - 8 - width))}px`);
     this.peek.style.setProperty("top", `${below ? rect.bottom + 6 : Math.max(8, rect.top - height - 6)}px`);
   }
 
@@ -180,70 +286,42 @@ class AttribotAnswer extends HTMLElement {
     if (this.peek?.matches(":popover-open")) this.peek.hidePopover();
   }
 
-  // The selected range of the answer, null without one.
-  selection() {
-    const [chosen] = document.getSelection().getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
-    this.caret = chosen?.startContainer;
-    if (!chosen || chosen.collapsed || !this.main.contains(chosen.startContainer)) return null;
-    const range = document.createRange();
-    range.setStart(chosen.startContainer, chosen.startOffset);
-    range.setEnd(chosen.endContainer, chosen.endOffset);
-    return range;
-  }
-
-  // The card shows what caused the selected words of the answer.
-  narrow() {
-    if (!this.receipts?.evidence.length || !this.receipts.inNats) return;
-    const range = this.selection();
-    const touched = range ? this.receipts.judged.map((sentence) => this.prose.selected(sentence, range)) : [];
-    const chosen = touched.some(({ words }) => contentOf(words, true).length) ? touched.filter(({ tokens }) => tokens.length) : [];
-    if (!chosen.length) {
-      if (!this.narrowed || this.panel.contains(this.caret)) return; // a press in the card
-      this.narrowed = this.anchor = null; // the selection and the focus stay where they went
-      return void this.close();
-    }
-    const words = brief(chosen.map((part) => part.words).join(" "), 60);
-    const contents = this.card.ofWords(words, chosen[0].sentence, this.receipts.behind(chosen));
-    this.fill(contents, null, this.prose.spans[chosen.at(-1).sentence.index]);
-  }
-
-  // A column beside the answer; on a phone a sheet over the page; else it follows the sentence.
+  // The panel stands beside the answer where there is room, else below it. (A container query would take the width
+  // of an element in a bubble that fits its contents.)
   place() {
-    if (!this.panel?.hasChildNodes()) return;
-    this.prose.spans.forEach((span, index) => span.setAttribute("aria-expanded", String(index === this.pinned?.index)));
-    const phone = matchMedia(`(max-width: ${PHONE}px)`).matches;
-    this.mode = phone ? "sheet" : this.clientWidth >= COLUMN ? "column" : "below";
-    this.frame.className = `frame ${this.mode}${this.open ? " open" : ""}`;
-    const before = this.mode === "below" && this.open && this.anchor;
-    if (before ? before.nextSibling !== this.panel : this.panel.parentNode !== this.frame)
-      (before || this.main).after(this.panel);
-    if (!phone || !this.open) {
-      if (this.panel.matches(":popover-open")) this.panel.hidePopover();
-      this.panel.removeAttribute("popover");
-      this.frame.style.removeProperty("padding-bottom");
-      return;
-    }
-    this.panel.setAttribute("popover", "manual");
-    if (!this.panel.matches(":popover-open")) this.panel.showPopover?.();
-    this.frame.style.setProperty("padding-bottom", "60vh"); // room to scroll the last sentence above it
+    if (!this.frame) return;
+    const cards = this.getAttribute("cards");
+    this.mode = ["side", "below", "none"].includes(cards) ? cards : this.clientWidth >= SIDE ? "side" : "below";
+    this.frame.className = `frame ${this.mode}`;
+    this.room();
+  }
+
+  // The height of what scrolls the element, into which the panel fits.
+  room() {
+    let node = this;
+    let height = innerHeight;
+    this.frame.style.setProperty("--room", `${height}px`); // so that what scrolls shows itself
+    while ((node = node.assignedSlot || node.parentNode || node.host))
+      if (node instanceof Element && node !== document.scrollingElement && node.scrollHeight > node.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(node).overflowY)) height = Math.min(height, node.clientHeight);
+    this.frame.style.setProperty("--room", `${height}px`);
+    this.frame.style.setProperty("--panel", `${this.mode === "below" && this.view ? this.panel.offsetHeight : 0}px`);
   }
 
   pressed(event) {
-    const index = this.prose.spans.indexOf(event.target.closest?.(".sentence"));
-    if (event.key === "Escape") return void (this.unglance(), this.back ? this.back() : this.close());
-    if (index < 0) return;
-    const { judged, sentences } = this.receipts;
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (event.key === "Enter" || event.key === " ") this.pinned === sentences[index] ? this.close() : this.pin(sentences[index]);
-    else if (by && this.pinned) this.step(by);
-    else if (by) this.prose.spans[judged[judged.indexOf(sentences[index]) + by]?.index]?.focus();
+    const { key, target } = event;
+    if (key === "Escape") return void (this.unglance(), this.close());
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
+    if (!by || target.closest("summary, input, textarea")) return;
+    const pills = [...this.main.querySelectorAll(".sentence button")];
+    if (this.panel.contains(target) && this.view?.card) this.step(by, target.getAttribute("aria-label") === this.receipts.say("next") ? "next" : target.getAttribute("aria-label") === this.receipts.say("previous") ? "previous" : undefined);
+    else if (pills.includes(target)) pills[pills.indexOf(target) + by]?.focus();
     else return;
     event.preventDefault();
   }
 
   swiped({ changedTouches: [touch] }) {
     const [x, y] = [touch.clientX - this.from.clientX, touch.clientY - this.from.clientY];
-    if (this.pinned && !this.back && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
+    if (this.view?.card && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
   }
 }
 

@@ -1,137 +1,164 @@
 const FULL = 20; // nats: the length of a whole bar
 const signed = (score) => score.toFixed(1).replace("-", "−");
-const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (approximate)"}`;
-const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
 
-// What made the model write a sentence, or some words of it.
-class Card extends Part {
-  of(sentence) {
-    const { receipts } = this;
-    const [meaning, [missing, beside], earlier] = [receipts.meaning(sentence), receipts.missing(sentence), receipts.earlier(sentence)];
-    const cited = receipts.cited(receipts.ranked(sentence));
+// What stands in the panel: a sentence's card, a document, or how to read all this.
+class Card {
+  constructor(answer) {
+    const { receipts } = answer;
+    Object.assign(this, { answer, receipts, say: receipts.say, quotes: new Quotes(receipts) });
+  }
+
+  closer() {
+    return button({ class: "closer", "aria-label": this.say("close"), click: () => this.answer.close() }, "✕");
+  }
+
+  of(sentence, chosen) {
+    const { receipts, say } = this;
+    const [meaning, earlier, also, shared] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.also(sentence), receipts.shared(sentence)];
+    const files = [...sentence.files].sort((a, b) => (b === chosen) - (a === chosen));
+    const joint = shared === "same" || shared === "either"; // without one of them alone the answer stays
+    const to = (label, sign, by, end) => button({ "aria-label": say(label), "aria-disabled": sentence.number === end && "true", click: () => this.answer.step(by, label) }, sign);
+    const places = (file) => receipts.cited(file, [sentence]);
     return [
-      this.controls(sentence), h("h2", {}, receipts.verdict(sentence)),
-      this.answer.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.shown, 300)),
-      receipts.miscited(sentence) && h("p", { class: "missing" }, receipts.miscited(sentence)),
-      receipts.absence(sentence) && h("p", { class: "missing", dir: "auto" }, receipts.absence(sentence)),
-      missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
-      beside && h("p", { class: "missing" }, "Not in the marked text, but beside it: ", h("span", { dir: "auto" }, visible(beside))),
-      sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, receipts.comparison(check))),
-      (cited.length > 0 || earlier) && this.compared(),
-      earlier && [h("h3", {}, `Sentence ${earlier.number}`), h("blockquote", { class: "text", dir: "auto" }, h("mark", {}, this.answer.documents.shared(earlier.words, sentence))),
-        h("div", { class: "actions" }, this.to(earlier, null, "Go to "))],
-      cited.length ? cited.map(([index, places]) => this.block(sentence, index, places)) : sentence.documents.map((index) => this.block(sentence, index, [])),
-      ["document", "check"].includes(sentence.state) && this.strength(sentence), meaning && h("p", {}, meaning), this.experts(sentence, sentence.evidence)];
+      h("div", { class: "controls" }, h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
+        receipts.judged.length > 1 && [to("previous", "‹", -1, 1), h("span", { class: "place" }, say("place", { n: sentence.number, all: receipts.judged.length })), to("next", "›", 1, receipts.judged.length)], this.closer()),
+      this.answer.hasAttribute("no-answer") && h("p", { class: "dim", dir: "auto" }, brief(sentence.shown, 300)),
+      this.alarms(sentence).map((text) => h("p", { class: "alert" }, text)),
+      meaning && h("p", {}, meaning), joint && this.counterfactual(files),
+      earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
+      also && h("section", { class: "document" }, h("p", {}, say("also", { name: receipts.file(also.document).name })), this.quotes.of([also], sentence), h("p", {}, say("anyway")), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
+      files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
+        files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
+        this.quotes.of(places(file), sentence),
+        joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], this.opener(file, places(file), sentence)))),
+      this.why(sentence)];
   }
 
-  // What the marks do not say.
-  compared() {
-    return h("p", { class: "compared" }, h("b", {}, "Compare it with the text yourself:"), ` ${COMPARED}`);
-  }
-
-  // Of words that were selected in a sentence, or in several; `evidence` is above the noise, most effect first.
-  ofWords(words, sentence, evidence) {
-    const chosen = { ...sentence, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
+  // What is behind selected words of a sentence alone: `rows` are the sources above the noise.
+  ofWords({ sentence, words, rows }) {
+    const places = rows.flatMap(({ source }) => this.receipts.places(source));
+    const files = [...new Set(places.map(({ document }) => this.receipts.file(document)))];
     return [
-      h("div", { class: "controls" }, this.closer()),
-      h("h2", {}, evidence.length ? `Behind “${words}”` : `No document has a measurable influence on “${words}” alone.`),
-      this.receipts.cited(chosen.sources).map(([index, places]) => this.block(chosen, index, places)),
-      evidence.length > 0 && this.strength({ effect: evidence[0].score, sources: [evidence[0].source] }), this.experts(chosen, evidence)];
+      h("div", { class: "controls" }, h("h2", { dir: "auto" }, this.say(rows.length ? "behind" : "alone", { words: brief(words, 60) })), this.closer()),
+      files.map((file) => h("section", { class: `document ${file.colour}` }, h("h3", { dir: "auto" }, file.name), this.quotes.of(places.filter(({ document }) => file.indices.includes(document)), sentence)))];
   }
 
-  // The small card beside a sentence: what it cites, most effect first.
-  glance(sentence) {
-    const { receipts } = this;
-    const number = (index) => sentence.documents.length > 1 && receipts.documents.get(index)?.number;
-    const quoted = (text, index) => h("blockquote", { class: "text", dir: "auto" }, number(index) && [pill(number(index)), " "], h("mark", {}, this.answer.documents.shared(brief(text, 200), sentence)));
-    const earlier = receipts.earlier(sentence);
-    const places = receipts.ranked(sentence).flatMap((id) => receipts.places(id).slice(0, 1)).slice(0, 3);
-    return [
-      h("p", { class: sentence.state === "check" ? "alert" : "" }, receipts.told(sentence)), earlier && quoted(earlier.words), places.map((place) => quoted(receipts.text(place), place.document)),
-      sentence.documents.slice(0, 3).map((index) => h("span", { class: "name" }, receipts.documents.get(index)?.number && pill(receipts.documents.get(index).number), " ", receipts.name(index)))];
+  alarms({ checks, notes }) {
+    const differing = checks.map(({ message, value, source_value: other }) => message || (other != null && this.say("differing", { value: `“${brief(value)}”`, other: `“${brief(other)}”` }))).filter(Boolean);
+    return [...differing.map((text) => brief(text, 300)), ...notes.filter(({ kind }) => kind === "missings").map(({ text }) => text)];
   }
 
-  controls(sentence) {
-    const count = this.receipts.judged.length;
-    const to = (label, sign, by, end) => button({ "aria-label": label, "aria-disabled": sentence.number === end && "true", click: () => this.answer.step(by, label) }, sign);
-    return h("div", { class: "controls" }, to("Previous sentence", "‹", -1, 1), h("span", {}, `Sentence ${sentence.number} of ${count}`), to("Next sentence", "›", 1, count), this.closer());
-  }
-
-  to(sentence, name, words = "") {
-    return button({ class: name, click: () => this.answer.pin(sentence, { focus: true }) }, `${words}sentence ${sentence.number}`);
-  }
-
-  strength(sentence) {
-    const { name, said } = LEVELS[this.receipts.level(sentence)] || {};
-    const it = sentence.relation === "either" ? "any of it" : sentence.sources.length > 1 ? "them" : "it";
-    return name && h("p", { class: "level" }, "Influence on the model: ", h("b", {}, name), ` (without ${it}, ${said}; what it said may still be wrong)`);
-  }
-
-  // A document of a card: its name, what is cited with its neighbours, and what can be done.
-  block(sentence, index, places) {
+  // Opens a file where it is cited: at the page's address, at its own, or in the panel.
+  opener(file, places, sentence) {
     const { answer, receipts } = this;
+    const index = places[0]?.document ?? file.indices[0];
     const { number, url } = receipts.documents.get(index) || {};
-    const where = receipts.where(index, places);
-    const cites = (other) => places.some(({ id }) => other.sources.includes(id));
-    const others = receipts.judged.filter((other) => other !== sentence && other.state !== "cut" && cites(other));
-    const outline = (on) => () => answer.prose.spans.forEach((span, each) => span.classList.toggle("caused", on && cites(receipts.sentences[each])));
-    const values = { sentence: sentence.index, number, index };
-    const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name]) || url || "";
+    const values = { sentence: sentence?.index, number, index };
+    const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name] ?? "") || url || "";
+    const open = (event) => answer.tells("attribot-open", { ...values, document: index, name: file.name, href }) || event.preventDefault();
     const href = /^(https?:\/\/|\/(?!\/)|#)/.test(address) && address;
-    return h("section", { class: `document ${colour(number)}`, "data-number": number ?? "" },
-      h("h3", {}, number && pill(number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
-      h("div", { class: "quotes", pointerenter: outline(true), pointerleave: outline(false) }, answer.documents.quoted(index, places, sentence)),
-      others.length > 0 && h("p", { class: "also" }, "Also behind ", others.slice(0, 8).map((other) => this.to(other, "to"))),
-      h("div", { class: "actions" },
-        href && h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, answer.hasAttribute("open-at") ? "Open at this place" : "Open the document"),
-        !answer.hasAttribute("open-at") && receipts.texts[index] != null && places.length > 0 &&
-          button({ click: (event) => answer.show(answer.documents.whole(index, places, sentence), event.currentTarget) }, "Open at this place"),
-        answer.hasAttribute("answers-without") && button({ click: (event) => this.leaveOut(event.currentTarget, number, index) }, `Answer without ${receipts.name(index)}`)));
+    if (href) return h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow", click: open }, this.say("view"));
+    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.show({ file, sentence })) }, this.say("view"));
   }
 
-  // The other answer, which the page gives, beside this one.
-  async leaveOut(pressed, number, index) {
-    const [name, { answer, sentences }] = [this.receipts.name(index), this.receipts];
-    const before = answer ?? sentences.map((sentence) => sentence.text).join(" ");
-    const result = h("div", { class: "without" }, `Answering without ${name}…`);
-    pressed.disabled = true;
-    this.answer.panel.querySelector(".without")?.remove();
-    pressed.closest(".actions").after(result);
-    const other = new Promise((resolve) => this.answer.dispatchEvent(new CustomEvent("attribot-without", {
-      bubbles: true, composed: true, detail: { document: index, number, name, respond: resolve } })));
-    try {
-      const text = String(await other);
-      filled(result, [h("h3", {}, `Without ${name}`), h("p", { class: "text", dir: "auto" },
-        text.trim() === before.trim() ? "The model gives the same answer." : difference(before, text))]);
-    } catch (error) {
-      filled(result, [`There is no other answer: ${visible(error.message)}`]);
-    }
-    pressed.disabled = false;
-    result.scrollIntoView({ block: "nearest" });
+  // What the model answers without some files, as it was told or as the page tells it when asked, over other actions.
+  counterfactual(files, ...actions) {
+    const { answer, say } = this;
+    const documents = files.flatMap(({ indices }) => indices).sort((a, b) => a - b);
+    const box = h("div", { class: "counterfactual", part: "counterfactual", hidden: true });
+    const told = (...children) => {
+      filled(box, children);
+      if (asker) asker.remove();
+      box.hidden = false;
+      answer.room();
+    };
+    const ask = async () => {
+      told(say("leaving", { names: this.receipts.names(files) }));
+      try {
+        const asked = new Promise((respond) => answer.tells("attribot-without", { documents, names: files.map(({ name }) => name), respond }));
+        answer.others.set(`${documents}`, String(await asked));
+        told(this.compared(files, answer.others.get(`${documents}`)));
+      } catch (error) {
+        told(say("nothing", { why: visible(error.message) }));
+      }
+      box.scrollIntoView({ block: "nearest" });
+    };
+    const known = answer.others.get(`${documents}`);
+    const asker = known == null && answer.hasAttribute("answers-without") && button({ click: ask }, files.length > 1 ? say("leaveAll", { n: files.length, most: 2 }) : say("leave"));
+    if (known != null) told(this.compared(files, known));
+    return [box, h("div", { class: "actions" }, asker, actions)];
   }
 
-  experts(sentence, evidence) {
-    const { receipts } = this;
-    const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).join("");
-    const above = evidence.filter((row) => !receipts.inNats || row.score >= NOISE || (row.score <= -NOISE && !/^#{1,6} .*$/.test(text(row))));
-    const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
-    const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
+  // Another answer, its new facts bold; the difference for whoever wants it.
+  compared(files, text) {
+    const { receipts, say } = this;
+    const before = receipts.answer ?? receipts.sentences.map((sentence) => sentence.text).join(" ");
+    const words = difference(before, text);
+    const added = words.filter(([kind]) => kind === 1);
+    const title = h("b", { class: "title" }, files.length > 1 ? say("withoutAll", { names: receipts.names(files) }) : say("without"));
+    if (words.every(([kind]) => !kind)) return [title, say("equal")];
+    const [old, content] = [keysOf([before]), contentOf(text)];
+    const few = 2 * added.length <= words.length;
+    const facts = content.filter((word) => (few || word.isNumber || word.isName) && !old.has(word.key)).slice(0, few ? 99 : 12);
+    const keys = new Set(facts.map(({ key }) => key));
+    const home = receipts.files.filter((file) => !files.includes(file) && file.indices.some((index) => receipts.texts[index] != null && !lacking(keysOf([receipts.texts[index]]), facts).length));
+    const bold = wordsOf(text).filter(({ key }) => keys.has(key));
+    const marks = { "-1": (word) => h("del", {}, visible(word)), 0: visible, 1: (word) => h("ins", {}, visible(word)) };
+    return [
+      title, h("p", { class: "text", dir: "auto" }, bold.flatMap(({ start, end, text: word }, at) => [visible(text.slice(bold[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(text.slice(bold.at(-1)?.end ?? 0))),
+      home.length === 1 && facts.length > 0 && facts.length < 4 && h("p", { class: "dim" }, say("stands", { values: some(facts), name: home[0].name })),
+      h("details", {}, h("summary", {}, say("difference")), h("p", { class: "text", dir: "auto" }, words.flatMap(([kind, word]) => [marks[kind](word), " "])))];
+  }
+
+  // The figures, folded.
+  why(sentence) {
+    const { receipts, say } = this;
+    const [level, missing, { evidence, effect, kept, reliance, state, sources }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
+    const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
+    const score = (value) => `${signed(value)}${rows.every((row) => row.exact) ? "" : ` (${say("rough")})`}`;
+    const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
-      sentence.effect != null && receipts.inNats && (sentence.state in ORIGINS
-        ? `Without ${ORIGINS[sentence.state]}, the sentence is ${times(sentence.effect)}: ${nats(sentence.effect)}.`
-        : sentence.follows == null
-        ? `Cited sources: ${nats(sentence.effect, exact)}${above.length && exact ? ", exact" : ""}. Without them the sentence is ${times(sentence.effect)}.`
-        : `Earlier sentences: ${nats(sentence.effect)}. Without them the sentence is ${times(sentence.effect)}.`),
-      sentence.kept != null && `With only the cited text, ${Math.round(100 * sentence.kept)} % of the effect of all documents remains.`,
-      sentence.reliance != null && receipts.inNats && `All documents: ${nats(sentence.reliance)}.`,
-      best != null && !above.length && !sentence.sources?.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
-      evidence.length === 0 && receipts.evidence.length > 0 && "No source was scored."];
-    return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
-      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${visible(receipts.summary.unit || "")}`), above.map((row) => this.bar(row, text(row)))));
+      state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, sentence.in_part && say("less"),
+      missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
+      effect != null && receipts.inNats && say("effect", { score: score(effect), times }), kept != null && say("kept", { n: Math.round(100 * kept) }),
+      reliance != null && receipts.inNats && say("all", { score: signed(reliance) })].filter(Boolean);
+    const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).map((line) => (ROW.test(line) ? cellsOf(line).join(" · ") : line)).join("");
+    return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say(sources.length ? "why" : "figures")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
+      rows.length > 0 && h("table", {}, rows.map((row) => h("tr", { class: row.score < 0 && "negative" }, h("td", {}, signed(row.score)),
+        h("td", {}, receipts.inNats && h("meter", { max: FULL, value: Math.abs(row.score), "aria-hidden": "true" })), h("td", { dir: "auto" }, brief(text(row), 120))))));
   }
 
-  bar({ score, exact }, text) {
-    const meter = this.receipts.inNats && h("meter", { max: FULL, value: Math.abs(score), "aria-hidden": "true" });
-    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, signed(score), !exact && h("small", {}, " (approximate)")), h("td", {}, meter), h("td", { dir: "auto" }, brief(text, 120)));
+  // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.
+  file(file, sentence) {
+    const { receipts, say } = this;
+    const known = Object.entries(receipts.documents.get(file.indices[0])?.metadata || {}).map(([key, value]) => [key, brief(String(value), 200)]).filter(([, value]) => value !== file.name);
+    const places = receipts.cited(file, sentence ? [sentence] : receipts.judged);
+    return [
+      h("div", { class: "controls" }, sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file, focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name), this.closer()),
+      known.length > 0 && h("details", { class: "metadata" }, h("summary", {}, brief(known[0][1], 40)), known.map(([key, value]) => `${brief(key)}: ${value}`).join(" · ")),
+      file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: `whole ${file.colour}`, dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
+      h("div", { class: "actions" }, (this.answer.hasAttribute("open-at") || receipts.documents.get(file.indices[0])?.url) && this.opener(file, places, sentence ?? receipts.judged.find(({ files }) => files.includes(file))))];
+  }
+
+  // How to read this, and what is left to say of the answer.
+  help() {
+    const { receipts, say } = this;
+    const { summary, files, judged } = receipts;
+    const unused = files.filter((file) => !judged.some((sentence) => sentence.files.includes(file)));
+    const lost = (file) => file.indices.every((index) => receipts.documents.get(index)?.located === false) && ` (${say("lost")})`;
+    const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? button({ class: "entry", click: () => this.answer.show({ file }) }, file.name) : file.name);
+    const about = { method: visible(summary.method || "").replaceAll("_", "-"), model: visible(summary.model || ""), seconds: summary.seconds?.toFixed(1) };
+    return [
+      h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),
+      unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
+      h("details", {}, h("summary", {}, say("figures")), ["partial", "composite"].includes(summary.status) && h("p", {}, say(summary.status)), h("ul", {}, (summary.notes || []).map((note) => h("li", {}, visible(note)))),
+        summary.method && summary.seconds != null && h("p", {}, say("made", about)), summary.retokenized && h("p", {}, say("retokenized")))];
+  }
+
+  // The small card at a pill: the strongest quotes, or what an amber pill means.
+  glance(sentence, file) {
+    const places = file ? this.receipts.cited(file, [sentence]).slice(0, 2) : [];
+    return [h("b", { dir: "auto" }, file?.name ?? this.receipts.told(sentence)), places.map((place) => h("blockquote", { dir: "auto" }, h("mark", {}, this.quotes.bold(brief(this.receipts.text(place), 200), sentence)))),
+      !file && h("p", {}, this.receipts.meaning(sentence))];
   }
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from markupsafe import Markup
 
 from attribot_rag.context.splitting.markup import without_tags
+from attribot_rag.context.splitting.splitter import language_of
+from attribot_rag.display.html.script import element_script
 from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
@@ -17,19 +17,10 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.result import CitedSentence, Result, cite
 from attribot_rag.result.summary import summarize
 
-_PARTS = ("words", "receipts", "prose", "documents", "card", "answer")
 _NOISE = 1.0  # nats, as in receipts.js
 _MOST_ROWS = 8
 _MOST_PLACES = 20
 _THEMES = ("auto", "light", "dark")
-
-
-@cache
-def element_script() -> str:
-    """The element as one script without dependencies; it defines <attribot-answer>."""
-    style = json.dumps(part("answer.css"))
-    parts = "\n".join(part(f"{name}.js") for name in _PARTS)
-    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}}})();\n'
 
 
 def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
@@ -45,6 +36,7 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
     return {
         "summary": summarize(attribution, max_bytes=None),
         "question": question,
+        "language": language_of(question, [attribution.response]),
         "answer": attribution.response,
         "documents": {
             str(index): document.text for index, document in enumerate(attribution.documents)

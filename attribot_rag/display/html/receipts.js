@@ -1,86 +1,82 @@
-// What the data of an answer says of its sentences, in words.
-// The scale of scores in nats is absolute: the same in every answer.
-const NOISE = 1; // nothing below is shown or drawn
-// A level needs as many nats, and, where it was measured, as large a share of what all documents
-// are worth to the sentence, kept with the cited ones alone.
-const LEVELS = [
-  { name: "decisive", nats: 8, kept: 0.8, said: "the model would almost certainly not have said this" },
-  { name: "strong", nats: 4, kept: 0.5, said: "the model would probably not have said this" },
-  { name: "weak", nats: 0, kept: 0, said: "the model might have said this all the same" },
-];
+// What the data of an answer says of its sentences. The scale of scores in nats is the same in every answer.
+const NOISE = 1; // nats: nothing below is shown
+// A level needs as many nats, and, where it was measured, as large a share kept with the cited sources alone.
+const LEVELS = [{ nats: 8, kept: 0.8 }, { nats: 4, kept: 0.5 }, { nats: 0, kept: 0 }];
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
-const AROUND = 140; // characters on each side of a quote
-const MOST_WORDS = 8; // of a sentence that are named as missing
-const COMPARED = "this shows where a sentence comes from, not whether it says the same.";
-
-// How sentences are shown: the header's words, the legend's, and whether they want attention.
-const STATES = {
-  document: { counted: "from the documents", means: "What made the model say this stands in the documents with these numbers, or some of it where it says “in part”." },
-  check: { counted: "to check", means: "A value differs from the cited text, or is missing there.", mind: true },
-  own: { counted: "the model’s own", means: "Nothing in the documents made the model say this. It may still be true.", mind: true },
-  open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
-  follows: { counted: "from earlier sentences", means: "The model drew it from an earlier sentence of its answer, not from a document.", mind: true },
-  conversation: { counted: "from the conversation", means: "It rests on what was said before." },
-  instructions: { counted: "from the instructions", means: "It rests on what the model was told before it saw the documents: its instructions, a summary, or examples." },
-  question: { counted: "from the question", means: "It repeats what was said together with the question." },
-  checking: { counted: "being checked", means: "This is still being checked." },
-  cut: { counted: "unfinished", means: "The answer ends in the middle of this sentence." },
-};
-const REASONS = {
-  scattered: "The documents matter here, but no part of them stands out.",
-  not_located: "Some documents were not found in what the model read, so this could not be decided.",
-  budget: "There was not enough time to decide this.",
-  limit: "Deciding this would have taken too long.",
-};
+const NOUNS = 0.22; // the share of capitals amid sentences from which on they tell nouns, as in German, and no names
+const ORIGINS = ["conversation", "instructions", "question"];
 
 const isWrong = ({ document, supported }) => document == null || supported === false; // of the model's own markers
 // A text without some places in it, with as much of `filler` for each of their code points.
 const without = (text, places, filler) =>
   Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
-// What stands in the prompt besides documents, as the states of sentences that rest on it.
-const ORIGINS = { conversation: "what was said before", instructions: "what its instructions say", question: "what was said together with the question" };
+// Whether a value stands in a text, not as a part of another.
+const stands = (value, text) => new RegExp(`(?<![\\p{L}\\p{N}])${value.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "u").test(text);
+const some = (words, most = 8) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
-// What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
-  constructor(data, stopped) {
+  constructor(data, { stopped, language }) {
     const fields = data.summary ? data : { summary: data };
-    this.summary = fields.summary;
+    Object.assign(this, { summary: fields.summary, texts: fields.documents || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], tokens: fields.tokens || [], stage: fields.stage, others: fields.without || {}, spoken: fields.language });
+    this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
+    this.say = sayer(this.language);
     this.question = fields.question || this.summary.query || "";
     this.answer = fields.answer ?? this.summary.answer ?? null;
     this.points = Array.from(this.answer ?? "");
-    this.texts = fields.documents || {};
-    this.quotes = fields.quotes || {};
-    this.evidence = fields.evidence || [];
-    this.tokens = fields.tokens || [];
     this.documents = new Map((this.summary.documents || []).map((document) => [document.index, document]));
-    this.names = this.named();
     this.sources = new Map((this.summary.sources || []).map((source) => [source.id, source]));
     this.inNats = (this.summary.unit || "nats") === "nats";
+    const cited = (this.summary.sentences || []).flatMap(({ documents }) => documents);
+    this.files = [];
+    for (const index of new Set([...cited, ...this.documents.keys()])) this.join(index);
+    const texts = [...this.documents.keys()].map((index) => this.texts[index]);
+    this.whole = texts.length > 0 && !this.summary.omitted?.documents && texts.every((text) => text != null) && texts.join("\n");
+    const [capitals, all] = [/(?<=\p{Ll} )\p{Lu}\p{Ll}/gu, /(?<=\p{Ll} )\p{L}/gu].map((pattern) => (this.whole || "").match(pattern)?.length ?? 0);
+    this.vocabulary = this.whole && capitals < NOUNS * all && keysOf([this.question, this.whole, ...this.files.map(({ name }) => name)]);
     this.sentences = (this.summary.sentences || []).map((sentence, index) => this.sentence(sentence, index));
     const last = this.sentences.at(-1);
-    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) last.state = "cut";
+    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped });
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
-    const texts = [...this.documents.keys()].map((index) => this.texts[index]);
-    const whole = texts.length > 0 && !this.summary.omitted?.documents && texts.every((text) => text != null);
-    this.vocabulary = whole && keysOf([this.question, ...texts]);
-    this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1, absent: this.absent(sentence) })); // as readers count
+    this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1 })); // as readers count
+    for (const sentence of this.judged) sentence.notes = this.notes(sentence);
+  }
+
+  // The file that a document is of; passages of one file are one.
+  file(index) {
+    return this.files.find(({ indices }) => indices.includes(index)) ?? this.join(index);
+  }
+
+  join(index) {
+    const { title, id, metadata = {} } = this.documents.get(index) || {};
+    const key = title ? [title, metadata.source ?? metadata.file_path ?? metadata.file_name].join("\n") : `${index}`;
+    let file = this.files.find((other) => other.key === key);
+    if (!file) {
+      const base = (name) => (/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name);
+      const named = (title || (!/^[\da-f-]{16,}$/i.test(id || "") && id) || "").trim();
+      const words = brief(this.texts[index]?.replace(/^[#\s>*-]+/, "") || "", 28);
+      const name = named ? brief(base(named)) : words || this.say("document", { n: index + 1 });
+      const same = this.files.filter((other) => other.name === name || other.name.startsWith(`${name} (`)).length;
+      this.files.push((file = { key, indices: [], name: same ? `${name} (${same + 1})` : name, colour: `c${this.files.length % 6}` }));
+    }
+    file.indices.push(index);
+    return file;
   }
 
   sentence(sentence, index) {
     // Positions are those of the shown text only if the summary says so.
     const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= sentence.end;
-    const whole = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
-    const words = whole.trimEnd();
+    const text = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
+    const words = text.trimEnd();
     const markers = this.markers(sentence, Array.from(words));
-    const checks = (sentence.checks || []).filter((check) => check.end >= check.start);
-    const told = checks.map(({ value }) => value || "").join(" ");
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
+    const content = contentOf(without(words, markers, " "));
+    const state = this.state(sentence);
     return {
-      ...sentence, effect: measured ? sentence.effect : null, kept: measured ? sentence.kept : null, index, words, text: whole, space: whole.slice(words.length), placed,
-      state: this.state(sentence), evidence: this.evidence[index] || [], checks, markers,
-      content: contentOf(without(words, markers, " ")).filter(({ text }) => !told.includes(text)), shown: without(words, markers.filter(({ hidden }) => hidden), ""),
+      ...sentence, index, text, words, placed, state, markers, content, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
+      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), checks: (sentence.checks || []).filter((check) => check.end >= check.start),
       wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
-      numbers: [...new Set(sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean))].sort((a, b) => a - b),
+      files: [...new Set(sentence.documents.map((document) => this.file(document)))],
+      strange: this.vocabulary && ["document", "follows"].includes(state) ? lacking(this.vocabulary, content.filter(({ isName, isNumber }) => isName && !isNumber)) : [],
     };
   }
 
@@ -100,70 +96,56 @@ class Receipts {
     });
   }
 
-  state({ verdict, checks, reason, documents, origin }) {
+  state({ verdict, reason, documents, origin }) {
     if (verdict === "trivial" || verdict === "reasoning") return "plain";
     if (verdict === "open") return { cut: "cut", pending: "checking" }[reason] || "open";
-    if ((checks || []).length) return "check";
     if (verdict === "unsupported") return "own";
-    if (verdict === "conversation") return origin in ORIGINS ? origin : verdict;
-    if (verdict === "follows") return verdict;
-    return documents.length ? "document" : "open";
+    if (verdict === "conversation") return ORIGINS.includes(origin) ? origin : verdict;
+    return verdict === "follows" ? verdict : documents.length ? "document" : "open";
   }
 
-  // Documents' names for readers: title or id, without the folders of an absolute path. Passages of
-  // the same file are counted.
-  named() {
-    const files = [...this.documents.values()].sort((a, b) => a.index - b.index).map(({ index, title, id }) => {
-      const name = title || id || `document ${index + 1}`;
-      return [index, brief(/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name)];
-    });
-    const passages = (name) => files.filter((file) => file[1] === name).map(([index]) => index);
-    return new Map(files.map(([index, name]) => [index, passages(name)[1] == null ? name : `${name}, passage ${passages(name).indexOf(index) + 1}`]));
-  }
-
-  name(index) {
-    return this.names.get(index) ?? `document ${index + 1}`;
+  // What stands after a sentence beside its files; `warn` where a reader should look.
+  notes({ state, stopped, checks, strange, follows }) {
+    const quoted = (values) => values.map((value) => `“${brief(value, 30)}”`).join(", ");
+    const notes = [];
+    if (state === "own") notes.push({ kind: "owns", warn: true, text: this.say("own") });
+    if (state === "follows") notes.push({ text: this.earlier({ follows }) ? this.say("follows", { n: this.earlier({ follows }).number }) : this.say("answer") });
+    if (state === "open") notes.push({ kind: "opens", text: this.say("open") });
+    if (ORIGINS.includes(state)) notes.push({ text: this.say(state) });
+    if (state === "cut") notes.push({ text: this.say(stopped ? "stopped" : "cut") });
+    const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
+    for (const { message, value, source_value: other } of told)
+      notes.push({ kind: "remarks", warn: true, text: message ? brief(message, 60) : other != null ? this.say("differs", { other: brief(other, 30) }) : this.say("uncited", { values: quoted([value]) }) });
+    const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
+    if (missing.length) notes.push({ kind: "missings", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing.slice(0, 3)), n: missing.length }) });
+    return notes;
   }
 
   // The places of a source: in a document's text, or its own text as far as the summary has it.
   places(id) {
-    if (this.quotes[id]) return this.quotes[id].map(([document, start, end, plain]) => ({ document, start, end, plain }));
+    if (this.quotes[id]) return this.quotes[id].map(([document, start, end, plain]) => ({ id, document, start, end, plain }));
     const source = this.sources.get(id);
     return (source?.documents || []).map((document) => {
       const text = this.texts[document] ?? "";
       const at = text.indexOf(source.text);
-      if (at < 0) return { document, text: source.text };
+      if (at < 0) return { id, document, text: source.text };
       const start = Array.from(text.slice(0, at)).length;
-      return { document, start, end: start + Array.from(source.text).length };
+      return { id, document, start, end: start + Array.from(source.text).length };
     });
   }
 
-  // By document what of it is cited, in the order of the sources.
-  cited(sources) {
-    const groups = new Map();
-    for (const id of sources)
-      for (const place of this.places(id)) groups.set(place.document, [...(groups.get(place.document) || []), { ...place, id }]);
-    return [...groups];
+  // The text of a place.
+  text({ document, start, end, plain, text }) {
+    return plain ?? text ?? Array.from(this.texts[document] || "").slice(start, end).join("");
   }
 
-  level({ effect: measured, kept, sources, evidence }) {
-    const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
-    if (!this.inNats || effect < NOISE) return -1;
-    return LEVELS.findIndex((level) => effect >= level.nats && (kept ?? 1) >= level.kept);
-  }
-
-  // The text of a place, or that with its neighbours.
-  text({ document, start, end, plain, text }, around = 0) {
-    return (around ? null : (plain ?? text)) ?? Array.from(this.texts[document] || "").slice(Math.max(0, start - around), end + around).join("");
-  }
-
-  // A document's page, or the heading before the first of some places.
-  where(index, places) {
+  // A file's page, or the heading before the first of some places.
+  where(places) {
+    const { document: index, start = 0 } = places[0] ?? {};
     const { page_label: page, section } = this.documents.get(index)?.metadata || {};
-    if (page != null) return `page ${brief(String(page))}`;
+    if (page != null) return this.say("page", { page: brief(String(page)) });
     if (section) return brief(String(section));
-    const first = Math.min(...places.map((place) => place.start ?? 0));
-    const headings = Array.from(this.texts[index] || "").slice(0, first + 1).join("").match(/^#{1,6} .+$/gm);
+    const headings = Array.from(this.texts[index] || "").slice(0, start + 1).join("").match(/^#{1,6} .+$/gm);
     return headings ? brief(headings.at(-1).replace(/^#+ /, "")) : "";
   }
 
@@ -173,115 +155,79 @@ class Receipts {
     return [...sources].sort((a, b) => score(b) - score(a));
   }
 
-  // The sources of some sentences' tokens above the noise, most effect on them first.
-  behind(parts) {
-    const sums = new Map();
-    for (const { sentence, tokens } of parts)
-      for (const row of sentence.evidence)
-        sums.set(row.source, { ...row, score: tokens.reduce((sum, token) => sum + row.tokens[token], sums.get(row.source)?.score ?? 0) });
-    return [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
+  // Where a sentence's files are cited by it, or by every sentence, most effect first.
+  cited(file, sentences) {
+    const places = sentences.flatMap((sentence) => this.ranked(sentence)).flatMap((id) => this.places(id));
+    return [...new Map(places.filter(({ document }) => file.indices.includes(document)).map((place) => [`${place.id} ${place.document} ${place.start}`, place])).values()];
   }
 
-  // Words of a sentence that stand in no document, if they are many for it.
-  absent({ state, content }) {
-    if (!this.vocabulary || !["document", "check", "follows"].includes(state)) return [];
-    const words = [...new Map(content.map((word) => [word.key, word])).values()];
-    const absent = lacking(this.vocabulary, words);
-    const isMuch = absent.length > 1 || (state !== "follows" && (3 * absent.length >= words.length || absent[0]?.isName)); // a sum is new
-    return isMuch ? absent : [];
+  level({ effect: measured, kept, sources, evidence }) {
+    const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
+    if (!this.inNats || effect < NOISE) return -1;
+    return LEVELS.findIndex((level) => effect >= level.nats && (kept ?? 1) >= level.kept);
   }
 
-  // Other words of a sentence that stand in nothing that its card marks: those that do not stand
-  // beside it either, and those that do. Empty where that text is not known.
+  // Whether one sentence stands in several files, or any of several sources is enough.
+  shared({ sources, relation, files }) {
+    if (files.length < 2) return null;
+    const holds = sources.map((id) => new Set(this.places(id).map(({ document }) => this.file(document))));
+    const same = holds.some((those) => files.every((file) => those.has(file)));
+    return same && (relation === "either" || sources.length === 1) ? "same" : ["either", "together"].includes(relation) ? relation : null;
+  }
+
+  // Words of a sentence that stand in nothing that its card marks. None where that text is not known.
   missing(sentence) {
-    const places = sentence.sources.map((id) => this.places(id));
-    const quotes = places.map((those) => those.map((place) => this.text(place)).join(" "));
+    const quotes = sentence.sources.map((id) => this.places(id).map((place) => this.text(place)).join(" "));
     if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
-    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return ["", ""];
-    const [marked, around] = [keysOf([this.question, ...quotes]), keysOf(places.flat().map((place) => this.text(place, AROUND)))];
-    const words = lacking(marked, sentence.content).filter(({ key }) => !sentence.absent.some((word) => word.key === key));
-    const phrases = (some) => some.slice(0, MOST_WORDS).map(({ text, start }, at) =>
-      (at ? (sentence.words.slice(some[at - 1].end, start).trim() ? ", " : " ") : "") + text).join("") + (some.length > MOST_WORDS ? " …" : "");
-    return [false, true].map((beside) => phrases(words.filter((word) => (lacking(around, [word]).length === 0) === beside)));
+    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return [];
+    const told = sentence.checks.map(({ value }) => value || "").join(" ");
+    return lacking(keysOf([this.question, ...quotes]), sentence.content.filter(({ text }) => !told.includes(text)));
+  }
+
+  // Where a text that the model read has the names and the numbers of a sentence: the place with most of its words.
+  also({ content, state }) {
+    const [numbers, facts] = [content.filter(({ isNumber }) => isNumber), content.filter(({ isName, isNumber }) => isName || isNumber)];
+    if (state !== "own" || !facts.length) return null;
+    let best = null;
+    for (const [key, text] of Object.entries(this.texts)) {
+      const index = Number(key);
+      if (this.documents.get(index)?.located === false || lacking(keysOf([text, this.file(index).name]), facts).length) continue;
+      for (const { 0: piece, index: at } of text.matchAll(/[^\n]+?(?:[.!?。！？](?=\s|$)|(?=\n|$))/g)) {
+        const keys = keysOf([piece]);
+        const shared = content.length - lacking(keys, content).length;
+        const enough = numbers.length ? shared > numbers.length : 2 * shared >= content.length;
+        if (!enough || lacking(keys, numbers).length || shared <= (best?.shared ?? 0)) continue;
+        const [start, words] = [at + piece.search(/\S/), piece.trim()];
+        best = { shared, document: index, start: Array.from(text.slice(0, start)).length, end: Array.from(text.slice(0, start + words.length)).length };
+      }
+    }
+    return best;
   }
 
   // The earlier sentence that one rests on.
   earlier({ follows }) {
     const sentence = follows == null ? null : this.sentences[follows];
-    return sentence?.number ? sentence : null;
+    return sentence && sentence.state !== "plain" ? sentence : null;
   }
 
-  // The verdict on a sentence, in one sentence: a cause, not whether it is right.
-  verdict(sentence) {
-    const count = sentence.documents.length;
-    const causes = count > 1 ? `${count} documents` : this.name(sentence.documents[0]);
-    const because = `The model wrote this ${sentence.in_part ? "only in part " : ""}because of`;
-    if (sentence.state === "cut") return "The answer ends here, so this was not judged.";
-    if (sentence.state === "checking") return STATES.checking.means;
-    if (sentence.state === "own") {
-      if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "The documents do not account for all of this.";
-      return (sentence.reliance || 0) >= SOME_RELIANCE ? "The documents hardly made the model write this." : "No document made the model write this.";
-    }
-    if (sentence.state === "open") return REASONS[sentence.reason] || "No part of the documents stands out.";
-    if (sentence.state in ORIGINS) return `${because} ${ORIGINS[sentence.state]}.`;
-    if (sentence.state === "plain") return "This was not judged.";
-    const end = sentence.state === "check" ? (sentence.checks.some(({ message }) => message) ? ", but see the remark." : ", but a value differs.") : ".";
-    if (sentence.verdict === "follows") return `${because} ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number} of this answer` : "its own answer before this"}${end}`;
-    if (!count) return "No document made the model write this. A value in it is to be checked.";
-    if (sentence.relation === "either") return `${because} ${causes}; each of ${count > 1 ? "them" : "several places"} alone would have led the model to it${end}`;
-    if (sentence.relation === "together") return `${because} ${count > 1 ? causes : `several places in ${causes}`} together${end}`;
-    return `${because} ${causes}${end}`;
+  names(files, word = "and") {
+    return files.map(({ name }) => name).reduce((all, name, at) => all + (at === files.length - 1 ? ` ${this.say(word)} ` : ", ") + name);
   }
 
-  // What follows from the verdict, if that is not the strength.
-  meaning(sentence) {
-    if (sentence.state === "own" && (sentence.reliance || 0) >= MUCH_RELIANCE)
-      return "They matter here, but part of it, such as a number, is the model’s own. Nothing here shows that part.";
-    if (sentence.state === "own") return "The model would have written this without them. It may still be true, but nothing here shows it.";
-    const compared = "had at least as much influence on this as all the documents together.";
-    if (sentence.state in ORIGINS) return `That ${compared}`;
-    if (sentence.in_part) return "This explains the sentence only in part: the rest comes from other documents, or from the model itself.";
-    if (sentence.verdict === "follows") return `That${this.earlier(sentence) ? " sentence" : ""} ${compared}`;
-    return "";
-  }
-
-  comparison(check) {
-    if (check.message) return [brief(check.message, 300)];
-    const value = check.value ? `“${brief(check.value)}”` : "something";
-    return check.source_value == null
-      ? ["The answer says ", h("b", {}, value), ". The cited text does not."]
-      : ["The answer says ", h("b", {}, value), ". The cited text says ", h("b", {}, `“${brief(check.source_value)}”`), "."];
-  }
-
-  // What a screen reader is told of a sentence, and a glance and the list of what to look at show.
+  // What a sentence comes from, in a line.
   told(sentence) {
-    const compared = sentence.state === "check" ? sentence.checks.map((check) => h("p", {}, this.comparison(check)).textContent) : [];
-    const [missing] = this.missing(sentence);
-    return [this.verdict(sentence), ...compared, this.miscited(sentence), this.absence(sentence), missing && `Not in the marked text: ${visible(missing)}.`].filter(Boolean).join(" ");
+    const { state, files, in_part: part } = sentence;
+    if (["checking", "cut"].includes(state)) return this.say(state === "cut" ? "ended" : "waiting");
+    const text = files.length && state !== "own" ? this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") }) : sentence.notes[0]?.text ?? "";
+    return text.charAt(0).toUpperCase() + text.slice(1);
   }
 
-  absence({ absent }) {
-    return absent.length > 0 && `No document has the word${absent.length > 1 ? "s" : ""}: ${listed(absent, MOST_WORDS)}.`;
-  }
-
-  // What the model itself cites, and should not.
-  miscited({ wrong }) {
-    return wrong.length > 0 && `The model itself cites ${wrong.join(", ")}, which ${wrong.length > 1 ? "have" : "has"} no effect on this, or ${wrong.length > 1 ? "are" : "is"} missing.`;
-  }
-
-  chip(sentence) {
-    if (sentence.state === "check") {
-      const [check] = sentence.checks;
-      if (sentence.checks.length > 1) return `check: ${sentence.checks.length} ${sentence.checks.some(({ message }) => message) ? "remarks" : "values"}`;
-      if (check.message) return `check: ${brief(check.message, 60)}`;
-      const value = brief(check.value || check.kind, 30);
-      return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
-    }
-    if (sentence.absent.length) return `in no document: ${listed(sentence.absent, 3)}`;
-    if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
-    if (sentence.state === "document" && sentence.in_part) return "in part";
-    if (sentence.state === "document" && sentence.wrong.length) return `model cites ${sentence.wrong.join(", ")}`;
-    if (sentence.state in ORIGINS) return STATES[sentence.state].counted;
-    return { own: "model’s own", open: "undecided", checking: "checking…", cut: "stopped here" }[sentence.state];
+  // What else there is to say of it.
+  meaning(sentence) {
+    const [{ state, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
+    if (state === "own") return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
+    if (state === "open") return this.say(reason in STRINGS.en && reason !== "pending" ? reason : "scattered");
+    if (ORIGINS.includes(state) || state === "follows") return this.say("origin");
+    return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
   }
 }

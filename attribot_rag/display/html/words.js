@@ -12,7 +12,6 @@ const brief = (text, length = 80) => {
   const line = visible(text).trim().replace(/\s+/g, " ");
   return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
 };
-const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 // Words of four letters or more that say nothing on their own.
 const FUNCTION_WORDS = new Set(("about also anyone anything been does everyone everything from have into someone something such than that their " +
@@ -21,21 +20,21 @@ const FUNCTION_WORDS = new Set(("about also anyone anything been does everyone e
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 const wordsOf = (text) =>
   [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
-    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, ""), isName: index > 0 && /^\p{Lu}/u.test(segment) }));
+    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, ""),
+    isName: index > 0 && /^\p{Lu}/u.test(segment), isNumber: /\p{N}/u.test(segment) }));
 // Those that say something: numbers, names, and words of four letters (two where there are no spaces).
-const contentOf = (text, within) =>
-  wordsOf(text).filter(({ text: word, key }, index) => !FUNCTION_WORDS.has(key) && (/\p{N}/u.test(word) || key.length > 3 ||
-    (key.length > 1 && (((index || within) && /^\p{Lu}/u.test(word)) || /[\p{Script=Han}\p{Script=Hangul}]/u.test(word)))));
+const contentOf = (text) =>
+  wordsOf(text).filter(({ key, isNumber, isName }) => !FUNCTION_WORDS.has(key) &&
+    (isNumber || key.length > 3 || (key.length > 1 && (isName || /[\p{Script=Han}\p{Script=Hangul}]/u.test(key)))));
 // Those of some texts, in short pieces: each segment has a copy of what it was cut from.
 const keysOf = (texts) => new Set([...new Set(texts.join("\n").match(/\S{1,400}/gu))].flatMap((piece) => wordsOf(piece).map(({ key }) => key)));
 // Those of some words that are not among `keys`, in the singular or the plural, nor, from five letters on, the beginning of one.
 const lacking = (keys, words) =>
   words.filter(({ key }) => ![key, `${key}s`, key.replace(/s$/, "")].some((form) => keys.has(form)) &&
     (key.length < 5 || ![...keys].some((other) => other.startsWith(key))));
-const listed = (words, most) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
 const filled = (element, children) => {
-  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child || child === 0));
   return element;
 };
 
@@ -46,36 +45,20 @@ const h = (tag, attributes = {}, ...children) => {
     else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
   return filled(element, children);
 };
-
-const COLOURS = 6; // of documents, .c0 to .c5
-const colour = (number) => `c${((number || 1) - 1) % COLOURS}`;
-const pill = (number) => h("span", { class: `pill ${colour(number)}`, role: "img", "aria-label": `source ${number}`, "data-number": number }, String(number));
 const button = (attributes, ...children) => h("button", { type: "button", ...attributes }, ...children);
 
-// What is shown of an answer, made anew with its data.
-class Part {
-  constructor(answer) {
-    [this.answer, this.receipts] = [answer, answer.receipts];
-  }
-
-  closer() {
-    return button({ class: "closer", "aria-label": "Close", click: () => this.answer.close() }, "✕");
-  }
-}
-
-// The words of both texts, marked as taken away or added.
+// The words of two texts, each with whether it was kept (0), taken away (-1) or added (1).
 const difference = (before, after) => {
-  const [a, b] = [before, after].map((text) => text.split(/(?<=\s)/).slice(0, 600));
+  const [a, b] = [before, after].map((text) => text.match(/\S+/g)?.slice(0, 600) ?? []);
   const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  const same = (i, j) => a[i].trim() === b[j].trim();
   for (let i = a.length - 1; i >= 0; i--)
     for (let j = b.length - 1; j >= 0; j--)
-      longest[i][j] = same(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-  const parts = [];
+      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const words = [];
   for (let i = 0, j = 0; i < a.length || j < b.length; ) {
-    if (i < a.length && j < b.length && same(i, j)) parts.push((j++, visible(a[i++])));
-    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) parts.push(h("del", {}, visible(a[i++])));
-    else parts.push(h("ins", {}, visible(b[j++])));
+    if (i < a.length && j < b.length && a[i] === b[j]) words.push([0, (i++, b[j++])]);
+    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) words.push([-1, a[i++]]);
+    else words.push([1, b[j++]]);
   }
-  return parts;
+  return words;
 };

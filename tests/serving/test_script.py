@@ -1,0 +1,42 @@
+"""The element's script as the service gives it, and as the wheel has it."""
+
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from fastapi.testclient import TestClient
+
+from attribot_rag import LanguageModel
+from attribot_rag.display import element_script
+from attribot_rag.serving.app import create_app
+
+ROOT = Path(__file__).parents[2]
+FOLDER = "attribot_rag/display/html"
+
+
+def test_the_service_gives_the_script_to_every_site(chatty: LanguageModel) -> None:
+    client = TestClient(create_app(chatty, token="secret"))
+    answer = client.get("/attribot-answer.js", headers={"Origin": "https://elsewhere.example"})
+    assert answer.status_code == 200 and answer.text == element_script()
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+
+
+def test_the_script_is_small_and_loads_nothing() -> None:
+    script = element_script()
+    assert len(script.encode()) < 70_000
+    for word in ("import(", "fetch(", "XMLHttpRequest", "@import", "url(", "innerHTML", "</script"):
+        assert word not in script
+
+
+@pytest.mark.slow
+def test_the_wheel_has_the_script_and_its_types(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        assert archive.read(f"{FOLDER}/attribot-answer.js").decode() == element_script()
+        assert f"{FOLDER}/attribot-answer.d.ts" in archive.namelist()
