@@ -16,6 +16,7 @@ class AttribotAnswer extends HTMLElement {
     this.shadowRoot.append(this.told);
     this.sizes = new ResizeObserver(() => this.place());
     this.others = new Map(); // what the model answers without some documents
+    this.spans = []; // the sentences, none while there is no answer
     this.view = null; // what the panel shows: a sentence, a file, or the help
   }
 
