@@ -154,7 +154,7 @@ class AttribotAnswer extends HTMLElement {
     const reading = documents.size ? say("reading", { n: documents.size }) : say("read");
     const pending = summary.status === "pending" && (stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"));
     const cited = files.filter((file) => judged.some((sentence) => sentence.files.includes(file)));
-    const counts = ["owns", "missings", "remarks", "opens"].flatMap((kind) => {
+    const counts = ["owns", "missingCount", "remarks", "opens"].flatMap((kind) => {
       const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
       const n = those.flatMap(({ notes }) => notes).reduce((sum, note) => sum + (note.kind === kind && (note.n ?? 1)), 0);
       return those.length ? [button({ class: `count ${kind === "opens" ? "" : "warn"}`, click: () => this.walk(those) }, say(kind, { n }))] : [];

@@ -45,7 +45,7 @@ class Card {
 
   alarms({ checks, notes }) {
     const differing = checks.map(({ message, value, source_value: other }) => message || (other != null && this.say("differing", { value: `“${brief(value)}”`, other: `“${brief(other)}”` }))).filter(Boolean);
-    return [...differing.map((text) => brief(text, 300)), ...notes.filter(({ kind }) => kind === "missings").map(({ text }) => text)];
+    return [...differing.map((text) => brief(text, 300)), ...notes.filter(({ kind }) => kind === "missingCount").map(({ text }) => text)];
   }
 
   // Opens a file where it is cited: at the page's address, at its own, or in the panel.

@@ -117,7 +117,7 @@ class Receipts {
     for (const { message, value, source_value: other } of told)
       notes.push({ kind: "remarks", warn: true, text: message ? brief(message, 60) : other != null ? this.say("differs", { other: brief(other, 30) }) : this.say("uncited", { values: quoted([value]) }) });
     const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
-    if (missing.length) notes.push({ kind: "missings", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing.slice(0, 3)), n: missing.length }) });
+    if (missing.length) notes.push({ kind: "missingCount", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing.slice(0, 3)), n: missing.length }) });
     return notes;
   }
 

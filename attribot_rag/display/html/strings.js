@@ -3,7 +3,7 @@ const STRINGS = {
   en: {
     where: "Where this comes from", sources: "Sources", none: "Nothing here comes from your files", and: "and", or: "or",
     own: "not from your files", owns: ["{n} sentence not from your files", "{n} sentences not from your files"],
-    missing: ["{values} is in none of your files", "{values} are in none of your files"], missings: ["{n} value in none of your files", "{n} values in none of your files"],
+    missing: ["{values} is in none of your files", "{values} are in none of your files"], missingCount: ["{n} value in none of your files", "{n} values in none of your files"],
     uncited: "{values} is not in the cited text", differs: "source says {other}", differing: "The answer says {value}, the source says {other}.",
     remarks: ["{n} value to compare", "{n} values to compare"], open: "source unclear", opens: ["{n} source unclear", "{n} sources unclear"],
     cut: "answer cut off (length limit)", stopped: "stopped", follows: "from sentence {n}", answer: "from the answer itself",
@@ -33,7 +33,7 @@ const STRINGS = {
   de: {
     where: "Woher das kommt", sources: "Quellen", none: "Nichts davon kommt aus Ihren Dateien", and: "und", or: "oder",
     own: "nicht aus Ihren Dateien", owns: ["{n} Satz nicht aus Ihren Dateien", "{n} Sätze nicht aus Ihren Dateien"],
-    missing: ["{values} steht in keiner Ihrer Dateien", "{values} stehen in keiner Ihrer Dateien"], missings: ["{n} Angabe in keiner Ihrer Dateien", "{n} Angaben in keiner Ihrer Dateien"],
+    missing: ["{values} steht in keiner Ihrer Dateien", "{values} stehen in keiner Ihrer Dateien"], missingCount: ["{n} Angabe in keiner Ihrer Dateien", "{n} Angaben in keiner Ihrer Dateien"],
     uncited: "{values} steht nicht im zitierten Text", differs: "Quelle sagt {other}", differing: "Die Antwort sagt {value}, die Quelle sagt {other}.",
     remarks: ["{n} Angabe zu vergleichen", "{n} Angaben zu vergleichen"], open: "Quelle unklar", opens: ["{n} Quelle unklar", "{n} Quellen unklar"],
     cut: "Antwort abgeschnitten (zu lang)", stopped: "angehalten", follows: "aus Satz {n}", answer: "aus der Antwort selbst",
