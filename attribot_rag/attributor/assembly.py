@@ -147,13 +147,13 @@ def _provenance(
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again, as the answer was not recorded; tokens may "
-            "differ from those of the generation. Attach the recorder before the model answers."
+            "Prompt or response was tokenized again, as no recorded generation has the answer; "
+            "tokens may differ from those of the generation."
         )
         if scorer.language_model.backend.dequantized:
             yield (
                 "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
-                "or llama.cpp gave the answer, its log-probabilities may differ a little."
+                "or llama.cpp gave the answer, its log-probabilities differ."
             )
     if scorer.generation.cut_at is not None:
         yield (

@@ -206,9 +206,9 @@ class AttributionCallbackHandler(RunCallbacks):
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents = tuple(documents_in(outputs))
+        if step.kind == "parser":
+            step.root.memo["parsed"] = outputs
         if step.parent is not None:
-            if step.kind == "parser":
-                step.root.memo["parsed"] = outputs
             self.observer.ended(step.id, documents=documents)
             return
         # Without outputs, a stream that does not add up.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index_instrumentation.span import active_span_id
+
+_replacing = threading.Lock()
 
 
 class AnswerCallback(BaseCallbackHandler):
@@ -52,14 +55,16 @@ def listen(
 ) -> Callable[[], None]:
     """Add a callback to those of an engine or a synthesizer; the function takes it away again.
 
-    Their list is replaced, as other threads may be reading it.
+    Their list is replaced, as other threads may be reading it, by one query after the other.
     """
     if callbacks is None:
         return lambda: None
     callback = AnswerCallback(span_id, told)
-    callbacks.handlers = [*callbacks.handlers, callback]
+    with _replacing:
+        callbacks.handlers = [*callbacks.handlers, callback]
 
     def stop() -> None:
-        callbacks.handlers = [one for one in callbacks.handlers if one is not callback]
+        with _replacing:
+            callbacks.handlers = [one for one in callbacks.handlers if one is not callback]
 
     return stop

@@ -133,9 +133,10 @@ class Completion:
             return whole
         if runs:
             return runs[-1]
-        raise DocumentsNotLocated(
+        error = DocumentsNotLocated(
             f"none of the {len(self._query.nodes)} nodes stands in the prompts of this answer"
         )
+        return self._kept(text, error)
 
     def _tell_documents(self) -> None:
         """What was retrieved for the query; nodes that engines made of answers are these."""
