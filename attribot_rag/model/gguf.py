@@ -28,8 +28,8 @@ def converted(file: Path, folder_name: str | None = None) -> Path:
 
     The first call converts it, most of a minute for 135M parameters. The folder is in
     ATTRIBOT_RAG_CACHE, or else in ~/.cache/attribot-rag; a file that was changed has another.
-    Raises MissingExtra without gguf and accelerate; ValueError for a file that transformers would read as another
-    model; OSError, ValueError and the like from transformers.
+    Raises MissingExtra without gguf and accelerate; ValueError for a file that transformers would
+    read as another model; OSError, ValueError and the like from transformers.
     """
     folder = cache_folder() / (folder_name or _named_after(file.resolve()))
     if not folder.exists():
