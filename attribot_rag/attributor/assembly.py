@@ -147,8 +147,8 @@ def _provenance(
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again, as no recorded generation has the answer; "
-            "tokens may differ from those of the generation."
+            "Prompt or response was tokenized again, as no generation with both was recorded; "
+            "tokens may differ from those that the model saw."
         )
         if scorer.language_model.backend.dequantized:
             yield (

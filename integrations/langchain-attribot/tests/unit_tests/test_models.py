@@ -30,7 +30,7 @@ def branching(chats: list[Chat]) -> Chain:
 def length(summary: dict[str, Any]) -> int:
     """The place where the answer was cut, which tells the models apart."""
     (cut,) = [note for note in checked(summary)["notes"] if "was cut off" in note]
-    return int(cut.split()[5])
+    return int("".join(filter(str.isdigit, cut)))
 
 
 def test_each_answer_is_attributed_on_the_model_that_gave_it(
