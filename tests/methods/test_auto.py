@@ -23,7 +23,7 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Patching, Proxy, Scores
 from attribot_rag.methods.base import Part, answer_sentences
 from attribot_rag.methods.cost import Workload
-from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.order import Ranking
 from attribot_rag.methods.thresholds import Thresholds
 
 MANY = many_documents()

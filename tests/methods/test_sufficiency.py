@@ -13,8 +13,9 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, whole_response
-from attribot_rag.methods.ranking import Ranking
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.order import Order, Ranking
+from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Scorer
 
@@ -97,8 +98,8 @@ def searched(
                 asked.append(part)
             return order
 
-    ranking = Ordered(whole_response(shown, None, "nats"))
-    (carriers,) = Sufficiency(shown, whole, thresholds or Thresholds(), ranking).carriers([part])
+    tried = Order(shown, Ordered(whole_response(shown, None, "nats")))
+    (carriers,) = carriers_of([part], Evidence(shown, whole), tried, thresholds or Thresholds())
     return carriers, scripted
 
 
@@ -212,8 +213,8 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     exact = scores_of(target.score(ablations))
     whole = target.score([target.context.whole]).changes[0]
     target.scored.clear()
-    search = Sufficiency(target, whole, Thresholds(), Ranking(exact), exact)
-    (carriers,) = search.carriers([PART])
+    order = Order(target, Ranking(exact))
+    (carriers,) = carriers_of([PART], Evidence(target, whole), order, Thresholds())
     assert (carriers.members, target.scored) == ((3,), [Ids([3])])
 
 
@@ -303,13 +304,13 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     whole = target.score([target.context.whole]).changes[0]
     asked: list[Part] = []
     target.scored.clear()
-    search = Sufficiency(target, whole, Thresholds())
 
     def settled(part: Part) -> bool:
         asked.append(part)
         return True
 
-    (carriers,) = search.carriers([OWN_WORDS], is_settled=settled)
+    evidence, order = Evidence(target, whole), Order(target)
+    (carriers,) = carriers_of([OWN_WORDS], evidence, order, Thresholds(), is_settled=settled)
     assert (carriers, asked, target.scored) == (Carriers(), [OWN_WORDS], [])
 
 
@@ -466,6 +467,7 @@ def test_searches_share_their_rows() -> None:
         scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0))
     )
     whole = scripted.score([scripted.context.whole]).changes[0]
-    first, second = Sufficiency(scripted, whole, Thresholds()).carriers([PART, PART])
+    evidence, order = Evidence(scripted, whole), Order(scripted)
+    first, second = carriers_of([PART, PART], evidence, order, Thresholds())
     assert first == second
     assert len(scripted.scored) == 3
