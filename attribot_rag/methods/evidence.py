@@ -27,6 +27,7 @@ class Evidence:
     def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
         self.scorer = scorer
         self.reliance = reliance
+        self._asked: set[Request] = set()
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
 
     @property
@@ -52,9 +53,9 @@ class Evidence:
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows at once; not the masked one of which the exact one is known."""
-        known = self.scorer.known
-        new = [x for x in dict.fromkeys(requests) if not known(x) and not known((x[0], None))]
-        if new:
+        known, asked = self.scorer.known, dict.fromkeys(requests)
+        self._asked.update(asked)
+        if new := [row for row in asked if not known(row) and not known((row[0], None))]:
             self.scorer.score_each(new)
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
@@ -76,14 +77,14 @@ class Evidence:
         return [results[index] for index in range(len(searches))]
 
     def refine(self, scores: Scores) -> Scores:
-        """The scores with those of the units that were measured, instead of estimates."""
+        """The scores with those of the units whose rows were fetched, instead of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        for index in range(len(rows)):
-            row = self.without([index])
-            if row is not None and not exact[index]:
-                rows[index], estimated[index] = row, False
-                exact[index] = self.without([index], exact=True) is not None
+        for unit in range(len(rows)):
+            asked = {self.ablating([unit]), self.ablating([unit], exact=True)} & self._asked
+            if asked and not exact[unit] and (row := self.without([unit])):
+                rows[unit], estimated[unit] = row, False
+                exact[unit] = self.without([unit], exact=True) is not None
         return replace(
             scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property
 from itertools import chain
 
 from attribot_rag.context.number_words import other_spellings
@@ -56,7 +56,7 @@ class Order:
     def __init__(self, scorer: Scorer, ranking: Ranking | None = None) -> None:
         self._scorer = scorer
         self._ranking = ranking
-        self.words_of = cache(partial(_words_of, scorer))
+        self._words: dict[int, frozenset[str]] = {}
 
     def holding(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that hold words of the part worth these nats, those of most nats first.
@@ -77,6 +77,15 @@ class Order:
         """All units, the most promising first, as the ranking has it; none without one."""
         return () if self._ranking is None else self._ranking.of(part)
 
+    def words_of(self, unit: int) -> frozenset[str]:
+        """The words and numbers of a unit in lower case, each number in all its spellings."""
+        if unit not in self._words:
+            sources, language = self._scorer.context.sources, self._language
+            texts = [sources[i].text.casefold() for i in self._scorer.units[unit]]
+            spelled = (other_spellings(text, language) for text in texts)
+            self._words[unit] = frozenset(chain(*map(words_in, texts), *spelled))
+        return self._words[unit]
+
     def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:
         """The sets of units, those first that hold most of the words that the part says."""
 
@@ -85,10 +94,6 @@ class Order:
 
         return sorted(sets, key=num_words, reverse=True)
 
-
-def _words_of(scorer: Scorer, unit: int) -> frozenset[str]:
-    """The words and numbers of a unit in lower case, each number in all its spellings."""
-    language = scorer.context.answer_language(scorer.response.text)
-    texts = [scorer.context.sources[i].text.casefold() for i in scorer.units[unit]]
-    spelled = (other_spellings(text, language) for text in texts)
-    return frozenset(chain(chain.from_iterable(map(words_in, texts)), *spelled))
+    @cached_property
+    def _language(self) -> str:
+        return self._scorer.context.answer_language(self._scorer.response.text)

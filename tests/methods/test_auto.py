@@ -78,9 +78,8 @@ def test_needed_sources_are_exact_where_masking_is_refused(name: str) -> None:
 def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
     ranking = Auto(EAGER, proxy=other_chat()).ranking(target)
-    ranking.estimate()
+    assert any(ranking.estimated.estimated)
     assert len(target.session.usages) == 2
-    assert any(ranking.scores.estimated)
     packed = scorer(MANY)
     Auto(EAGER, proxy=other_chat()).run(packed)
     assert len(packed.session.usages) == 1
@@ -91,8 +90,8 @@ def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any) -> Non
     target, proxy = scorer(MANY, LONG, language_model=larger()), make_proxy()
     ranking = Auto(proxy=proxy).ranking(target)
     assert ranking.scores.ranked_by is None
-    ranking.estimate()
-    scores = ranking.scores
+    scores = ranking.estimated
+    assert scores is ranking.scores
     assert target.usage.backward_tokens == 0
     expected = Proxy(proxy, Patching(1, located=True)).run(target)
     assert scores.token_scores == expected.token_scores and None not in scores.token_scores
