@@ -18,12 +18,12 @@ from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.hierarchical import Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
+from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order, Ranking
 from attribot_rag.methods.part_losses import PartLosses
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import carriers_of
-from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
@@ -50,7 +50,7 @@ class Auto:
     keeps alone where their words do not settle it, and the other units get no score.
     """
 
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=Limits)
     few: int = 4
     proxy: LanguageModel | None = None
 
@@ -68,7 +68,7 @@ class Auto:
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        evidence, limits = Evidence(scorer, reliance), self.thresholds
+        evidence, limits = Evidence(scorer, reliance), self.limits
         if not any(PartLosses(part, evidence, limits).matters for part in parts):
             return ranking.scores
         estimated = ranking.estimated

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attribot_rag.methods.base import Part, TokenScores, total
 from attribot_rag.methods.evidence import Evidence
-from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.methods.limits import Limits
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class PartLosses:
 
     part: Part
     evidence: Evidence
-    limits: Thresholds
+    limits: Limits
 
     @property
     def reliance(self) -> float:

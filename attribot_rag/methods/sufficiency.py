@@ -8,10 +8,10 @@ from itertools import zip_longest
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, best, total
 from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import BudgetEnded, Necessity
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.methods.thresholds import Thresholds
 
 _NUM_DOCUMENTS = 3
 _NUM_REPLACEMENTS = 3
@@ -21,7 +21,7 @@ def carriers_of(
     parts: Iterable[Part],
     evidence: Evidence,
     order: Order,
-    limits: Thresholds,
+    limits: Limits,
     *,
     in_order: bool = False,
     is_settled: Callable[[Part], bool] = lambda _: False,
@@ -41,7 +41,7 @@ def find_carriers(
     part: Part,
     evidence: Evidence,
     order: Order,
-    limits: Thresholds,
+    limits: Limits,
     is_settled: Callable[[Part], bool] = lambda _: False,
 ) -> Steps[Carriers]:
     """Finds the smallest source set that preserves a part's likelihood, step by step.

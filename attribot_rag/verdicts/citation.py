@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from attribot_rag.methods.base import Carriers, total
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result.verdict import Relation
 
 Units = Sequence[int]
@@ -35,12 +34,12 @@ class Citation:
 class Citing:
     """Measures what may be cited for one sentence; fetches the rows that this takes."""
 
-    def __init__(self, losses: PartLosses, order: Order, options: VerdictOptions) -> None:
+    def __init__(self, losses: PartLosses, order: Order) -> None:
         self._losses = losses
         self._evidence = losses.evidence
         self._part = losses.part
         self._words_of = order.words_of
-        self._options = options
+        self._limits = losses.limits
 
     def citation(self, carriers: Carriers) -> Citation | None:
         """The citation of these carriers, None if there is none."""
@@ -60,11 +59,11 @@ class Citing:
 
     def _is_close(self, carriers: Carriers) -> bool:
         """Whether the source may only be cited for its effect, and that is near a threshold."""
-        options, reliance = self._options, self._losses.reliance
-        if reliance < options.min_reliance:
+        limits, reliance = self._limits, self._losses.reliance
+        if reliance < limits.min_reliance:
             return True
         effect = self._losses.of(self._evidence.without(carriers.members))
-        is_near = options.cited_share * reliance <= effect < options.min_effect
+        is_near = limits.cited_share * reliance <= effect < limits.min_effect
         return is_near and not carriers.sufficient
 
     def _measured(
@@ -95,7 +94,7 @@ class Citing:
     def _are_enough(self, deciding: Units) -> bool:
         """Whether the sentence keeps enough with these alone, or loses the rest without them."""
         losses, evidence = self._losses, self._evidence
-        most = (1 - self._options.kept_share) * losses.reliance
+        most = (1 - self._limits.kept_share) * losses.reliance
         evidence.fetch([evidence.keeping(deciding)])
         row = evidence.only(deciding)
         if row is not None and losses.of(row) <= most:
@@ -113,7 +112,7 @@ class Citing:
         for index, member in enumerate(members):
             rest = {word for i, words in enumerate(lost) if i != index for word in words}
             effect = self._losses.of(self._evidence.without([member]))
-            if lost[index] - rest and effect >= self._options.min_word:
+            if lost[index] - rest and effect >= self._limits.min_word:
                 yield member
 
     def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:

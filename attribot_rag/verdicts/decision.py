@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.methods.base import Carriers
-from attribot_rag.methods.thresholds import VerdictOptions
+from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict
 from attribot_rag.result.verdict import Reason
 from attribot_rag.verdicts.citation import Citation
@@ -87,7 +87,7 @@ class Measured:
     ended_by: Reason = "budget"
 
 
-def decide(measured: Measured, limits: VerdictOptions) -> Verdict | Unknown:
+def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
     """The verdict: what is cited, else where the sentence comes from, else why neither is known.
 
     `Unknown` where that depends on what was not measured yet.
@@ -123,7 +123,7 @@ def decide(measured: Measured, limits: VerdictOptions) -> Verdict | Unknown:
     return _open(verdict, "scattered")
 
 
-def _is_needed(citation: Citation, measured: Measured, limits: VerdictOptions) -> bool:
+def _is_needed(citation: Citation, measured: Measured, limits: Limits) -> bool:
     """Whether the sentence, or a word of it, loses enough without the cited sources.
 
     A word that the model does not expect only counts for a source that holds it.
@@ -143,7 +143,7 @@ def _is_needed(citation: Citation, measured: Measured, limits: VerdictOptions) -
 def _is_warranted(
     citation: Citation,
     measured: Measured,
-    limits: VerdictOptions,
+    limits: Limits,
     *,
     is_needed: bool,
     is_invented: bool,
@@ -165,7 +165,7 @@ def _is_warranted(
     return citation.sufficient and reliance >= measured.least
 
 
-def _is_invented(measured: Measured, limits: VerdictOptions) -> bool:
+def _is_invented(measured: Measured, limits: Limits) -> bool:
     """Whether the model expects the sentence's numbers neither with the context nor without.
 
     An invented price, for example, whose currency stands everywhere.
@@ -175,12 +175,12 @@ def _is_invented(measured: Measured, limits: VerdictOptions) -> bool:
     return bool(unlikely) and all(each.is_unexpected(least) for each in unlikely)
 
 
-def _has_unexpected(measured: Measured, limits: VerdictOptions) -> bool:
+def _has_unexpected(measured: Measured, limits: Limits) -> bool:
     """Whether the model expects a content word neither with the context nor without."""
     return any(word.is_unexpected(limits.min_figure) for word in measured.words)
 
 
-def _cited(citation: Citation, verdict: Verdict, limits: VerdictOptions) -> Verdict:
+def _cited(citation: Citation, verdict: Verdict, limits: Limits) -> Verdict:
     return replace(
         verdict,
         kind="grounded" if citation.relation == "each" else "redundant",

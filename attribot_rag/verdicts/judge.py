@@ -12,10 +12,10 @@ from itertools import chain
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, scores_of, total
 from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits, VerdictOptions
 from attribot_rag.methods.order import Order, Ranking
 from attribot_rag.methods.part_losses import PartLosses
 from attribot_rag.methods.sufficiency import carriers_of
-from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason
 from attribot_rag.scoring import Scorer
@@ -68,7 +68,7 @@ def judge(
     language = scorer.context.answer_language(response.text)
     sentences = sentences_of(response, markers, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, options)
+    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, options.limits)
 
     def scores() -> Scores:
         so_far = judged.evidence.refine(ranking.scores)
@@ -142,13 +142,13 @@ class _Judge:
         likely: TokenScores | None,
         ranking: Ranking,
         response: ResponseText,
-        options: VerdictOptions,
+        limits: Limits,
     ) -> None:
         self._sentences = sentences
         self._scorer = scorer
         self._meter = scorer.session.meter
         self._response = response
-        self._options = options
+        self._limits = limits
         self._reliance = reliance
         self._likely = likely
         self._without_limit = self._meter.unlimited if ranking.is_on_demand else nullcontext
@@ -168,7 +168,7 @@ class _Judge:
                 self._parts,
                 self.evidence,
                 self._order,
-                self._options,
+                self._limits,
                 in_order=in_order,
                 is_settled=self._is_settled,
             )
@@ -196,7 +196,7 @@ class _Judge:
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
         """The verdict of what was measured; what it still depends on is measured first."""
         measured = self._measured(index, part, carriers)
-        while isinstance(verdict := decide(measured, self._options), Unknown):
+        while isinstance(verdict := decide(measured, self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
                 measured = replace(
                     measured, said_before=self._traced(self._said_before(part), part)
@@ -214,7 +214,7 @@ class _Judge:
         measured = Measured(start=sentence.start, end=sentence.end, ended_by=self._ended_by)
         if self._reliance is None:
             return measured
-        losses = PartLosses(part, self.evidence, self._options)
+        losses = PartLosses(part, self.evidence, self._limits)
         may_be_said_before = bool(index or self._scorer.context.conversation)
         measured = replace(
             measured,
@@ -223,7 +223,7 @@ class _Judge:
             words=tuple(map(self._expected, part.words)),
             figures=tuple(map(self._expected, sentence.figures)),
             carriers=carriers,
-            citation=Citing(losses, self._order, self._options).citation(carriers),
+            citation=Citing(losses, self._order).citation(carriers),
             said_before=Unknown.SAID_BEFORE if may_be_said_before else None,
             may_be_said_before=may_be_said_before,
             is_cut=index == self._fragment,
@@ -237,7 +237,7 @@ class _Judge:
         """The reliance, in nats, from which the context matters to a sentence."""
         noise = self._scorer.language_model.backend.noise or 0.0
         of_sentence = noise * math.sqrt(len(sentence.tokens))
-        return max(self._options.min_reliance, self._options.noise_factor * of_sentence)
+        return max(self._limits.min_reliance, self._limits.noise_factor * of_sentence)
 
     def _is_settled(self, part: Part) -> bool:
         """Whether a sentence that hardly relies on the context is cut, or has another origin."""
@@ -254,11 +254,11 @@ class _Judge:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self._scorer, self._sentences, self._options, self._order)
+        return Origins(self._scorer, self._sentences, self._limits, self._order)
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:
-        return PromptOrigins(self._scorer, self._response, self._options)
+        return PromptOrigins(self._scorer, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Origin | None:
         """The earlier sentence, or the conversation, that a sentence comes from, None if neither.

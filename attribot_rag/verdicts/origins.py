@@ -12,14 +12,14 @@ from rapidfuzz import fuzz
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
 from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.sufficiency import carriers_of
-from attribot_rag.methods.thresholds import VerdictOptions
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
 from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
-_DEFAULTS = VerdictOptions()
+_DEFAULTS = Limits()
 _NEARLY = 0.8
 _NUM_LIKELY = 3
 _MAX_EARLIER = 100
@@ -50,13 +50,13 @@ class Origins:
         self,
         scorer: Scorer,
         sentences: Sequence[AnswerSentence],
-        options: VerdictOptions = _DEFAULTS,
+        limits: Limits = _DEFAULTS,
         order: Order | None = None,
     ) -> None:
         self._order = order
         self._scorer = scorer
         self._sentences = sentences
-        self._options = options
+        self._limits = limits
         self._bare = scorer.rebased_without(scorer.context.whole)
         self._after_all = _finite(scorer.score([scorer.context.whole]).ablated[0])
         self._without_turns: Matrix | None = None
@@ -72,8 +72,8 @@ class Origins:
         """
         enough = []
         for origin in self.find(index):
-            options = self._options
-            least = options.min_turn if origin.sentence is None else options.min_follows
+            limits = self._limits
+            least = limits.min_turn if origin.sentence is None else limits.min_follows
             if origin.effect >= max(least, reliance):
                 enough.append(origin)
         return max(enough, key=lambda origin: origin.effect, default=None)
@@ -83,22 +83,22 @@ class Origins:
 
         They are looked for without the conversation.
         """
-        options, evidence = self._options, self._evidence_without_turns
+        limits, evidence = self._limits, self._evidence_without_turns
         if evidence is None or self._after_all is None or self._without_turns is None:
             return Carriers()
         turns = tuple((self._after_all - self._without_turns).tolist())
         order = self._order or Order(evidence.scorer)
-        (carried,) = carriers_of([part], evidence, order, options)
+        (carried,) = carriers_of([part], evidence, order, limits)
         alone = evidence.only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
         kept = tuple(rely - lost for rely, lost in zip(evidence.reliance, alone, strict=True))
         worth = total(turns, part.tokens)
-        if total(kept, part.tokens) < max(options.min_effect, options.needed_share * worth):
+        if total(kept, part.tokens) < max(limits.min_effect, limits.needed_share * worth):
             return Carriers()
         for word in part.words:
             worth = total(turns, word)
-            if worth >= options.min_word and total(kept, word) < options.kept_word * worth:
+            if worth >= limits.min_word and total(kept, word) < limits.kept_word * worth:
                 return Carriers()
         return carried
 
@@ -143,7 +143,7 @@ class Origins:
         was said, one at least loses half of what makes it unlikely.
         """
         assert self._after_all is not None
-        least, share = self._options.min_figure, self._options.kept_word
+        least, share = self._limits.min_figure, self._limits.kept_word
         said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
         told = []
         for figure in self._sentences[index].figures:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from attribot_rag.methods.base import Carriers
-from attribot_rag.methods.thresholds import VerdictOptions
+from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict
 from attribot_rag.verdicts import decision
 from attribot_rag.verdicts.citation import Citation
 from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
 
-LIMITS = VerdictOptions()
+LIMITS = Limits()
 NOWHERE = Stated()
 LIKELY, UNLIKELY = Expected(-0.1, 0.0), Expected(-3.0, 1.0)
 """A word that the model says anyway; one that it expects neither with the context nor without."""
@@ -210,7 +210,7 @@ def test_only_what_may_decide_is_asked_for(given: Measured, unknown: Unknown | N
     assert decided is unknown or (unknown is None and isinstance(decided, Verdict))
 
 
-def test_limits_are_the_options() -> None:
+def test_other_limits_decide_otherwise() -> None:
     weak = carried(citing(3.0, sufficient=False))
     assert summary(decide(weak, replace(LIMITS, min_effect=3.0))) == "grounded"
     assert summary(decide(measured(), replace(LIMITS, min_reliance=11.0))) == "open scattered"
