@@ -24,12 +24,17 @@ NEEDED = Expected(-0.1, 5.0)
 
 def measured(**fields: Any) -> Measured:
     """Of a sentence with a reliance of 10 nats, that comes from nowhere else."""
-    options = {"reliance": 10.0, "least": 6.0, "words": (LIKELY,), "stated": NOWHERE} | fields
+    options: dict[str, Any] = {
+        "reliance": 10.0,
+        "least": 6.0,
+        "words": (LIKELY,),
+        "stated": NOWHERE,
+    } | fields
     return Measured(start=0, end=9, **options)
 
 
 def citing(effect: float = 9.0, **fields: Any) -> Citation:
-    options = {"kept": 0.9, "word_effects": ((0.0, 0.0),)} | fields
+    options: dict[str, Any] = {"kept": 0.9, "word_effects": ((0.0, 0.0),)} | fields
     return Citation(source_ids=(3,), effect=effect, **options)
 
 

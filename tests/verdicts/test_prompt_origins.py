@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from attribot_rag import Attributor, LanguageModel
+from attribot_rag.methods.limits import Limits
 from attribot_rag.verdicts.prompt_origins import Word, is_stated
 
 MUSEUM = ["The Orrin museum opens at ten.", "Entry to the Orrin museum costs 9 crowns."]
