@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from attribot_rag import load_model
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
-from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring import ScoringModels
 from benchmarks.experiment.data_sets import load
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
@@ -37,7 +37,7 @@ WAYS: dict[str, tuple[str, Method, int | None]] = {
     "packed": ("packed", LeaveOneOut(), None),
     "masked": ("packed", Masked(), None),
     "patching": ("packed", Patching(), None),
-    "auto": ("packed", Auto(Thresholds(min_sought=-math.inf)), None),  # whatever matters
+    "auto": ("packed", Auto(Limits(min_sought=-math.inf)), None),  # whatever matters
 }
 
 

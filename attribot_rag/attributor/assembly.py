@@ -16,9 +16,9 @@ from attribot_rag.attribution import Attribution, Provenance, ResponseText, Sour
 from attribot_rag.attributor.options import Options
 from attribot_rag.context import Context, ContextOptions
 from attribot_rag.context.document import label_of
-from attribot_rag.methods import Auto, Method, Scores
+from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
-from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.order import Ranking, ranking_of
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.marker_syntax import KnownLabels
@@ -40,11 +40,8 @@ def attributed(
     on_sentence: OnSentence | None = None,
 ) -> Attribution:
     """The attribution by a method of the response as it was shown; judged if scores are in nats."""
-    is_judged = options.verdicts is not None
-    if is_judged and isinstance(method, Auto) and len(scorer.units) > method.few:
-        ranking = method.ranking(scorer)
-    else:
-        ranking = Ranking(method.run(scorer))
+    judged = options.verdicts is not None
+    ranking = ranking_of(method, scorer) if judged else Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
     annotation = Annotation(options.annotator, shown.text, scorer.context)
     made = partial(_assembled, scorer, method, shown, annotation, options=options)

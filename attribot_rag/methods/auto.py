@@ -15,12 +15,15 @@ from attribot_rag.methods.base import (
     whole_response,
 )
 from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.hierarchical import Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Order, Ranking
+from attribot_rag.methods.part_losses import PartLosses
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.ranking import Ranking
-from attribot_rag.methods.sufficiency import Sufficiency
-from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
@@ -34,12 +37,12 @@ class Auto:
     Without the whole context, the response loses its reliance. Where that matters to a sentence,
     the first 1, 2, 4, ... units alone are scored exactly until they suffice for it, those first
     that hold its words; those that are needed for that are scored by masked ablation (see
-    `Sufficiency`). Patching with one gate estimates all units, and observes attention: both rank
+    `find_carriers`). Patching with one gate estimates all units, and observes attention: both rank
     them in turn where words do not settle it. If there are no more than `few` units, all are masked
     instead.
 
-    Where verdicts follow on more units, judging searches itself, by the verdicts' thresholds, and
-    asks for the estimates only where it needs them; else other units have no score.
+    With verdicts and more than `few` units, `judge` runs the search by its own limits, and asks
+    for the estimates only where it needs them (`ranking`); else other units have no score.
 
     A `proxy` ranks the units by its own estimates instead, where these take fewer FLOPs than
     patching or attention is not observed; a note says whether it did. Without a proxy, and without
@@ -47,7 +50,7 @@ class Auto:
     keeps alone where their words do not settle it, and the other units get no score.
     """
 
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=Limits)
     few: int = 4
     proxy: LanguageModel | None = None
 
@@ -57,30 +60,40 @@ class Auto:
         check_count("few", self.few, 0)
 
     def run(self, scorer: Scorer) -> Scores:
-        ranking = self.ranking(scorer)
-        reliance = ranking.scores.context_reliance
+        ranking = Ranking(self._measured(scorer), partial(self._estimated, scorer))
+        reliance = ranking.measured.context_reliance
         if reliance is None:
             return ranking.scores
         response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
         parts = parts_of(
             sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
         )
-        search = Sufficiency(scorer, reliance, self.thresholds, ranking)
-        if not any(map(search.matters, parts)):
+        evidence, limits = Evidence(scorer, reliance), self.limits
+        if not any(PartLosses(part, evidence, limits).matters for part in parts):
             return ranking.scores
-        ranking.estimate()
-        list(search.carriers(parts))
-        return search.refine(ranking.scores)
+        estimated = ranking.estimated
+        list(carriers_of(parts, evidence, Order(scorer, ranking), limits))
+        return evidence.refine(estimated)
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """The response's reliance on the whole context, and a ranking of all units if asked."""
+        """All scores of few units; for more, what ranks them once judging needs it."""
+        if len(scorer.units) <= self.few:
+            return Ranking(self.run(scorer))
+        return Ranking(self._measured(scorer), partial(self._estimated, scorer))
+
+    def with_proxy(self, proxy: LanguageModel, keep: int | float | None = None) -> Method:
+        """The method with a proxy that ranks units, or keeps so many for leave-one-out."""
+        return replace(self, proxy=proxy) if keep is None else Pruned(Proxy(proxy), keep=keep)
+
+    def _measured(self, scorer: Scorer) -> Scores:
+        """The response's reliance on the whole context."""
         whole = scorer.score([scorer.context.whole])
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
         if self.proxy is not None:
             why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
             scores = _noted(scores, self.proxy, f"was not used: {why}.")
-        return Ranking(scores, partial(self._estimated, scorer))
+        return scores
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from math import isnan
 from typing import Protocol
@@ -90,6 +90,11 @@ class Part:
     texts: tuple[str, ...] = ()
     said: frozenset[str] = frozenset()
 
+    @property
+    def each(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of the part, and of each of its words."""
+        return (self.tokens, *self.words)
+
 
 @dataclass(frozen=True)
 class Carriers:
@@ -98,13 +103,15 @@ class Carriers:
     `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
     alone where `members` are left out. If they do not suffice, `sufficient` is False, and the
     members are the units without which the part loses most. If the budget ended the search,
-    `complete` is False.
+    `complete` is False. `beside` are the others with which a member could not be left out, by
+    member.
     """
 
     members: tuple[int, ...] = ()
     alternatives: tuple[int, ...] = ()
     sufficient: bool = True
     complete: bool = True
+    beside: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 class Method(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.auto import Auto
@@ -50,9 +49,7 @@ def make_method(
         raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
     if proxy is None:
         return method
-    if keep is not None:
-        then = LeaveOneOut() if isinstance(method, Auto) else method
-        return Pruned(Proxy(proxy), keep=keep, then=then)
-    if isinstance(method, Auto):
-        return replace(method, proxy=proxy)
-    return Proxy(proxy, method)
+    with_proxy: Callable[..., Method] | None = getattr(method, "with_proxy", None)
+    if with_proxy is not None:
+        return with_proxy(proxy, keep)
+    return Proxy(proxy, method) if keep is None else Pruned(Proxy(proxy), keep=keep, then=method)

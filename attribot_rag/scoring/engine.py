@@ -45,7 +45,6 @@ class Engine:
     branches: Sequence[int] = ()
     num_units: int = 0
     _implementation: Implementation | None = field(default=None, init=False)
-    _full: Tensor | None = field(default=None, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
@@ -113,21 +112,21 @@ class Engine:
             return 0
         return len(self.generation.prompt_ids) - 1
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+    def log_likelihoods(self, rows: Sequence[Row], *, has_full: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
-        The first rows, as many as the budget allows. The first of all is that of the full prompt,
-        which is scored once. Raises ScoringOutOfMemory if a single row does not fit.
+        The first rows, as many as the budget allows; `has_full` says that the first of all is that
+        of the full prompt. Raises ScoringOutOfMemory if a single row does not fit.
         """
-        full = self._full
-        parts = [torch.empty(0, len(self.generation.response_ids)) if full is None else full]
-        done = len(parts[0])
+        parts, done = [torch.empty(0, len(self.generation.response_ids))], 0
         meter = self.session.meter
         if (meter.tokens and not meter.affords(self.num_unread)) or not self._is_ready():
             return parts[0]
         while done < len(rows):
             self.session.before_batch()
-            batch = self._affordable(self.batching.next_batch(rows, done), first=not done)
+            batch = self._affordable(
+                self.batching.next_batch(rows, done), first=has_full and not done
+            )
             if not batch:
                 break
             started = self.session.clock()
@@ -144,13 +143,10 @@ class Engine:
             meter.spend(tokens, self.session.clock() - started)
             self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.implementation.packs_rows else len(batch)
-            self.session.progress.advance(len(batch) if done else len(batch) - 1)
+            self.session.progress.advance(len(batch) - (has_full and not done))
             done += len(batch)
         meter.exhausted |= done < len(rows)
-        scored = torch.cat(parts)
-        if done:
-            self._full = scored[:1]
-        return scored
+        return torch.cat(parts)
 
     def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
         """As `Implementation.weights`; None where budget or memory do not allow it."""
@@ -207,12 +203,13 @@ class Engine:
         return batch[:1] if first and not self.usage.scored_tokens else ()
 
     def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
-        """Raises ScoringFailed for a value that is not finite; the first row is the full prompt."""
+        """Raises ScoringFailed for a value that is not finite."""
         bad = np.argwhere(~np.isfinite(scored))
         if not len(bad):
             return
         row, token = (int(index) for index in bad[0])
-        what = f"without {ablations[row - 1]}" if row else "of the full prompt"
+        removed = ablations[row]
+        what = "of the full prompt" if removed == Ablation() else f"without {removed}"
         text = self.language_model.decode([self.generation.response_ids[token]])
         raise ScoringFailed(
             f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
@@ -221,14 +218,14 @@ class Engine:
         )
 
     def check_against_reference(
-        self, rows: Sequence[Row], scored: Matrix, indices: Sequence[int]
+        self, rows: Sequence[Row], scored: Matrix, full: Matrix, indices: Sequence[int]
     ) -> None:
         """Compare that of these rows which changes the log-likelihoods most, on the user's model.
 
-        The first row is the full prompt. Raises ScoringFailed if a token differs by more than
+        `full` is the row of the full prompt. Raises ScoringFailed if a token differs by more than
         rounding and the noise of a server.
         """
-        changes = np.abs(scored - scored[0]).sum(axis=1)
+        changes = np.abs(scored - full).sum(axis=1)
         index = max(indices, key=lambda index: changes[index])
         with torch.no_grad():
             reference = Reference(self.models.original, self.generation)

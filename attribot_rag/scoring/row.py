@@ -22,6 +22,9 @@ Reencoded = Literal["response", "question", "document", "rest"]
 Request = tuple[Ablation, Reencoded | None]
 """An ablation, and the tokens that are encoded again if it is masked."""
 
+NOTHING: Request = Ablation(), None
+"""The row of the full prompt."""
+
 
 @dataclass(frozen=True)
 class TokenBlock:
@@ -136,7 +139,7 @@ class Row:
 
 @dataclass(eq=False)
 class AblatedRows(Sequence[Row]):
-    """The rows of the full prompt and of ablations, made when they are needed and not kept.
+    """The rows of ablations, made when they are needed and not kept.
 
     Except the last: an ablated prompt is as long as the prompt itself, and all of them at once
     would take time that a budget does not have, and memory. `in_step` tells of each ablation
@@ -153,7 +156,7 @@ class AblatedRows(Sequence[Row]):
         self._last: tuple[int, Row] | None = None
 
     def __len__(self) -> int:
-        return 1 + len(self.requests)
+        return len(self.requests)
 
     def __getitem__(self, index: int) -> Row:  # type: ignore[override]
         if self._last is None or self._last[0] != index:
@@ -162,14 +165,14 @@ class AblatedRows(Sequence[Row]):
 
     def _make(self, index: int) -> Row:
         generation = self.generation
-        ablation, recompute = self.requests[index - 1] if index else (Ablation(), None)
+        ablation, recompute = self.requests[index]
         if recompute is not None:
             return masked_row(self.context, generation, ablation, recompute)
-        if not index:
-            prompt_ids = generation.prompt_ids
+        if self.requests[index] == NOTHING:
+            prompt_ids, self.in_step[index] = generation.prompt_ids, True
             return Row.exact(prompt_ids, len(prompt_ids), generation)
         prompt = self.context.ablate(ablation, self.language_model)
-        self.in_step[index - 1] = prompt.in_step
+        self.in_step[index] = prompt.in_step
         return Row.exact(prompt.ids, prompt.num_shared, generation)
 
 

@@ -23,8 +23,20 @@ from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import AblatedRows, Reencoded, Request, masked_row
+from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request, masked_row
 from attribot_rag.scoring.session import Session, Usage
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """A row's log-likelihoods [num_response_tokens], and what they lose, in nats.
+
+    `in_step` says whether its text was removed exactly.
+    """
+
+    row: Matrix
+    in_step: bool
+    loss: tuple[float, ...]
 
 
 @dataclass(eq=False)
@@ -58,8 +70,8 @@ class Scorer:
             self.context.branches,
             len(self.units),
         )
-        # With the same prompt and response, an ablation is scored once, whoever asks for it.
-        self._scored: dict[Request, tuple[Matrix, bool]] = {}
+        # With the same prompt and response, a row is scored once, whoever asks for it.
+        self._scored: dict[Request, _Scored] = {}
 
     @property
     def implementation(self) -> str:
@@ -160,26 +172,39 @@ class Scorer:
                 f"masked ablation is not available for this model: {self.masked_refusal}; use "
                 "leave-one-out or hierarchical attribution"
             )
-        started = self.session.clock()
-        new = [request for request in dict.fromkeys(requests) if request not in self._scored]
-        rows = AblatedRows(self.context, self.generation, self.language_model, new)
-        self.session.progress.expect(len(new))
-        scored = self._engine.log_likelihoods(rows).double().numpy()
-        self._engine.check_finite(scored, [ablation for ablation, _ in new])
-        done = new[: max(0, len(scored) - 1)]
-        exact = [index for index, (_, recompute) in enumerate(done, 1) if recompute is None]
-        if self.options.self_check and exact:
-            self._engine.check_against_reference(rows, scored, exact)
-        self.usage.seconds += self.session.clock() - started
-        for request, row, in_step in zip(done, scored[1:], rows.in_step, strict=False):
-            self._scored[request] = row, in_step
-        undone = np.full(len(self.generation.response_ids), np.nan), False
-        results = [self._scored.get(request, undone) for request in requests]
+        self._score(requests)
+        undone = _Scored(np.full(len(self.generation.response_ids), np.nan), False, ())
+        full, *rows = (self._scored.get(request, undone) for request in [NOTHING, *requests])
         return LogLikelihoods(
-            scored[0] if len(scored) else undone[0],
-            np.stack([row for row, _ in results]) if results else np.empty((0, len(undone[0]))),
-            tuple(exact for _, exact in results),
+            full.row,
+            np.stack([each.row for each in rows]) if rows else np.empty((0, len(full.row))),
+            tuple(each.in_step for each in rows),
         )
+
+    def known(self, request: Request) -> tuple[float, ...] | None:
+        """What each response token loses in this row, in nats, None if it was not scored."""
+        scored = self._scored.get(request)
+        return None if scored is None else scored.loss
+
+    def _score(self, requests: Sequence[Request]) -> None:
+        """Score those of the requests that were not scored, after the full prompt."""
+        new = [x for x in dict.fromkeys([NOTHING, *requests]) if x not in self._scored]
+        if not new:
+            return
+        started, has_full = self.session.clock(), new[0] == NOTHING
+        rows = AblatedRows(self.context, self.generation, self.language_model, new)
+        self.session.progress.expect(len(new) - has_full)
+        scored = self._engine.log_likelihoods(rows, has_full=has_full).double().numpy()
+        self.usage.seconds += self.session.clock() - started
+        if not len(scored):
+            return
+        self._engine.check_finite(scored, [ablation for ablation, _ in new])
+        full = scored[0] if has_full else self._scored[NOTHING].row
+        for request, row, in_step in zip(new, scored, rows.in_step, strict=False):
+            self._scored[request] = _Scored(row, in_step, tuple((full - row).tolist()))
+        exact = [i for i, each in enumerate(new[: len(scored)]) if each != NOTHING and not each[1]]
+        if self.options.self_check and exact:
+            self._engine.check_against_reference(rows, scored, full, exact)
 
     @property
     def sees_attention(self) -> bool:

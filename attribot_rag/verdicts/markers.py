@@ -12,7 +12,7 @@ from operator import attrgetter
 from attribot_rag.context import Context, Document
 from attribot_rag.context.intervals import at
 from attribot_rag.methods.base import total
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.evidence import Evidence
 from attribot_rag.result import Marker
 from attribot_rag.result.pieces import markdown
 from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
@@ -179,7 +179,7 @@ class MarkerAudit:
 
     markers: tuple[WrittenMarker, ...]
     context: Context
-    search: Sufficiency
+    evidence: Evidence
     min_effect: float
 
     def markers_in(
@@ -213,6 +213,6 @@ class MarkerAudit:
         own = [source.id for source in self.context.sources if document in source.documents]
         if not own or not tokens:
             return None
-        self.search.score_without([own])
-        row = self.search.loss_without(own)
+        self.evidence.fetch_without([own])
+        row = self.evidence.without(own)
         return None if row is None else total(row, tokens) >= self.min_effect

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
-from attribot_rag.methods.ranking import Ranking
-from attribot_rag.methods.sufficiency import Sufficiency
-from attribot_rag.methods.thresholds import VerdictOptions
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Order
+from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
 from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
-_DEFAULTS = VerdictOptions()
+_DEFAULTS = Limits()
 _NEARLY = 0.8
 _NUM_LIKELY = 3
 _MAX_EARLIER = 100
+
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -47,20 +50,20 @@ class Origins:
         self,
         scorer: Scorer,
         sentences: Sequence[AnswerSentence],
-        options: VerdictOptions = _DEFAULTS,
-        ranking: Ranking | None = None,
+        limits: Limits = _DEFAULTS,
+        order: Order | None = None,
     ) -> None:
-        self._ranking = ranking
+        self._order = order
         self._scorer = scorer
         self._sentences = sentences
-        self._options = options
+        self._limits = limits
         self._bare = scorer.rebased_without(scorer.context.whole)
         self._after_all = _finite(scorer.score([scorer.context.whole]).ablated[0])
         self._without_turns: Matrix | None = None
-        self._read_after: dict[tuple[tuple[int, ...], tuple[int, ...]], Matrix | None] = {}
+        self._read_after = cache(partial(_read_after, self._bare))  # it may say the same again
         if self._bare is not None and self._bare.context.conversation:
             turns = Ablation(characters=self._bare.context.conversation)
-            self._without_turns = self._read(self._bare.rebased_without(turns))
+            self._without_turns = _read(self._bare.rebased_without(turns))
 
     def largest(self, index: int, reliance: float) -> Origin | None:
         """The origin of a sentence with the largest effect, if that is enough, None otherwise.
@@ -69,8 +72,8 @@ class Origins:
         """
         enough = []
         for origin in self.find(index):
-            options = self._options
-            least = options.min_turn if origin.sentence is None else options.min_follows
+            limits = self._limits
+            least = limits.min_turn if origin.sentence is None else limits.min_follows
             if origin.effect >= max(least, reliance):
                 enough.append(origin)
         return max(enough, key=lambda origin: origin.effect, default=None)
@@ -80,26 +83,27 @@ class Origins:
 
         They are looked for without the conversation.
         """
-        options, search = self._options, self._search_without_turns
-        if search is None or self._after_all is None or self._without_turns is None:
+        limits, evidence = self._limits, self._evidence_without_turns
+        if evidence is None or self._after_all is None or self._without_turns is None:
             return Carriers()
         turns = tuple((self._after_all - self._without_turns).tolist())
-        (carried,) = search.carriers([part])
-        alone = search.loss_with_only(carried.members)
+        order = self._order or Order(evidence.scorer)
+        (carried,) = carriers_of([part], evidence, order, limits)
+        alone = evidence.only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
-        kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
+        kept = tuple(rely - lost for rely, lost in zip(evidence.reliance, alone, strict=True))
         worth = total(turns, part.tokens)
-        if total(kept, part.tokens) < max(options.min_effect, options.needed_share * worth):
+        if total(kept, part.tokens) < max(limits.min_effect, limits.needed_share * worth):
             return Carriers()
         for word in part.words:
             worth = total(turns, word)
-            if worth >= options.min_word and total(kept, word) < options.kept_word * worth:
+            if worth >= limits.min_word and total(kept, word) < limits.kept_word * worth:
                 return Carriers()
         return carried
 
     @cached_property
-    def _search_without_turns(self) -> Sufficiency | None:
+    def _evidence_without_turns(self) -> Evidence | None:
         turns = Ablation(characters=self._scorer.context.conversation)
         scorer = self._scorer.rebased_without(turns)
         if scorer is None or scorer.units != self._scorer.units:
@@ -107,7 +111,7 @@ class Origins:
         reliance = scorer.score([scorer.context.whole]).changes[0]
         if reliance is None:
             return None
-        return Sufficiency(scorer, reliance, self._options, self._ranking)
+        return Evidence(scorer, reliance)
 
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.
@@ -139,7 +143,7 @@ class Origins:
         was said, one at least loses half of what makes it unlikely.
         """
         assert self._after_all is not None
-        least, share = self._options.min_figure, self._options.kept_word
+        least, share = self._limits.min_figure, self._limits.kept_word
         said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
         told = []
         for figure in self._sentences[index].figures:
@@ -181,10 +185,7 @@ class Origins:
         own = self._span(index)
         preceding = tuple(response_ids[i] for j in earlier for i in self._span(j))
         own_ids = tuple(response_ids[i] for i in own)
-        if (preceding, own_ids) not in self._read_after:  # an answer may say the same again
-            scorer = self._bare.answering(own_ids, preceding=preceding)
-            self._read_after[preceding, own_ids] = self._read(scorer)
-        read = self._read_after[preceding, own_ids]
+        read = self._read_after(own_ids, preceding)
         return None if read is None else self._sum(read, [i - own.start for i in tokens])
 
     def _span(self, index: int) -> range:
@@ -195,10 +196,15 @@ class Origins:
     def _sum(read: Matrix, tokens: Sequence[int]) -> float:
         return float(read[list(tokens)].sum())
 
-    @staticmethod
-    def _read(scorer: Scorer | None) -> Matrix | None:
-        """The log-likelihood of each token of a scorer's response, None beyond the budget."""
-        return None if scorer is None else _finite(scorer.score([]).full)
+
+def _read_after(bare: Scorer | None, own_ids: Ids, preceding: Ids) -> Matrix | None:
+    """The log-likelihoods of these tokens right after the preceding ones of the answer."""
+    return None if bare is None else _read(bare.answering(own_ids, preceding=preceding))
+
+
+def _read(scorer: Scorer | None) -> Matrix | None:
+    """The log-likelihood of each token of a scorer's response, None beyond the budget."""
+    return None if scorer is None else _finite(scorer.score([]).full)
 
 
 def _finite(row: Matrix) -> Matrix | None:

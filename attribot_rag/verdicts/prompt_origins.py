@@ -14,7 +14,7 @@ from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.words import has_words, same_word, words
 from attribot_rag.methods.base import Part, TokenScores, parts_of, total
-from attribot_rag.methods.thresholds import VerdictOptions
+from attribot_rag.methods.limits import Limits
 from attribot_rag.result import ResponseText
 from attribot_rag.scoring import Scorer
 
@@ -99,10 +99,10 @@ class PromptOrigins:
     its topic: what it asks, and so its words, count for nothing.
     """
 
-    def __init__(self, scorer: Scorer, response: ResponseText, options: VerdictOptions) -> None:
+    def __init__(self, scorer: Scorer, response: ResponseText, limits: Limits) -> None:
         self._scorer = scorer
         self._response = response
-        self._options = options
+        self._limits = limits
 
     def may_state(self, tokens: Sequence[int]) -> bool:
         """Whether a statement of the prompt holds a content word of the sentence."""
@@ -121,7 +121,7 @@ class PromptOrigins:
             return None
         effect = total(after, tokens) - total(without, tokens)
         words_said = list(self._words(tokens, statements, after, without))
-        if effect < reliance or not is_stated(words_said, self._options):
+        if effect < reliance or not is_stated(words_said, self._limits):
             return None
         effects = {}
         for part in dict.fromkeys(statement.part for statement in statements):
@@ -213,7 +213,7 @@ def _after_role(text: str, start: int, end: int) -> int:
     return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
 
 
-def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:
+def is_stated(said: Sequence[Word], limits: Limits) -> bool:
     """Whether the statements explain the words of a sentence that carry its information.
 
     A word is explained if it stands there, and loses without the statements half of what makes it
@@ -222,9 +222,9 @@ def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:
     be worth the effect of a turn to the words that stand there, and most of what makes all words
     unlikely.
     """
-    unlikely = [word for word in said if word.unlikely_by >= options.min_figure]
+    unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
     explained = [
-        word for word in unlikely if word.is_held and word.gain >= options.kept_word * -word.without
+        word for word in unlikely if word.is_held and word.gain >= limits.kept_word * -word.without
     ]
     if any(word.is_figure and word not in explained for word in unlikely):
         return False
@@ -232,5 +232,5 @@ def is_stated(said: Sequence[Word], options: VerdictOptions) -> bool:
     if any(word.is_name or word.is_figure for word in foreign) or len(foreign) > len(explained):
         return False
     worth = sum(word.gain for word in unlikely if word.is_held)
-    needed = options.stated_share * sum(word.unlikely_by for word in unlikely)
-    return worth >= max(options.min_turn, needed)
+    needed = limits.stated_share * sum(word.unlikely_by for word in unlikely)
+    return worth >= max(limits.min_turn, needed)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from methods.test_thorough import LONG, checked
+from support.limits import with_limits
 from support.scorers import (
     ANSWER,
     ATOL,
@@ -23,12 +24,12 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Patching, Proxy, Scores
 from attribot_rag.methods.base import Part, answer_sentences
 from attribot_rag.methods.cost import Workload
-from attribot_rag.methods.ranking import Ranking
-from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Ranking
 
 MANY = many_documents()
 RESPONSE = "The hall was built in 1621."
-EAGER = Thresholds(
+EAGER = Limits(
     min_sought=0.01,
     min_reliance=0.01,
     min_effect=0.01,
@@ -58,7 +59,7 @@ def test_needed_sources_are_measured_and_the_rest_estimated(documents: Any, resp
 
 def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
     target = scorer(MANY)
-    scores = checked(Auto(thresholds=Thresholds(min_sought=9.0)).run(target), target)
+    scores = checked(Auto(limits=Limits(min_sought=9.0)).run(target), target)
     assert sum(scores.context_reliance or ()) < 9
     assert not any(scores.token_scores)
     assert scores.notes == ()
@@ -78,9 +79,8 @@ def test_needed_sources_are_exact_where_masking_is_refused(name: str) -> None:
 def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
     ranking = Auto(EAGER, proxy=other_chat()).ranking(target)
-    ranking.estimate()
+    assert any(ranking.estimated.estimated)
     assert len(target.session.usages) == 2
-    assert any(ranking.scores.estimated)
     packed = scorer(MANY)
     Auto(EAGER, proxy=other_chat()).run(packed)
     assert len(packed.session.usages) == 1
@@ -91,8 +91,8 @@ def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any) -> Non
     target, proxy = scorer(MANY, LONG, language_model=larger()), make_proxy()
     ranking = Auto(proxy=proxy).ranking(target)
     assert ranking.scores.ranked_by is None
-    ranking.estimate()
-    scores = ranking.scores
+    scores = ranking.estimated
+    assert scores is ranking.scores
     assert target.usage.backward_tokens == 0
     expected = Proxy(proxy, Patching(1, located=True)).run(target)
     assert scores.token_scores == expected.token_scores and None not in scores.token_scores
@@ -102,7 +102,7 @@ def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any) -> Non
     assert "ranked the sources" in scores.notes[0] and len(scores.notes) == 1
 
 
-@pytest.mark.parametrize("verdicts", [None, VerdictOptions(**vars(EAGER))])
+@pytest.mark.parametrize("verdicts", [None, with_limits(EAGER)])
 def test_a_result_says_which_proxy_ranked(verdicts: VerdictOptions | None) -> None:
     def attribution(**options: Any) -> Any:
         attributor = Attributor(larger(), progress=False, verdicts=verdicts, **options)

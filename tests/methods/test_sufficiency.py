@@ -13,9 +13,10 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, whole_response
-from attribot_rag.methods.ranking import Ranking
-from attribot_rag.methods.sufficiency import Sufficiency
-from attribot_rag.methods.thresholds import Thresholds
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Order, Ranking
+from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.scoring import Scorer
 
 RESPONSE = "The ships came with salt."
@@ -78,7 +79,7 @@ def searched(
     order: Sequence[int] = (),
     part: Part = PART,
     *,
-    thresholds: Thresholds | None = None,
+    limits: Limits | None = None,
     rows: int = 99,
     asked: list[Part] | None = None,
     documents: Sequence[str] = TREATY,
@@ -97,8 +98,8 @@ def searched(
                 asked.append(part)
             return order
 
-    ranking = Ordered(whole_response(shown, None, "nats"))
-    (carriers,) = Sufficiency(shown, whole, thresholds or Thresholds(), ranking).carriers([part])
+    tried = Order(shown, Ordered(whole_response(shown, None, "nats")))
+    (carriers,) = carriers_of([part], Evidence(shown, whole), tried, limits or Limits())
     return carriers, scripted
 
 
@@ -212,8 +213,8 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     exact = scores_of(target.score(ablations))
     whole = target.score([target.context.whole]).changes[0]
     target.scored.clear()
-    search = Sufficiency(target, whole, Thresholds(), Ranking(exact), exact)
-    (carriers,) = search.carriers([PART])
+    order = Order(target, Ranking(exact))
+    (carriers,) = carriers_of([PART], Evidence(target, whole), order, Limits())
     assert (carriers.members, target.scored) == ((3,), [Ids([3])])
 
 
@@ -221,10 +222,8 @@ def test_a_set_that_suffices_keeps_every_content_word() -> None:
     """Most of the nats are not enough: 'the library closes at eight' lacks the word 'five'."""
     carriers, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
     assert set(carriers.members) == {3, 5}
-    loose = Thresholds(min_word=5.0)
-    carriers, _ = searched(
-        each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], thresholds=loose
-    )
+    loose = Limits(min_word=5.0)
+    carriers, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], limits=loose)
     assert carriers.members == (3,)
 
 
@@ -232,9 +231,9 @@ def test_no_small_set_suffices() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 2.0 * len(kept)}
 
-    carriers, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.8))
+    carriers, _ = searched(worth, ORDER, limits=Limits(kept_share=0.8))
     assert (carriers.members, carriers.sufficient, carriers.complete) == ((0, 1), False, True)
-    carriers, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.4, min_word=99.0))
+    carriers, _ = searched(worth, ORDER, limits=Limits(kept_share=0.4, min_word=99.0))
     assert len(carriers.members) == 5
 
 
@@ -303,13 +302,13 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     whole = target.score([target.context.whole]).changes[0]
     asked: list[Part] = []
     target.scored.clear()
-    search = Sufficiency(target, whole, Thresholds())
 
     def settled(part: Part) -> bool:
         asked.append(part)
         return True
 
-    (carriers,) = search.carriers([OWN_WORDS], is_settled=settled)
+    evidence, order = Evidence(target, whole), Order(target)
+    (carriers,) = carriers_of([OWN_WORDS], evidence, order, Limits(), is_settled=settled)
     assert (carriers, asked, target.scored) == (Carriers(), [OWN_WORDS], [])
 
 
@@ -466,6 +465,7 @@ def test_searches_share_their_rows() -> None:
         scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0))
     )
     whole = scripted.score([scripted.context.whole]).changes[0]
-    first, second = Sufficiency(scripted, whole, Thresholds()).carriers([PART, PART])
+    evidence, order = Evidence(scripted, whole), Order(scripted)
+    first, second = carriers_of([PART, PART], evidence, order, Limits())
     assert first == second
     assert len(scripted.scored) == 3

@@ -26,6 +26,7 @@ class Scripted:
         self._real_bare = real_bare
         self.scored: list[frozenset[int]] = []
         self.most_rows: int | None = None
+        self._known: dict[Request, tuple[float, ...] | None] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scorer, name)
@@ -38,6 +39,14 @@ class Scripted:
     def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
         if self._real_bare and [*requests] == [(self._scorer.context.whole, None)]:
             return self._scorer.score_each(requests)
+        result = self._scored(requests)
+        self._known.update(zip(requests, result.changes, strict=True))
+        return result
+
+    def known(self, request: Request) -> tuple[float, ...] | None:
+        return self._known.get(request)
+
+    def _scored(self, requests: Sequence[Request]) -> LogLikelihoods:
         full, rows = self._row(self._present), []
         for ablation, _ in requests:
             is_bare = ablation == self._scorer.context.whole

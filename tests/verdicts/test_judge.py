@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.limits import with_limits
 from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 from support.scripted import Scripted, Worth
 
@@ -14,7 +15,8 @@ from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.locating.retrieval import find_turns
 from attribot_rag.methods import Scores
-from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Ranking
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge
@@ -23,6 +25,7 @@ from attribot_rag.verdicts.sentences import sentences_of
 
 RESPONSE = "The ships came with salt."
 OPTIONS = VerdictOptions()
+LIMITS = Limits()
 WORDS = re.compile(r"[A-Za-z]{4,}")
 Ids = frozenset[int]
 
@@ -47,7 +50,7 @@ def judged(
 
     def worth(kept: Ids) -> dict[int, float]:
         rows = {letters[source]: totals[source] for source in kept if source in totals}
-        return {**rows, last: rest * (len(kept) > OPTIONS.max_set)}
+        return {**rows, last: rest * (len(kept) > LIMITS.max_set)}
 
     return judged_by(worth, target, [*totals], options, measured=reliance is not None, real=real)
 
@@ -115,7 +118,7 @@ def one_of(*options: Mapping[int, float]) -> Worth:
 
 def verdict_by(worth: Worth, order: Sequence[int], **options: Any) -> Verdict:
     target = scorer(response=RESPONSE, language_model=other_chat())
-    (verdict,) = judged_by(worth, target, order, VerdictOptions(**options)).verdicts
+    (verdict,) = judged_by(worth, target, order, with_limits(Limits(**options))).verdicts
     return verdict
 
 
@@ -161,7 +164,7 @@ def test_a_source_without_which_the_few_lose_a_word_decides_it_though_all_others
     """Source 7 was still among the few when 8 could not be left out."""
 
     def worth(kept: Ids) -> dict[int, float]:
-        of_many = 6.0 * (len(kept) > OPTIONS.max_set)
+        of_many = 6.0 * (len(kept) > LIMITS.max_set)
         salt = 10.0 if 8 in kept else of_many
         return {SHIPS: 10.0 * (3 in kept), STOP: 15.0 * (5 in kept), SALT: salt}
 
@@ -176,7 +179,7 @@ def test_a_group_is_cited_if_it_suffices(share: float, made_up_for: bool, kind: 
     group = {3, 5, 6}
 
     def worth(kept: Ids) -> dict[int, float]:
-        is_whole = len(kept) == 11 or (made_up_for and len(kept) > OPTIONS.max_set)
+        is_whole = len(kept) == 11 or (made_up_for and len(kept) > LIMITS.max_set)
         return {STOP: 18.0 / share if is_whole else 6.0 * len(kept & group)}
 
     verdict = verdict_by(worth, [*group])
@@ -267,7 +270,7 @@ def test_a_word_that_is_not_expected_needs_no_source_but_one_that_holds_it(
     """
 
     def worth(kept: Ids) -> dict[int, float]:
-        given = reliance * (source in kept or len(kept) > OPTIONS.max_set)
+        given = reliance * (source in kept or len(kept) > LIMITS.max_set)
         opposed = against * bool(kept and source not in kept)
         return {SHIPS: -surprise - opposed, STOP: given}
 
@@ -423,7 +426,8 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
         nothing = (0.0,) * width
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
-        options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
+        limits = Limits(min_sought=0.1, min_effect=0.1, min_reliance=0.1)
+        options = with_limits(limits, min_tokens=10**9)
         judgement = judge(target, Ranking(scores), shown(target), options)
         assert len(judgement.verdicts) == count
         return target.usage.forward_passes
@@ -458,10 +462,10 @@ def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: li
     target = scorer(response="The ships came. They had salt.", language_model=other_chat())
 
     def worth(kept: Ids) -> dict[int, float]:
-        suffices = 4 in kept or len(kept) > OPTIONS.max_set
+        suffices = 4 in kept or len(kept) > LIMITS.max_set
         return {SHIPS: earlier * (3 in kept), 26: 1.9 * suffices}
 
-    options = VerdictOptions(min_follows=2.0, min_reliance=1.0, min_sought=0.6)
+    options = with_limits(Limits(min_follows=2.0, min_reliance=1.0, min_sought=0.6))
     verdicts = judged_by(worth, target, [3, 4], options).verdicts
     assert [verdict.kind for verdict in verdicts] == kinds
     assert verdicts[1].source_ids == (() if kinds[1] == "follows" else (4,))
@@ -505,11 +509,11 @@ def test_from_the_conversation() -> None:
     target = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
     places = find_turns(target.context.prompt.text, turns)
     target = replace(target, context=replace(target.context, conversation=places))
-    options = VerdictOptions(min_turn=1.0, min_effect=99.0)  # no source replaces it
+    options = with_limits(Limits(min_turn=1.0, min_effect=99.0))  # no source replaces it
     verdict = verdict_of({}, reliance=0.5, target=target, options=options)
     assert (verdict.kind, verdict.follows, verdict.source_ids) == ("conversation", None, ())
     assert verdict.effect is not None and verdict.effect > 1.0
-    strict = replace(options, min_turn=50.0)
+    strict = with_limits(Limits(min_turn=50.0, min_effect=99.0))
     assert verdict_of({}, reliance=0.5, target=target, options=strict).kind == "unsupported"
 
 

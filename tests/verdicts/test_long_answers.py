@@ -12,7 +12,7 @@ from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.methods import Scores
-from attribot_rag.methods.ranking import Ranking
+from attribot_rag.methods.order import Ranking
 from attribot_rag.scoring import Budget, Meter, Scorer
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.sentences import sentences_of
@@ -89,7 +89,7 @@ class LateClock:
         return time.perf_counter() + 3_600
 
 
-@pytest.mark.parametrize(("reliance", "search"), [(0.0, "_source"), (1.0, "_suffices")])
+@pytest.mark.parametrize(("reliance", "search"), [(0.0, "_source"), (1.0, "suffice")])
 def test_nothing_is_searched_when_time_is_over(
     reliance: float, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.intervals import subtract
-from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.methods.evidence import Evidence
 from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of, written_markers
 from attribot_rag.verdicts.sentences import sentences_of
@@ -33,16 +33,16 @@ def audited(
     return audits(attribution)
 
 
-class Measured(Sufficiency):
+class Measured(Evidence):
     """Documents are worth what their sources are together, and nothing where one has no score."""
 
     def __init__(self, attribution: Attribution) -> None:
         self._rows = attribution.token_scores
 
-    def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
+    def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         pass
 
-    def loss_without(self, units: Collection[int]) -> tuple[float, ...] | None:
+    def without(self, units: Collection[int], *, exact: bool = False) -> tuple[float, ...] | None:
         rows = [self._rows[unit] for unit in units]
         return None if None in rows else tuple(map(sum, zip(*filter(None, rows), strict=True)))
 

@@ -1,29 +1,28 @@
 """Thresholds that make no sense are named."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.limits import Limits
 from attribot_rag.verdicts import VerdictOptions
 
-
-@pytest.mark.parametrize("name", ["kept_share", "kept_word", "needed_share"])
-@pytest.mark.parametrize("value", [0.0, 1.0, math.nan, None])
-def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
-    options: dict[str, Any] = {name: value}
-    with pytest.raises(InvalidInput, match=f"^{name}={value}; use a value between 0 and 1"):
-        VerdictOptions(**options)
+LIMITS = ("min_effect", "min_word", "min_reliance", "min_follows")
 
 
-NATS = (*("min_effect", "min_word", "min_sought", "min_reliance", "min_turn", "min_follows"),)
-FACTORS = ("max_set", "noise_factor", "token_share", "min_tokens")
-
-
-@pytest.mark.parametrize("name", [*NATS, *FACTORS])
-@pytest.mark.parametrize("value", [0.0, math.nan])
-def test_effects_are_positive(name: str, value: float) -> None:
+@pytest.mark.parametrize("name", [*LIMITS, "token_share", "min_tokens"])
+@pytest.mark.parametrize("value", [0.0, math.nan, None])
+def test_options_are_more_than_0(name: str, value: float) -> None:
     options: dict[str, Any] = {name: value}
     with pytest.raises(InvalidInput, match=f"^{name}={value}; use more than 0"):
         VerdictOptions(**options)
+
+
+def test_limits_are_the_options_and_else_the_calibrated_ones() -> None:
+    options = VerdictOptions(min_effect=5.0, min_word=3.0, min_reliance=7.0, min_follows=9.0)
+    changed = {name: getattr(options, name) for name in LIMITS}
+    assert options.limits == replace(Limits(), **changed)
+    assert VerdictOptions().limits == Limits()

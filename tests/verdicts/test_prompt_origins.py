@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from attribot_rag import Attributor, LanguageModel, VerdictOptions
+from attribot_rag import Attributor, LanguageModel
+from attribot_rag.methods.limits import Limits
 from attribot_rag.verdicts.prompt_origins import Word, is_stated
 
 MUSEUM = ["The Orrin museum opens at ten.", "Entry to the Orrin museum costs 9 crowns."]
@@ -163,4 +164,4 @@ NAME = word(-0.5, -12.0, is_name=True)
     ],
 )
 def test_words_that_carry_the_sentence(said: list[Word], stated: bool) -> None:
-    assert is_stated(said, VerdictOptions()) == stated
+    assert is_stated(said, Limits()) == stated

@@ -1,0 +1,93 @@
+"""The rows of one answer, by the units that its prompt keeps or lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from attribot_rag.context import Ablation
+from attribot_rag.methods.base import Scores, TokenScores
+from attribot_rag.scoring import Reencoded, Request, Scorer
+
+Result = TypeVar("Result")
+# A search for one part: it yields the rows that it needs next, and goes on once they are scored.
+Steps = Generator[Sequence[Request], None, Result]
+
+
+class Evidence:
+    """What an answer loses without some units, or with only some, in nats per response token.
+
+    A row with only some units is exact: that prompt is short, however long the context is. A row
+    without some is masked where the architecture allows it, unless it is asked for exactly.
+    `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
+    scores each once; a row that was not fetched, or is beyond the budget, is None.
+    """
+
+    def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
+        self.scorer = scorer
+        self.reliance = reliance
+        self._asked: set[Request] = set()
+        self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
+
+    @property
+    def can_mask(self) -> bool:
+        return self._recompute is not None
+
+    def without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
+        """The loss of each response token without these units; any row, if it need not be exact."""
+        row = self.scorer.known(self.ablating(units, exact=True))
+        return row if row or exact else self.scorer.known(self.ablating(units))
+
+    def only(self, units: Collection[int]) -> TokenScores | None:
+        """The loss of each response token with only these units."""
+        return self.scorer.known(self.keeping(units))
+
+    def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
+        """The row without these units."""
+        return Ablation(self._ids(units)), None if exact else self._recompute
+
+    def keeping(self, units: Collection[int]) -> Request:
+        """The row with only these units."""
+        return self.scorer.context.ablation_of_others(self._ids(units)), None
+
+    def fetch(self, requests: Iterable[Request]) -> None:
+        """Score these rows at once; not the masked one of which the exact one is known."""
+        known, asked = self.scorer.known, dict.fromkeys(requests)
+        self._asked.update(asked)
+        if new := [row for row in asked if not known(row) and not known((row[0], None))]:
+            self.scorer.score_each(new)
+
+    def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
+        """Fetch the rows without each of these sets of units."""
+        self.fetch(self.ablating(units, exact=exact) for units in sets)
+
+    def in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
+        """The results of the searches; what all ask for next is fetched at once."""
+        results: dict[int, Result] = {}
+        wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
+        while wanted:
+            self.fetch(request for requests in wanted.values() for request in requests)
+            for index in [*wanted]:
+                try:
+                    wanted[index] = next(searches[index])
+                except StopIteration as end:
+                    del wanted[index]
+                    results[index] = end.value
+        return [results[index] for index in range(len(searches))]
+
+    def refine(self, scores: Scores) -> Scores:
+        """The scores with those of the units whose rows were fetched, instead of estimates."""
+        rows, exact = list(scores.token_scores), list(scores.exact)
+        estimated = list(scores.estimated or (False,) * len(rows))
+        for unit in range(len(rows)):
+            asked = {self.ablating([unit]), self.ablating([unit], exact=True)} & self._asked
+            if asked and not exact[unit] and (row := self.without([unit])):
+                rows[unit], estimated[unit] = row, False
+                exact[unit] = self.without([unit], exact=True) is not None
+        return replace(
+            scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
+        )
+
+    def _ids(self, units: Collection[int]) -> frozenset[int]:
+        return frozenset(source for unit in units for source in self.scorer.units[unit])

@@ -1,0 +1,90 @@
+"""The limits of the verdicts, and those that a user may want to set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attribot_rag.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of the verdicts, in nats for a sentence or a word of it, or as shares.
+
+    docs/judging.md has the rules, docs/evaluation/calibration.md how the limits were chosen.
+    """
+
+    min_effect: float = 4.0
+    """The effect with which a source is needed, and that of a source which decides by itself."""
+    min_word: float = 2.0
+    """What a content word may lose in any case, and what a member of several has to be worth."""
+    min_reliance: float = 6.0
+    """The reliance from which the context matters, and the effect with which a group is needed."""
+    min_follows: float = 8.0
+    """The effect of an earlier sentence that another follows from."""
+    min_turn: float = 4.0
+    """The effect of a turn, or of what the prompt states, that a sentence comes from."""
+    min_sought: float = 2.0
+    """The reliance, of the sentence or a word, from which sources are looked for."""
+    min_word_effect: float = 2.5
+    """The effect on a content word with which a source is needed."""
+    min_figure: float = 2.0
+    """How unlikely a number or word is unexpected, where the context is worth less to it."""
+    kept_share: float = 0.7
+    """The share of the reliance that a sentence keeps with sources that suffice."""
+    kept_word: float = 0.5
+    """The share of its own reliance that each content word keeps with them."""
+    needed_share: float = 0.5
+    """The share of the reliance that a sentence keeps with what replaces a source."""
+    cited_share: float = 0.25
+    """The least share of the reliance for which a source is needed."""
+    stated_share: float = 0.6
+    """What statements of the prompt are worth, of what makes all content words unlikely."""
+    noise_factor: float = 2.0
+    """Of the noise between calls of a server, if that is more than `min_reliance`."""
+    max_set: int = 6
+    """The most sources in a set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictOptions:
+    """What may be set of the verdicts; docs/tuning-verdicts.md says when to.
+
+    Raises InvalidInput for a limit that is not above 0, and for tags that are no two texts.
+
+    Args:
+        min_effect: Nats without which a sentence is not cited from a source that does not suffice.
+        min_word: Nats for which each of several sources is cited.
+        min_reliance: Nats from which the context as a whole matters to a sentence.
+        min_follows: Nats from which a sentence follows from an earlier one.
+        token_share: Judging, but for the default method's search, takes at most so many times the
+            tokens of the scores; what is undecided then is open, and the result partial.
+        min_tokens: The tokens that it may take in any case.
+        thinking_tags: What opens and closes the thinking in an answer, as in `("<plan>",
+            "</plan>")`; by default the tokenizer's response template, or tags that models use.
+    """
+
+    min_effect: float = Limits.min_effect
+    min_word: float = Limits.min_word
+    min_reliance: float = Limits.min_reliance
+    min_follows: float = Limits.min_follows
+    token_share: float = 1.0
+    min_tokens: int = 4096
+    thinking_tags: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        tags = self.thinking_tags
+        if tags is not None and (len(tags) != 2 or not all(tags) or isinstance(tags, str)):
+            raise InvalidInput(f"thinking_tags={tags!r}; pass two texts, or None")
+        for name, value in vars(self).items():
+            if name != "thinking_tags" and not (isinstance(value, int | float) and value > 0):
+                raise InvalidInput(f"{name}={value!r}; use more than 0")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            min_effect=self.min_effect,
+            min_word=self.min_word,
+            min_reliance=self.min_reliance,
+            min_follows=self.min_follows,
+        )

@@ -1,0 +1,127 @@
+"""Which of the sources that carry a sentence are cited, and what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attribot_rag.methods.base import Carriers, total
+from attribot_rag.methods.order import Order
+from attribot_rag.methods.part_losses import PartLosses
+from attribot_rag.result.verdict import Relation
+
+Units = Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citation:
+    """Sources that carry a sentence, best first, and what was measured of them, in nats.
+
+    `effect` is what the sentence loses without them: each by itself, in the sum, or with another
+    relation than `each` all at once. `word_effects` are the largest losses of each content word
+    without one of them that holds it, and without any. `kept` is the share of the reliance that it
+    keeps with them alone, with the first of `either`; None without a reliance.
+    """
+
+    source_ids: tuple[int, ...]
+    relation: Relation = "each"
+    effect: float
+    word_effects: tuple[tuple[float, float], ...] = ()
+    kept: float | None = None
+    sufficient: bool = True
+
+
+class Citing:
+    """Measures what may be cited for one sentence; fetches the rows that this takes."""
+
+    def __init__(self, losses: PartLosses, order: Order) -> None:
+        self._losses = losses
+        self._evidence = losses.evidence
+        self._part = losses.part
+        self._words_of = order.words_of
+        self._limits = losses.limits
+
+    def citation(self, carriers: Carriers) -> Citation | None:
+        """The citation of these carriers, None if there is none."""
+        members = carriers.members
+        if not members:
+            return None
+        if carriers.alternatives:
+            return self._measured(carriers, (*members, *carriers.alternatives), "either")
+        if len(members) == 1:
+            if self._is_close(carriers):  # its necessity decides
+                self._evidence.fetch_without([members], exact=True)
+            return self._measured(carriers, members)
+        deciding = tuple(self._deciding(carriers))
+        if deciding and self._are_enough(deciding):
+            return self._measured(carriers, deciding)
+        return self._measured(carriers, members, "together") if carriers.sufficient else None
+
+    def _is_close(self, carriers: Carriers) -> bool:
+        """Whether the source may only be cited for its effect, and that is near a threshold."""
+        limits, reliance = self._limits, self._losses.reliance
+        if reliance < limits.min_reliance:
+            return True
+        effect = self._losses.of(self._evidence.without(carriers.members))
+        is_near = limits.cited_share * reliance <= effect < limits.min_effect
+        return is_near and not carriers.sufficient
+
+    def _measured(
+        self, carriers: Carriers, source_ids: Units, relation: Relation = "each"
+    ) -> Citation:
+        """The necessity and the sufficiency of what is cited."""
+        evidence, reliance = self._evidence, self._losses.reliance
+        sets = [(unit,) for unit in source_ids] if relation == "each" else [tuple(source_ids)]
+        evidence.fetch_without(sets)
+        alone = carriers.members if relation == "either" else source_ids
+        lost = self._losses.of(evidence.only(alone))
+        return Citation(
+            source_ids=tuple(source_ids),
+            relation=relation,
+            effect=sum(self._losses.of(evidence.without(units)) for units in sets),
+            word_effects=tuple(self._word_effects(source_ids)),
+            kept=min(1.0, 1.0 - lost / reliance) if reliance > 0 else None,
+            sufficient=carriers.sufficient,
+        )
+
+    def _word_effects(self, source_ids: Units) -> Iterator[tuple[float, float]]:
+        rows = {unit: self._evidence.without([unit]) for unit in source_ids}
+        for word, text in zip(self._part.words, self._part.texts, strict=True):
+            effects = {unit: total(row, word) for unit, row in rows.items()}
+            held = (effects[unit] for unit in source_ids if text in self._words_of(unit))
+            yield max(held, default=0.0), max(effects.values())
+
+    def _are_enough(self, deciding: Units) -> bool:
+        """Whether the sentence keeps enough with these alone, or loses the rest without them."""
+        losses, evidence = self._losses, self._evidence
+        most = (1 - self._limits.kept_share) * losses.reliance
+        evidence.fetch([evidence.keeping(deciding)])
+        row = evidence.only(deciding)
+        if row is not None and losses.of(row) <= most:
+            return True
+        return sum(losses.of(evidence.without([unit])) for unit in deciding) >= most
+
+    def _deciding(self, carriers: Carriers) -> Iterator[int]:
+        """The members that decide words of their own, which only the other members lose.
+
+        And that matter at all with all sources in the prompt: what only makes the subject clear
+        does not.
+        """
+        members = carriers.members
+        lost = [self._lost_by_others(carriers, member).keys() for member in members]
+        for index, member in enumerate(members):
+            rest = {word for i, words in enumerate(lost) if i != index for word in words}
+            effect = self._losses.of(self._evidence.without([member]))
+            if lost[index] - rest and effect >= self._limits.min_word:
+                yield member
+
+    def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:
+        """The words that are lost with only the other members, with what they lose.
+
+        If that was not scored, with those beside which the member could not be left out, or with
+        all other units: more units cannot lose what fewer keep.
+        """
+        only = self._evidence.only
+        others = tuple(unit for unit in carriers.members if unit != member)
+        row = only(others) or only(carriers.beside.get(member, others))
+        return self._losses.words(row or self._evidence.without([member]))

@@ -1,0 +1,15 @@
+"""Options of verdicts by other limits than a user may set."""
+
+from typing import Any
+
+from attribot_rag import VerdictOptions
+from attribot_rag.methods.limits import Limits
+
+
+def with_limits(limits: Limits, **options: Any) -> VerdictOptions:
+    class Limited(VerdictOptions):
+        @property
+        def limits(self) -> Limits:
+            return limits
+
+    return Limited(**options)

@@ -1,0 +1,229 @@
+"""The verdict that follows from measured numbers: a row for each line of the rules."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attribot_rag.methods.base import Carriers
+from attribot_rag.methods.limits import Limits
+from attribot_rag.result import Verdict
+from attribot_rag.verdicts import decision
+from attribot_rag.verdicts.citation import Citation
+from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
+
+LIMITS = Limits()
+NOWHERE = Stated()
+LIKELY, UNLIKELY = Expected(-0.1, 0.0), Expected(-3.0, 1.0)
+"""A word that the model says anyway; one that it expects neither with the context nor without."""
+NEEDED = Expected(-0.1, 5.0)
+"""A word that it says with the context only."""
+
+
+def measured(**fields: Any) -> Measured:
+    """Of a sentence with a reliance of 10 nats, that comes from nowhere else."""
+    options: dict[str, Any] = {
+        "reliance": 10.0,
+        "least": 6.0,
+        "words": (LIKELY,),
+        "stated": NOWHERE,
+    } | fields
+    return Measured(start=0, end=9, **options)
+
+
+def citing(effect: float = 9.0, **fields: Any) -> Citation:
+    options: dict[str, Any] = {"kept": 0.9, "word_effects": ((0.0, 0.0),)} | fields
+    return Citation(source_ids=(3,), effect=effect, **options)
+
+
+def carried(citation: Citation, **fields: Any) -> Measured:
+    carriers = Carriers(citation.source_ids, sufficient=citation.sufficient)
+    return measured(citation=citation, carriers=carriers, **fields)
+
+
+FOLLOWS = SaidBefore(0, 9.0)
+UNCAUSED = replace(FOLLOWS, is_uncaused=True)
+TURN = SaidBefore(None, 9.0)
+IN_PART = citing(kept=0.4, sufficient=False)
+WEAK = citing(3.0)
+NOT_ENOUGH = citing(3.0, sufficient=False)
+A_WORD = citing(3.0, sufficient=False, word_effects=((2.6, 2.6),))
+ANOTHER_S_WORD = citing(3.0, sufficient=False, word_effects=((0.0, 2.6),))
+LITTLE = citing(2.4, sufficient=False, word_effects=((2.6, 2.6),))
+EITHER = replace(WEAK, source_ids=(3, 5), relation="either")
+TOGETHER = replace(WEAK, source_ids=(3, 5), relation="together")
+NEEDED_TOGETHER = replace(TOGETHER, effect=6.0, sufficient=False)
+
+CITED: dict[str, tuple[Measured, str]] = {
+    "one source, needed and enough": (carried(citing()), "grounded"),
+    "one source, needed, not enough": (carried(IN_PART), "grounded"),
+    "an effect of 4 nats": (carried(citing(4.0, sufficient=False)), "grounded"),
+    "not needed, but enough": (carried(WEAK), "grounded"),
+    "neither": (carried(NOT_ENOUGH), "open scattered"),
+    "a word needs it": (carried(A_WORD), "grounded"),
+    "less than a quarter of the reliance": (carried(LITTLE), "open scattered"),
+    "a word needs another": (carried(ANOTHER_S_WORD, words=(UNLIKELY,)), "unsupported"),
+    "an expected word needs another": (carried(ANOTHER_S_WORD, words=(NEEDED,)), "grounded"),
+    "enough, with an unexpected word": (carried(WEAK, words=(UNLIKELY,)), "unsupported"),
+    "the same, of twice the reliance": (
+        carried(WEAK, words=(UNLIKELY,), reliance=12.0),
+        "grounded",
+    ),
+    "a decisive source of little reliance": (
+        carried(citing(4.0, sufficient=False), reliance=1.0),
+        "grounded",
+    ),
+    "little reliance": (carried(WEAK, reliance=5.9), "unsupported"),
+    "little, for a server's noise": (carried(WEAK, least=11.0), "unsupported"),
+    "either": (carried(EITHER), "redundant either"),
+    "either, of little reliance": (carried(EITHER, reliance=5.9), "unsupported"),
+    "together": (carried(TOGETHER), "redundant together"),
+    "together, needed, not enough": (carried(NEEDED_TOGETHER), "open scattered"),
+    "an invented number": (carried(WEAK, figures=(UNLIKELY,)), "unsupported"),
+    "an invented number, needed": (carried(citing(), figures=(UNLIKELY,)), "grounded"),
+    "either, with an invented number": (carried(EITHER, figures=(UNLIKELY,)), "unsupported"),
+    "one number of two is the source's": (carried(WEAK, figures=(UNLIKELY, NEEDED)), "grounded"),
+}
+ELSEWHERE: dict[str, tuple[Measured, str]] = {
+    "an earlier sentence": (measured(said_before=FOLLOWS), "follows"),
+    "the conversation": (measured(said_before=TURN), "conversation turn"),
+    "an earlier sentence, and a source is needed": (
+        carried(citing(), said_before=FOLLOWS),
+        "grounded",
+    ),
+    "an earlier sentence, and a source is enough": (carried(WEAK, said_before=FOLLOWS), "follows"),
+    "an uncaused one, and a source is enough": (carried(WEAK, said_before=UNCAUSED), "grounded"),
+    "an uncaused one, and nothing else": (measured(said_before=UNCAUSED), "follows"),
+    "an earlier sentence, at a large reliance": (
+        measured(said_before=FOLLOWS, reliance=12.0),
+        "open scattered",
+    ),
+    "the instructions": (
+        measured(reliance=1.0, stated=Stated("instructions", 9.0)),
+        "conversation instructions",
+    ),
+    "the question": (
+        measured(reliance=1.0, stated=Stated("question", 9.0)),
+        "conversation question",
+    ),
+    "the question, and the context matters": (
+        measured(stated=Stated("question", 9.0)),
+        "open scattered",
+    ),
+}
+UNDECIDED: dict[str, tuple[Measured, str]] = {
+    "nothing was measured": (measured(reliance=None), "open budget"),
+    "judging's limit": (measured(reliance=None, ended_by="limit"), "open limit"),
+    "nothing carries it, though the context matters": (measured(), "open scattered"),
+    "nor is a word expected": (measured(words=(UNLIKELY,)), "unsupported"),
+    "nothing matters": (measured(reliance=1.0), "unsupported"),
+    "an incomplete search": (measured(carriers=Carriers(complete=False)), "open budget"),
+    "the same, of little reliance": (
+        measured(carriers=Carriers(complete=False), reliance=1.0, is_exhausted=True),
+        "open budget",
+    ),
+    "members that were not measured": (
+        measured(carriers=Carriers((3, 5)), is_exhausted=True),
+        "open budget",
+    ),
+    "no budget, and all was ruled out": (
+        measured(reliance=1.0, is_exhausted=True),
+        "unsupported",
+    ),
+    "no budget for what was said before": (
+        measured(reliance=1.0, is_exhausted=True, may_be_said_before=True, ended_by="limit"),
+        "open limit",
+    ),
+    "no budget for statements": (
+        measured(reliance=1.0, is_exhausted=True, stated=Stated(may_be=True)),
+        "open budget",
+    ),
+    "an unlocated document": (
+        measured(reliance=1.0, stated=Stated(is_unlocated=True)),
+        "open not_located",
+    ),
+    "the answer's cut end": (measured(is_cut=True, said_before=FOLLOWS), "open cut"),
+    "a cut end with a source": (carried(citing(), is_cut=True), "grounded"),
+}
+
+
+def summary(verdict: Verdict | Unknown) -> str:
+    assert isinstance(verdict, Verdict)
+    relation = verdict.relation if verdict.kind == "redundant" else None
+    return " ".join(filter(None, (verdict.kind, relation, verdict.origin, verdict.reason)))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [*(CITED | ELSEWHERE | UNDECIDED).values()],
+    ids=[*(CITED | ELSEWHERE | UNDECIDED)],
+)
+def test_the_verdict_that_follows(given: Measured, expected: str) -> None:
+    assert summary(decide(given, LIMITS)) == expected
+
+
+def test_a_citation_s_numbers_are_the_verdict_s() -> None:
+    verdict = decide(carried(IN_PART), LIMITS)
+    assert verdict == Verdict(
+        start=0,
+        end=9,
+        kind="grounded",
+        source_ids=(3,),
+        reliance=10.0,
+        effect=9.0,
+        kept=0.4,
+        in_part=True,
+    )
+    assert decide(measured(said_before=FOLLOWS), LIMITS) == Verdict(
+        start=0, end=9, kind="follows", reliance=10.0, follows=0, effect=9.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("carriers", "cited", "relation"),
+    [
+        (Carriers(), (), "each"),
+        (Carriers((3,)), (3,), "either"),
+        (Carriers((3,), (5,)), (3, 5), "either"),
+        (Carriers((3, 5)), (3, 5), "together"),
+    ],
+)
+def test_what_would_do_in_the_place_of_a_turn(
+    carriers: Carriers, cited: tuple[int, ...], relation: str
+) -> None:
+    verdict = decide(measured(said_before=replace(TURN, carriers=carriers)), LIMITS)
+    assert isinstance(verdict, Verdict)
+    assert (verdict.source_ids, verdict.relation) == (cited, relation)
+
+
+@pytest.mark.parametrize(
+    ("given", "unknown"),
+    [
+        (measured(said_before=Unknown.SAID_BEFORE), Unknown.SAID_BEFORE),
+        (carried(WEAK, said_before=Unknown.SAID_BEFORE), Unknown.SAID_BEFORE),
+        (carried(citing(), said_before=Unknown.SAID_BEFORE), None),
+        (measured(said_before=Unknown.SAID_BEFORE, reliance=12.0), None),
+        (measured(stated=Unknown.STATED, reliance=1.0), Unknown.STATED),
+        (measured(stated=Unknown.STATED), None),
+        (carried(citing(), stated=Unknown.STATED), None),
+    ],
+)
+def test_only_what_may_decide_is_asked_for(given: Measured, unknown: Unknown | None) -> None:
+    decided = decide(given, LIMITS)
+    assert decided is unknown or (unknown is None and isinstance(decided, Verdict))
+
+
+def test_other_limits_decide_otherwise() -> None:
+    weak = carried(citing(3.0, sufficient=False))
+    assert summary(decide(weak, replace(LIMITS, min_effect=3.0))) == "grounded"
+    assert summary(decide(measured(), replace(LIMITS, min_reliance=11.0))) == "open scattered"
+    assert summary(decide(measured(least=11.0), LIMITS)) == "unsupported"
+
+
+def test_deciding_needs_no_model() -> None:
+    """Neither torch nor a scorer is imported by the rules."""
+    tree = ast.parse(Path(decision.__file__).read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not [name for name in imported if "torch" in name or ".scoring" in name]
