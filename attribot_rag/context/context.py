@@ -75,7 +75,7 @@ class Context:
 
     @cached_property
     def labels(self) -> DocumentLabels:
-        """What the prompt calls the documents that stand in it."""
+        """The labels that the prompt gives its documents."""
         return document_labels(
             self.prompt.text, self.sources, len(self.documents), self.conversation
         )

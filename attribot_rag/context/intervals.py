@@ -34,7 +34,7 @@ def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
 
 
 def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
-    """Those of the intervals, sorted and disjoint, that share characters with this interval."""
+    """The intervals, of sorted and disjoint ones, that overlap with this one."""
     start, end = interval
     first = bisect_left(intervals, (start, start))
     if first and intervals[first - 1][1] > start:

@@ -1,4 +1,4 @@
-"""What a prompt calls its documents: "[1]", "Document 2:", "[lock.pdf]" or "Title: ..."."""
+"""The labels of documents in a prompt: "[1]", "Document 2:", "[lock.pdf]" or "Title: ..."."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class DocumentLabels:
-    """What a prompt calls the documents that stand in it, by their indices.
+    """The labels that a prompt gives its documents, by their indices.
 
     `numbers` has a number for each document, which several may share; `written` the numbers that
     the prompt writes before it, as they are in each of its places. `names` are, for each kind of

@@ -43,7 +43,7 @@ def _label(prompt: str, first: int, start: int) -> str:
 
 
 def separator(prompt: str, regions: Sequence[Interval]) -> str:
-    """What separates documents: the beginning that the texts between them have in common.
+    """The separator of documents: the beginning common to the texts between them.
 
     If these are not the same, it ends with a line, so that it is no part of a label; with white
     space where there is only one.

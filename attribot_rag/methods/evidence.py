@@ -16,7 +16,7 @@ Steps = Generator[Sequence[Request], None, Result]
 
 
 class Evidence:
-    """What an answer loses without some units, or with only some, in nats per response token.
+    """The losses of an answer without some units, or with only some, in nats per response token.
 
     A row with only some units is exact: that prompt is short, however long the context is. A row
     without some is masked where the architecture allows it, unless it is asked for exactly.

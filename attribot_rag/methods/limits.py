@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
-    """What may be set of the verdicts; docs/tuning-verdicts.md says when to.
+    """The limits of verdicts that a user may set; docs/tuning-verdicts.md says when.
 
     Raises InvalidInput for a limit that is not above 0, and for tags that are no two texts.
 

@@ -99,7 +99,7 @@ class Necessity:
         return (yield from self._mattering(found, least))
 
     def _mattering(self, sets: Sequence[list[int]], least: float) -> Steps[list[list[int]]]:
-        """Those of the sets without which the part loses `least` nats, most nats first."""
+        """The sets whose removal costs the part `least` nats, the costliest first."""
         losses = yield from self._without(sets)
         return [sets[index] for index in best(losses) if losses[index] >= least]
 

@@ -1,4 +1,4 @@
-"""What one part of a response loses, and which sources suffice for it."""
+"""The losses of one part of a response, and whether sources suffice for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attribot_rag.methods.limits import Limits
 
 @dataclass(frozen=True)
 class PartLosses:
-    """What a part, and each of its content words, loses in rows of the evidence, in nats.
+    """The losses of a part, and of its content words, in rows of the evidence, in nats.
 
     It asks for no rows. Where a row is not there, the part has lost all that it relies on.
     """
@@ -32,11 +32,11 @@ class PartLosses:
         return any(total(row, own) >= least for own in self.part.each)
 
     def of(self, row: TokenScores | None) -> float:
-        """What the part loses in a row, 0 for None."""
+        """The loss of the part in a row, 0 for None."""
         return total(row, self.part.tokens)
 
     def with_only(self, units: Collection[int]) -> float:
-        """What the part loses with only these units."""
+        """The loss of the part with only these units."""
         return self.of(self.evidence.only(units) or self.evidence.reliance)
 
     def words(self, row: TokenScores | None, beside: Collection[int] = ()) -> dict[int, float]:

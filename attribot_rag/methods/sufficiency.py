@@ -133,10 +133,11 @@ class _Search:
         return []
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
-        """Those of several units that all others do not make up for, if they explain the part.
+        """The irreplaceable ones of several units, if they explain the part, else none.
 
-        They do if it loses `min_effect` without them, more than it may lose with sources that
-        suffice, and each word that it does not keep with only them.
+        The other units of the prompt do not make up for them. They explain the part if it loses
+        `min_effect` without them, more than it may lose with sources that suffice, and each word
+        that it does not keep with only them.
         """
         rows = {unit: self._evidence.without([unit]) for unit in units}
         if len(units) < 2 or None in rows.values():

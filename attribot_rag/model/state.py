@@ -126,7 +126,7 @@ class Derived(ForkSafe):
 
     @property
     def version(self) -> int:
-        """That of the model, see `model_version`."""
+        """The version of the model, see `model_version`."""
         if not self._num_trusting_blocks:
             self._look()
         return self._version

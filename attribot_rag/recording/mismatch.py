@@ -13,7 +13,7 @@ _ELSEWHERE = f"another model or a cache gave it, or something changed its text; 
 
 
 def mismatch(answer: Answer, kept: Sequence[Transcript]) -> str:
-    """What differs between the answer, with its prompt, and these generations, latest first.
+    """The difference of the answer and its prompt from these generations, latest first.
 
     The first words that differ, of the prompt if the model gave this text, of the text if it was
     given this prompt.

@@ -61,7 +61,7 @@ class Markdown:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Those whose lines are no running text, in order."""
+        """The spans of lines that are no running text, in order."""
         env: dict[str, Any] = {}
         blocks = []
         for token in _PARSER.parse(self.text, env):

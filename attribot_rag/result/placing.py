@@ -82,7 +82,7 @@ class _Places:
 
     @cached_property
     def _wholes(self) -> list[Interval]:
-        """Characters that are not parted, in order; the first of those that overlap."""
+        """Spans that must not be split, in order; the first of overlapping ones."""
         wholes: list[Interval] = []
         links = (match.span() for match in _LINK_OR_TAG.finditer(self.text))
         for start, end in sorted((*self.read.inline_code, *links)):
@@ -138,7 +138,7 @@ class _Places:
         return self._below(block) if block.kind in _RAW else None
 
     def _outside(self, end: int) -> int:
-        """The position after what is not parted, and before a backslash that breaks the line."""
+        """The position after unsplittable spans, and before a backslash that breaks the line."""
         for start, last in at(self._wholes, end):
             if start < end:
                 return last

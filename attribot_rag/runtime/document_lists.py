@@ -66,7 +66,7 @@ def _pieces(text: str) -> frozenset[str]:
 
 
 def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
-    """Those of the documents that the prompt was made of."""
+    """The documents that the prompt was made of."""
     texts = [Document.of(document).text for document in documents]
     present = texts_in_prompt(prompt, texts)
     return [document for document, text in zip(documents, texts, strict=True) if text in present]

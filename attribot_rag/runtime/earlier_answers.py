@@ -126,7 +126,7 @@ def _content(message: Any) -> str:
 
 
 def text_of(run: AttributedRun) -> str:
-    """What the model answered, without a prompt that was shown before it, or was made of that."""
+    """The model's answer without a prompt before it, or a text that was made of it."""
     return (run.shown or run.text[run.answer.start :]).strip()
 
 

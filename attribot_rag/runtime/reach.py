@@ -22,7 +22,7 @@ _MAX_LOOSE = 1024
 
 @dataclass(frozen=True)
 class Reading:
-    """What a call read: `documents`, and `earlier` answers of the same root.
+    """The `documents` and the `earlier` answers of the same root that a call read.
 
     With earlier answers, `retrieved` are all documents in reach. `num_before` is the number of
     answers that came before within the root.
@@ -48,7 +48,7 @@ class Reach:
         self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
 
     def reading(self, step: Step, prompt: str, *, shares: bool = False) -> Reading:
-        """What stands in the prompt of a call, or may stand there.
+        """The documents and answers in the prompt of a call, or that may stand there.
 
         Of documents that it `shares` with other calls, those count that stand there.
         """

@@ -89,7 +89,7 @@ class Step:
         return merge_documents([merge_documents(found, exact=True), *passed_on])
 
     def retrieved(self) -> list[Any]:
-        """Those that were found alone."""
+        """The steps that were found alone."""
         return merge_documents(self._documents(None)[0])
 
     def _documents(self, before: int | None) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:

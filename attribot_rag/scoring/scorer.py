@@ -182,7 +182,7 @@ class Scorer:
         )
 
     def known(self, request: Request) -> tuple[float, ...] | None:
-        """What each response token loses in this row, in nats, None if it was not scored."""
+        """The loss of each response token in this row, in nats, None if it was not scored."""
         scored = self._scored.get(request)
         return None if scored is None else scored.loss
 

@@ -138,7 +138,7 @@ class FairQueue:
             del self._waiting[request.client]
 
     def _start_next(self) -> None:
-        """Begin what may be: another client's request, while there is a thread for it."""
+        """Start queued requests while threads are free, a client at a time."""
         for client in self._rotation():
             if client in self._running or len(self._running) == self._at_once:
                 return

@@ -1,4 +1,4 @@
-"""Which of the sources that carry a sentence are cited, and what was measured of them."""
+"""The sources that a sentence is cited from, with their measured effect."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from attribot_rag.verdicts.citation import Citation
 
 
 class Unknown(Enum):
-    """What was not measured yet, as it takes rows that most sentences do not need."""
+    """A measurement that was put off: most sentences do not need its rows."""
 
     SAID_BEFORE = "earlier sentences and turns"
     STATED = "instructions and the question"
@@ -62,7 +62,7 @@ class Stated:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured of a sentence, the characters [start, end) of the response; in nats.
+    """The measurements of a sentence, the characters [start, end) of the response, in nats.
 
     `reliance` is what it loses without the whole context, None if the budget did not allow that;
     the context matters from `least` on. `words` and `figures` are its content words and numbers.

@@ -209,7 +209,7 @@ class _Judge:
         return verdict
 
     def _measured(self, index: int, part: Part, carriers: Carriers) -> Measured:
-        """What the rows of the search say of a sentence, and what of it may be cited."""
+        """The measurements of a sentence by the rows of the search, and its citation."""
         sentence = self._sentences[index]
         measured = Measured(start=sentence.start, end=sentence.end, ended_by=self._ended_by)
         if self._reliance is None:
@@ -274,7 +274,7 @@ class _Judge:
         return self._origin_of.get(part)
 
     def _traced(self, origin: Origin | None, part: Part) -> SaidBefore | None:
-        """An origin with what is known of it: what caused it, or what would do in its place."""
+        """An origin, whether it has a cause itself, and the sources that would do in its place."""
         if origin is None:
             return None
         if origin.sentence is None:
@@ -285,7 +285,7 @@ class _Judge:
         return SaidBefore(origin.sentence, origin.effect, is_uncaused)
 
     def _stated(self, index: int, reliance: float) -> Stated:
-        """What the rest of the prompt states of a sentence."""
+        """The part of the rest of the prompt that states a sentence."""
         sentence, context = self._sentences[index], self._scorer.context
         if may_rest_on_unlocated(context, sentence.words):
             return Stated(is_unlocated=True)

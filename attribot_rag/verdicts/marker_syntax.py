@@ -115,7 +115,7 @@ class Candidate:
 
 
 def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
-    """What may be a marker in a response, in order."""
+    """Candidates for markers in a response, in order."""
     masked = _masked(response, known)
     for match in _MARKER.finditer(masked):
         labels = tuple(_labels(response, match))

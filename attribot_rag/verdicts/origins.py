@@ -137,7 +137,7 @@ class Origins:
                 yield Origin(source, after_all - alone)
 
     def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
-        """Whether what was said before explains the numbers of the sentence.
+        """Whether earlier text explains the sentence's unlikely numbers.
 
         A number that was not said has to be likely then. Of those that are unlikely where nothing
         was said, one at least loses half of what makes it unlikely.

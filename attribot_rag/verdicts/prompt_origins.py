@@ -83,12 +83,12 @@ class Word:
 
     @property
     def gain(self) -> float:
-        """What the statements are worth to it, in nats."""
+        """The worth of the statements to it, in nats."""
         return self.after - self.without
 
     @property
     def unlikely_by(self) -> float:
-        """What makes the word unlikely, with or without, in nats."""
+        """How unlikely the word is, with or without the statements, in nats."""
         return -min(self.after, self.without)
 
 
@@ -183,7 +183,7 @@ class PromptOrigins:
 
     @cached_property
     def _requests(self) -> list[_Piece]:
-        """What is asked: the last long sentence if none ends with a question mark.
+        """The question: the last long sentence if none ends with a question mark.
 
         In the question, or before the documents if nothing long stands after them.
         """
@@ -208,7 +208,7 @@ class PromptOrigins:
 
 
 def _after_role(text: str, start: int, end: int) -> int:
-    """Where [start, end) begins without a first line of one word: templates write roles so."""
+    """The start of [start, end) after a first line of one word: templates write roles so."""
     first = text.find("\n", start, end) + 1
     return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
 

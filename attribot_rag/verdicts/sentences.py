@@ -148,7 +148,7 @@ def numbers_in(text: str) -> frozenset[str]:
 def _figures(
     response: ResponseText, start: int, end: int, tokens: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Those of the tokens that belong to each number in [start, end)."""
+    """The tokens of each number in [start, end), of these tokens."""
     for match in _NUMBER.finditer(response.text, start, end):
         of_number = tuple(index for index in response.tokens_in(*match.span()) if index in tokens)
         if of_number:

@@ -1,0 +1,1 @@
+"""How often a reader's support is what people found."""
