@@ -27,7 +27,7 @@ WORTHWHILE = 0.5
 
 @dataclass(frozen=True)
 class GroupScore:
-    """The score of several units removed together; `exact` as in Scores."""
+    """The score of several units removed together, by their indices; `exact` as in Scores."""
 
     units: tuple[int, ...]
     token_scores: TokenScores
@@ -43,7 +43,8 @@ class Scores:
     `token_log_likelihoods` are those of the response with nothing removed, None if the budget did
     not allow even this row. `context_reliance` is the score of the whole context, if measured. Both
     are a proxy's with `of_proxy`.
-    `estimated` [units]: the score is no ablation's but an estimate; empty if none is.
+    `estimated` [units]: the score is no ablation's of this unit alone but an estimate, a share of a
+    group's score for example; False for units that were not scored, empty if none is.
     `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
     counts units that were removed as whole tokens, not to the character. `attention` [units] is how
     strongly the question and the response attend to each unit, if candidates were selected by it.

@@ -20,7 +20,8 @@ class Citation:
     `effect` is what the sentence loses without them: each by itself, in the sum, or with another
     relation than `each` all at once. `word_effects` are the largest losses of each content word
     without one of them that holds it, and without any. `kept` is the share of the reliance that it
-    keeps with them alone, with the first of `either`; None without a reliance.
+    keeps with them alone, with the first of `either`; None without a reliance. It is shown, and
+    decides nothing: `sufficient` says whether they are enough, for each word, too.
     """
 
     source_ids: tuple[int, ...]
@@ -80,7 +81,7 @@ class Citing:
             relation=relation,
             effect=sum(self._losses.of(evidence.without(units)) for units in sets),
             word_effects=tuple(self._word_effects(source_ids)),
-            kept=min(1.0, 1.0 - lost / reliance) if reliance > 0 else None,
+            kept=min(1.0, max(0.0, 1.0 - lost / reliance)) if reliance > 0 else None,
             sufficient=carriers.sufficient,
         )
 

@@ -65,14 +65,15 @@ class Measured:
     """The measurements of a sentence, the characters [start, end) of the response, in nats.
 
     `reliance` is what it loses without the whole context, None if the budget did not allow that;
-    the context matters from `least` on. `words` and `figures` are its content words and numbers.
-    `carriers` were found for it, of which `citation` is the part that may be cited.
+    the context matters from `least` on: `min_reliance`, or more where a server's noise is large.
+    `words` and `figures` are its content words and numbers. `carriers` were found for it, of which
+    `citation` is the part that may be cited.
     """
 
     start: int
     end: int
-    reliance: float | None = None
-    least: float = 0.0
+    reliance: float | None
+    least: float
     words: tuple[Expected, ...] = ()
     figures: tuple[Expected, ...] = ()
     carriers: Carriers = field(default_factory=Carriers)
@@ -85,6 +86,7 @@ class Measured:
     is_exhausted: bool = False
     """Something was left undone for want of budget."""
     ended_by: Reason = "budget"
+    """What ended that; for an incomplete search, too, which only the budget ends."""
 
 
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
@@ -100,8 +102,8 @@ def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
     if citation is None and measured.is_cut:
         return _open(verdict, "cut")
     is_needed = citation is not None and _is_needed(citation, measured, limits)
-    is_settled = is_needed or reliance >= 2 * limits.min_reliance
-    origin = None if is_settled else measured.said_before
+    may_come_from_before = not is_needed and reliance < 2 * limits.min_reliance
+    origin = measured.said_before if may_come_from_before else None
     if isinstance(origin, Unknown):
         return origin
     is_invented = _is_invented(measured, limits)

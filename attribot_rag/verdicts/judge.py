@@ -211,7 +211,13 @@ class _Judge:
     def _measured(self, index: int, part: Part, carriers: Carriers) -> Measured:
         """The measurements of a sentence by the rows of the search, and its citation."""
         sentence = self._sentences[index]
-        measured = Measured(start=sentence.start, end=sentence.end, ended_by=self._ended_by)
+        measured = Measured(
+            start=sentence.start,
+            end=sentence.end,
+            reliance=None,
+            least=self._least_reliance(sentence),
+            ended_by=self._ended_by,
+        )
         if self._reliance is None:
             return measured
         losses = PartLosses(part, self.evidence, self._limits)
@@ -219,7 +225,6 @@ class _Judge:
         measured = replace(
             measured,
             reliance=losses.reliance,
-            least=self._least_reliance(sentence),
             words=tuple(map(self._expected, part.words)),
             figures=tuple(map(self._expected, sentence.figures)),
             carriers=carriers,
