@@ -83,3 +83,7 @@ class VerdictOptions(Thresholds):
                 raise InvalidInput(f"{name}={value!r}; use a value between 0 and 1")
             if name != "thinking_tags" and not (isinstance(value, int | float) and value > 0):
                 raise InvalidInput(f"{name}={value!r}; use more than 0")
+
+
+# Of a reader, which did not give the answer: those of causes, until its own have been chosen.
+READER = VerdictOptions()
