@@ -35,6 +35,7 @@ WORDS = {
     "in_no_document": "{value} is in none of {texts}",
     "no_effect": "has no effect on it",
     "no_effects": "have no effect on it",
+    "check": "a value to check",
     "nothing": "No source stands out.",
 }
 # What differs where another model read the answer: what supports it is no cause.
@@ -54,6 +55,8 @@ READER_WORDS = {
     "no_effects": "do not support it",
     "read": "{reader} read the answer of {answered_by}: citations name what supports it, not why "
     "{answered_by} gave it.",
+    "read_all": "Read by a model that did not give them: {readers}. Citations name what supports "
+    "an answer.",
 }
 ANOTHER_MODEL = "another model"
 _NOT_JUDGED = ("trivial", "reasoning")

@@ -19,7 +19,8 @@ class Receipts {
     const fields = data.summary ? data : { summary: data };
     Object.assign(this, { summary: fields.summary, texts: fields.documents || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], tokens: fields.tokens || [], stage: fields.stage, others: fields.without || {}, spoken: fields.language });
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
-    this.say = sayer(this.language);
+    this.reads = this.summary.basis === "reader";
+    this.say = sayer(this.language, this.reads);
     this.question = fields.question || this.summary.query || "";
     this.answer = fields.answer ?? this.summary.answer ?? null;
     this.points = Array.from(this.answer ?? "");

@@ -9,7 +9,7 @@ const STRINGS = {
     cut: "answer cut off (length limit)", stopped: "stopped", follows: "from sentence {n}", answer: "from the answer itself",
     conversation: "from the conversation", instructions: "from the instructions", question: "from the question",
     reading: ["Reading {n} passage…", "Reading {n} passages…"], read: "Reading…", writing: "Writing…", checking: "Checking sentence {n} of {all}…", check: "Checking sources…",
-    failed: "The sources could not be checked: {why}",
+    failed: "The sources could not be checked: {why}", readBy: "{reader} read the answer of {model}, and finds what supports it", another: "another model",
     close: "Close", back: "Back", previous: "Previous sentence", next: "Next sentence", place: "{n} of {all}", help: "How to read this", told: "Sentence {n}.",
     from: "From {names}", mostly: "Mostly from {names}", page: "p. {page}", document: "document {n}",
     same: ["The same sentence stands in {names}; either is enough.", "The same sentence stands in {names}; any of these is enough."],
@@ -29,6 +29,20 @@ const STRINGS = {
     read1: "A name after a sentence is the file that made the model write it. Choose it to see the text.", read2: "Amber is for what comes from none of your files, or differs from them. “Your files” are the passages that the model was given for this question.",
     read3: "This shows where a sentence comes from, not whether it is true.", unused: ["{n} file was not used", "{n} files were not used"], lost: "the model did not receive this file",
     partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its documents.", made: "{method}, {model}, {seconds} s", retokenized: "Made from text, so the tokens need not be the model’s own.",
+    // What differs where another model read the answer.
+    reader: {
+      where: "What supports this", none: "Nothing in your files supports this", own: "no support in your files", owns: ["{n} sentence without support in your files", "{n} sentences without support in your files"],
+      open: "support unclear", opens: ["{n} with unclear support", "{n} with unclear support"], follows: "supported by sentence {n}", answer: "supported by the answer itself",
+      conversation: "supported by the conversation", instructions: "supported by the instructions", question: "supported by the question",
+      from: "Supported by {names}", mostly: "Supported in part by {names}", behind: "Support for “{words}”", alone: "No file measurably supports “{words}” alone",
+      owned: ["The reader finds nothing in your files that supports this. It may still be true.", "The reader finds little in your files that supports this.", "Your files support this in part, but not all of it, such as a number."],
+      anyway: "The reader did not need it to expect this sentence.", scattered: "Your files support this as a whole, but no part of them stands out.", not_located: "Not all of these files stand in the prompt, so this could not be decided.",
+      levels: ["Very strong support: without this the reader would hardly expect the sentence.", "Strong support: without this the reader would expect the sentence much less.", "Weak support: the reader might expect the sentence all the same."],
+      truth: "Support is not truth: the source may be wrong, or misread. Compare the two.", less: "Other text, or what the reader knows, had a part in it.", origin: "This supports it at least as much as all the documents together.",
+      wrong: ["The answer itself cites {labels}, which does not support this, or is missing.", "The answer itself cites {labels}, which do not support this, or are missing."],
+      kept: "With the marked text alone, {n} % of the support of all documents remains.", read1: "A name after a sentence is a file that supports it, as the reader finds. Choose it to see the text.",
+      read2: "Amber is for what none of your files supports, or what differs from them. “Your files” are the passages that the prompt had for this question.", read3: "This shows what supports a sentence, not why it was written, nor whether it is true.", lost: "this file is not in the prompt", retokenized: "Made from text.",
+    },
   },
   de: {
     where: "Woher das kommt", sources: "Quellen", none: "Nichts davon kommt aus Ihren Dateien", and: "und", or: "oder",
@@ -39,7 +53,7 @@ const STRINGS = {
     cut: "Antwort abgeschnitten (zu lang)", stopped: "angehalten", follows: "aus Satz {n}", answer: "aus der Antwort selbst",
     conversation: "aus dem Gespräch", instructions: "aus den Anweisungen", question: "aus der Frage",
     reading: ["Liest {n} Abschnitt…", "Liest {n} Abschnitte…"], read: "Liest…", writing: "Schreibt…", checking: "Prüft Satz {n} von {all}…", check: "Prüft die Quellen…",
-    failed: "Die Quellen ließen sich nicht prüfen: {why}",
+    failed: "Die Quellen ließen sich nicht prüfen: {why}", readBy: "{reader} las die Antwort von {model} und findet, was sie stützt", another: "einem anderen Modell",
     close: "Schließen", back: "Zurück", previous: "Voriger Satz", next: "Nächster Satz", place: "{n} von {all}", help: "So liest man das", told: "Satz {n}.",
     from: "Aus {names}", mostly: "Vor allem aus {names}", page: "S. {page}", document: "Dokument {n}",
     same: ["Derselbe Satz steht in {names}; eine davon genügt.", "Derselbe Satz steht in {names}; jede davon genügt."],
@@ -59,11 +73,24 @@ const STRINGS = {
     read1: "Der Name hinter einem Satz ist die Datei, derentwegen das Modell ihn schrieb. Ein Klick zeigt den Text.", read2: "Farbig abgesetzt ist, was aus keiner Ihrer Dateien kommt oder von ihnen abweicht. „Ihre Dateien“ sind die Abschnitte, die das Modell zu dieser Frage bekam.",
     read3: "Das zeigt, woher ein Satz kommt, nicht ob er stimmt.", unused: ["{n} Datei wurde nicht benutzt", "{n} Dateien wurden nicht benutzt"], lost: "das Modell hat diese Datei nicht bekommen",
     partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dokumenten verfolgt.", made: "{method}, {model}, {seconds} s", retokenized: "Aus Text gemacht; die Tokens müssen nicht die des Modells sein.",
+    reader: {
+      where: "Was das stützt", none: "Nichts in Ihren Dateien stützt das", own: "ohne Beleg in Ihren Dateien", owns: ["{n} Satz ohne Beleg in Ihren Dateien", "{n} Sätze ohne Beleg in Ihren Dateien"],
+      open: "Beleg unklar", opens: ["{n} mit unklarem Beleg", "{n} mit unklarem Beleg"], follows: "gestützt von Satz {n}", answer: "gestützt von der Antwort selbst",
+      conversation: "gestützt vom Gespräch", instructions: "gestützt von den Anweisungen", question: "gestützt von der Frage",
+      from: "Gestützt von {names}", mostly: "Zum Teil gestützt von {names}", behind: "Belege für „{words}“", alone: "Keine Datei stützt messbar „{words}“ allein",
+      owned: ["Der Leser findet in Ihren Dateien nichts, was das stützt. Es kann trotzdem stimmen.", "Der Leser findet in Ihren Dateien wenig, was das stützt.", "Ihre Dateien stützen das zum Teil, aber nicht alles, etwa eine Zahl."],
+      anyway: "Der Leser brauchte es nicht, um diesen Satz zu erwarten.", scattered: "Ihre Dateien stützen das im Ganzen, aber keine Stelle sticht heraus.", not_located: "Nicht alle diese Dateien stehen im Prompt; so war das nicht zu entscheiden.",
+      levels: ["Sehr starker Beleg: Ohne dies würde der Leser den Satz kaum erwarten.", "Starker Beleg: Ohne dies würde der Leser den Satz viel weniger erwarten.", "Schwacher Beleg: Der Leser würde den Satz vielleicht trotzdem erwarten."],
+      truth: "Ein Beleg heißt nicht Wahrheit: Die Quelle kann falsch oder falsch gelesen sein. Vergleichen Sie.", less: "Anderer Text, oder was der Leser weiß, hatte Anteil daran.", origin: "Das stützt es mindestens so sehr wie alle Dokumente zusammen.",
+      wrong: ["Die Antwort selbst zitiert {labels}; das stützt dies nicht oder fehlt.", "Die Antwort selbst zitiert {labels}; diese stützen dies nicht oder fehlen."],
+      kept: "Mit dem markierten Text allein bleiben {n} % der Stütze durch alle Dokumente.", read1: "Der Name hinter einem Satz ist eine Datei, die ihn stützt, wie der Leser findet. Ein Klick zeigt den Text.",
+      read2: "Farbig abgesetzt ist, was keine Ihrer Dateien stützt oder was von ihnen abweicht. „Ihre Dateien“ sind die Abschnitte, die der Prompt zu dieser Frage hatte.", read3: "Das zeigt, was einen Satz stützt, nicht warum er geschrieben wurde oder ob er stimmt.", lost: "diese Datei steht nicht im Prompt", retokenized: "Aus Text gemacht.",
+    },
   },
 };
-// A function that says these strings; a list is chosen from by `n`, or by `at`.
-const sayer = (language) => (key, values = {}) => {
-  const entry = STRINGS[language][key];
+// A function that says these strings, or a reader's if one `reads`; a list is chosen from by `n`, or by `at`.
+const sayer = (language, reads) => (key, values = {}) => {
+  const entry = (reads && STRINGS[language].reader[key]) || STRINGS[language][key];
   const text = Array.isArray(entry) ? entry[values.at ?? Number(values.n > (values.most ?? 1))] : entry;
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 };
