@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from chatting import Chatting
 from conftest import QUESTION
 from engines import engine_of, index_of, nodes
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.llms.ollama import Ollama
-from llama_index.llms.openai_like import OpenAILike
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.chat_server import Body, chat_server, prompt_of
 from support.island import LIGHTHOUSE
@@ -27,20 +27,15 @@ def answer(prompt: str) -> str:
     return HIGH if LIGHTHOUSE in prompt else LOW
 
 
-def openai(url: str, **options: Any) -> OpenAILike:
-    settings = {"context_window": 4096, "is_chat_model": True, **options}
-    return OpenAILike(model="gpt-4o", api_base=f"{url}/v1", api_key="none", **settings)
+def openai(url: str) -> Chatting:
+    return Chatting(url=url, model="gpt-4o")
 
 
-def completions(url: str, **options: Any) -> OpenAILike:
-    return openai(url, is_chat_model=False, **options)
+def ollama(url: str) -> Ollama:
+    return Ollama(model="llama3.2:1b", base_url=url, context_window=4096, temperature=0.3)
 
 
-def ollama(url: str, **options: Any) -> Ollama:
-    return Ollama(model="llama3.2:1b", base_url=url, context_window=4096, **options)
-
-
-KINDS = {openai: "gpt-4o", completions: "gpt-4o", ollama: "llama3.2:1b"}
+KINDS = {openai: "gpt-4o", ollama: "llama3.2:1b"}
 every = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -54,8 +49,7 @@ def reading() -> AttributionPostprocessor:
     return AttributionPostprocessor(reader=byte_level(), **EXACT)
 
 
-@every
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(("kind", "streaming"), [(openai, False), (ollama, False), (ollama, True)])
 def test_any_model_answers_and_a_local_one_reads(
     kind: Callable[..., Any], streaming: bool, served: Any
 ) -> None:
@@ -75,7 +69,7 @@ def test_any_model_answers_and_a_local_one_reads(
 def test_who_answered_is_asked_again_without_a_node(kind: Callable[..., Any], served: Any) -> None:
     url, asked = served
     postprocessor = reading()
-    response = engine_of(kind(url, temperature=0.3), postprocessor).query(QUESTION)
+    response = engine_of(kind(url), postprocessor).query(QUESTION)
     ids = [node.node_id for node in response.source_nodes]
     postprocessor.result(response)
     assert len(asked) == 1
