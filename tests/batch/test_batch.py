@@ -22,6 +22,7 @@ from support.tiny_models import byte_level
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.batch.run import run_batch
 from attribot_rag.batch.statistics import Statistics
+from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.display.remarks import YOUR_FILES, words_for
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
@@ -324,3 +325,15 @@ def test_sentences_of_other_models_are_counted_by_words_of_support(key: str) -> 
     statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
     assert statistics.states == {words_for(key, YOUR_FILES, basis="reader"): 1}
     assert "support" in statistics.to_text() and "from your files" not in statistics.to_text()
+
+
+def test_the_command_has_a_model_read_all_answers(
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "log.jsonl", [{**GOOD, "answered_by": "claude-x"}, GOOD])
+    arguments = ["batch", str(path), "--output", str(tmp_path / "out"), "--model", tiny_model]
+    assert main([*arguments, "--reader", "--method", "leave_one_out"]) == 0
+    told = capsys.readouterr().out
+    assert "2 answers" in told and "did not give them: 2 by" in told
+    names = [line["summary"]["answered_by"] for line in lines(tmp_path / "out/results.jsonl")]
+    assert names == ["claude-x", None]
