@@ -40,7 +40,7 @@ def test_an_api_answers_and_the_embedded_model_reads(
             page = chat.opened(new_page(timeout=PATIENCE, viewport=size), address)
             chat.ask(page, HIGH)
             read = chat.receipts(page)
-            expect(read.locator(".reader")).to_contain_text("read the answer of gpt-4o")
+            expect(read.locator(".reader")).to_contain_text("answered by gpt-4o")
             expect(read.locator(".sentence.document")).to_have_text(
                 "It is 38 metres high.lighthouse.md"
             )

@@ -402,10 +402,10 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
     [
         (
             "en",
-            "m read the answer of gpt-4o",
+            "Read by m, answered by gpt-4o",
             r"made the model|model would|anyway|nfluence|from your",
         ),
-        ("de", "m las die Antwort von gpt-4o", r"derentwegen|hätte das Modell|Einfluss|Aus "),
+        ("de", "Gelesen von m, Antwort von gpt-4o", r"derentwegen|hätte das Modell|Einfluss|Aus "),
     ],
 )
 def test_an_answer_that_another_model_read_speaks_of_support(

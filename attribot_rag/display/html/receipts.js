@@ -228,7 +228,7 @@ class Receipts {
     const [{ state, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
     if (state === "own") return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
     if (state === "open") return this.say(reason in STRINGS.en && reason !== "pending" ? reason : "scattered");
-    if (ORIGINS.includes(state) || state === "follows") return this.say("origin");
+    if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
   }
 }
