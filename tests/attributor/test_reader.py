@@ -8,6 +8,7 @@ from support.schemas import SUMMARIES
 from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor
+from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.result.summary import summarize
 from attribot_rag.verdicts import READER, VerdictOptions
@@ -159,3 +160,41 @@ def test_a_model_that_cannot_be_asked_again() -> None:
     read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
     with pytest.raises(NotRecorded, match=r"pass ask=, .* a prompt to gpt-4o"):
         attributor.answer_without(read, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "passages", "cut"),
+    [
+        ("One. Two. One.", ["One. ", "One."], "Two. "),
+        ("A mill.\n\nAn inn.", ["A mill.\n\n"], "An inn."),
+        (
+            [{"role": "user", "content": "Say: one"}],
+            ["one\n"],
+            [{"role": "user", "content": "Say: "}],
+        ),
+        (
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "image"}, {"type": "text", "text": "one two"}],
+                },
+                {"role": "assistant", "content": None},
+                {"role": "tool", "content": ["two three", "four"]},
+            ],
+            ["two", "two ", "four"],
+            [
+                {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one "}]},
+                {"role": "assistant", "content": None},
+                {"role": "tool", "content": ["three", ""]},
+            ],
+        ),
+    ],
+)
+def test_passages_are_cut_out_of_texts_and_parts(prompt: Any, passages: Any, cut: Any) -> None:
+    assert prompt_without(prompt, passages) == cut
+
+
+@pytest.mark.parametrize("prompt", ["An inn.", [{"role": "user", "content": "An inn."}]])
+def test_a_passage_that_was_changed_on_the_way_is_refused(prompt: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"'A mill\.' does not stand .* ask the model yourself"):
+        prompt_without(prompt, ["A mill.\n"])
