@@ -120,7 +120,7 @@ def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
         exec(code, names)
     printed = capsys.readouterr().out
     assert printed.startswith("The lighthouse is 38 metres high. [1]\n")
-    assert "(smollm2-135m read the answer of gpt-4o: " in printed
+    assert "(smollm2-135m-instruct read the answer of gpt-4o: " in printed
     assert printed.endswith("\nI do not know.\n") and len(asked) == 2
 
 
