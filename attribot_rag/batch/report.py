@@ -15,7 +15,7 @@ from attribot_rag.display.remarks import YOUR_FILES, compared, words_for
 from attribot_rag.result import Check
 
 MOST = 200
-KINDS = ("check", "unsupported", "open")
+KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "unsupported", "open")}
 _FOLDER = "answers"
 
 
@@ -79,8 +79,9 @@ def render_report(
 
 def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Item]:
     """The first `most` sentences to look at, by the order of KINDS."""
+    kinds = list(KINDS)
     items = (item for result in results for item in _items(result))
-    return heapq.nsmallest(most, items, key=lambda item: (KINDS.index(item.kind), item.number))
+    return heapq.nsmallest(most, items, key=lambda item: (kinds.index(item.kind), item.number))
 
 
 def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Iterable[Item]) -> None:

@@ -319,8 +319,8 @@ def test_answers_of_other_models_are_read(tmp_path: Path) -> None:
 def test_sentences_of_other_models_are_counted_by_words_of_support(key: str) -> None:
     origin = key if key == "instructions" else None
     verdict = "conversation" if origin else key
-    sentence = {"checks": [], "reason": None, "origin": origin, "verdict": verdict}
-    summary = {"status": "complete", "model": "m", "basis": "reader"}
+    sentence: Any = {"checks": [], "reason": None, "origin": origin, "verdict": verdict}
+    summary: Any = {"status": "complete", "model": "m", "basis": "reader"}
     summary |= {"sentences": [sentence], "documents": []}
     statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
     assert statistics.states == {words_for(key, YOUR_FILES, basis="reader"): 1}

@@ -144,6 +144,9 @@ def test_without_a_template_that_holds_them_messages_are_a_text(
     template: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MODEL.tokenizer, "chat_template", template)
-    begun = [*SAID, {"role": "assistant", "content": None, "tool_calls": []}]
+    begun: list[Mapping[str, Any]] = [
+        *SAID,
+        {"role": "assistant", "content": None, "tool_calls": []},
+    ]
     text = readable(begun, MODEL.tokenizer)
     assert isinstance(text, str) and text.endswith("Tool: The mill is in Orrin.\n\nAssistant:")

@@ -64,7 +64,7 @@ class AskAgain:
 
     def _settings(self, model: Any) -> dict[str, Any]:
         """What the call had besides the model's own parameters: tools, or a bound temperature."""
-        own = getattr(model, "_get_invocation_params", dict)()
+        own: dict[str, Any] = getattr(model, "_get_invocation_params", dict)()
         return {
             name: value
             for name, value in self.parameters.items()
