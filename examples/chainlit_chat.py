@@ -7,8 +7,10 @@ an <attribot-answer>: a click on a source shows the text that made the model say
 its file at that place, or has the model answer without it. The chat is about the folder `corpus`
 beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at
 every start. CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the
-Hugging Face hub. Files that are added in the chat stay, for everybody, until the store is removed:
-the folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
+Hugging Face hub; with CHAT_API, the address of an OpenAI-compatible API (its key is
+OPENAI_API_KEY), the model's name there: then that model answers, and the embedded one reads its
+answers. Files that are added in the chat stay, for everybody, until the store is removed: the
+folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
@@ -31,6 +33,7 @@ from chainlit.server import app
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
+from llama_index.core.llms import LLM
 from llama_index.core.memory import Memory
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode
@@ -59,8 +62,11 @@ POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'un
     "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
 )
+API = os.environ.get("CHAT_API")
 MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
 IS_TINY = MODEL == DEFAULT_MODEL
+if API and IS_TINY:
+    sys.exit("name the model that CHAT_API has: CHAT_MODEL=…")
 HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours."
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
@@ -89,8 +95,10 @@ export default function AttribotAnswer() {
 }
 """
 
-local = load_model(MODEL)
-postprocessor = AttributionPostprocessor(mode="background", annotator=ValueChecks())
+local = load_model(DEFAULT_MODEL if API else MODEL)
+postprocessor = AttributionPostprocessor(
+    reader=local if API else None, mode="background", annotator=ValueChecks()
+)
 UPLOADS = STORE / "uploads"
 UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
@@ -120,9 +128,13 @@ class EndWhen(LogitsProcessor):
         return scores
 
 
-def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
-    """For one answer of a conversation, which ends when `stopped` is set."""
-    llm = HuggingFaceLLM(
+def answering(stopped: Event) -> LLM:
+    if API:
+        from llama_index.llms.openai_like import OpenAILike  # install it: it takes an older openai
+
+        key = os.environ.get("OPENAI_API_KEY") or "none"
+        return OpenAILike(model=MODEL, api_base=API, api_key=key, is_chat_model=True)
+    return HuggingFaceLLM(
         model=local.model,
         tokenizer=local.tokenizer,
         is_chat_model=True,
@@ -132,9 +144,13 @@ def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
             "logits_processor": LogitsProcessorList([EndWhen(stopped)]),
         },
     )
+
+
+def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
+    """For one answer of a conversation; a local model's ends when `stopped` is set."""
     return ContextChatEngine.from_defaults(
         retriever=index.as_retriever(similarity_top_k=3),
-        llm=llm,
+        llm=answering(stopped),
         memory=memory,
         node_postprocessors=[postprocessor],
     )

@@ -6,7 +6,9 @@ LangChain retrieves from a Chroma store on the disk, the embedded model answers.
 an <attribot-answer>: a click on a source shows the text that made the model say a sentence, opens
 its file at that place, or has the model answer without it. The chat is about the folder `corpus`
 beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read again at every start.
-CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the Hugging Face hub.
+CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the Hugging Face hub;
+with CHAT_API, the address of an OpenAI-compatible API (its key is OPENAI_API_KEY), the model's name
+there: then that model answers, and the embedded one reads its answers.
 Files that are added in the chat stay, for everybody, until the store is removed: the folder
 ~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
 """
@@ -34,6 +36,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
+from langchain_openai import ChatOpenAI
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
@@ -51,8 +54,11 @@ TITLE = "Ask about your files"
 EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
+API = os.environ.get("CHAT_API")
 MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
 IS_TINY = MODEL == DEFAULT_MODEL
+if API and IS_TINY:
+    sys.exit("name the model that CHAT_API has: CHAT_MODEL=…")
 HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours." if IS_TINY else ""
 EARLIER = 0 if IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
 STYLE = """
@@ -76,23 +82,29 @@ document.addEventListener("attribot-without", ({ target, detail }) => {
 });
 """
 
-local = load_model(MODEL)
-generating = pipeline(
-    "text-generation",
-    model=local.model,
-    tokenizer=local.tokenizer,
-    max_new_tokens=160,
-    do_sample=False,
-    return_full_text=False,
-)
-chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=generating), tokenizer=local.tokenizer)
+local = load_model(DEFAULT_MODEL if API else MODEL)
+if API:
+    key = os.environ.get("OPENAI_API_KEY") or "none"
+    chat = ChatOpenAI(model=MODEL, base_url=API, api_key=key)
+else:
+    generating = pipeline(
+        "text-generation",
+        model=local.model,
+        tokenizer=local.tokenizer,
+        max_new_tokens=160,
+        do_sample=False,
+        return_full_text=False,
+    )
+    chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=generating), tokenizer=local.tokenizer)
 prompt = ChatPromptTemplate.from_messages(
     [
         MessagesPlaceholder("history"),
         ("human", "{context}\n\nAnswer with one short sentence, using the passages: {question}"),
     ]
 )
-handler = AttributionCallbackHandler(chat, mode="background", annotator=ValueChecks())
+handler = AttributionCallbackHandler(
+    chat, reader=local if API else None, mode="background", annotator=ValueChecks()
+)
 
 UPLOADS = STORE / "uploads"
 UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
@@ -186,9 +198,12 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
             "documents": passages,
         }
         ending = LogitsProcessorList([EndWhen(turn.stopped)])
-        chain = prompt | chat.bind(pipeline_kwargs={"logits_processor": ending})
+        model = chat if API else chat.bind(pipeline_kwargs={"logits_processor": ending})
         config = {"callbacks": [handler], "run_id": turn.run_id}
-        yield from (piece.content for piece in chain.stream(inputs, config=config))
+        for piece in (prompt | model).stream(inputs, config=config):
+            yield piece.content
+            if API and turn.stopped.is_set():
+                break
     finally:
         turn.interrupted = turn.stopped.is_set()
         turn.stopped.set()  # the page was closed: nobody reads the rest

@@ -4,6 +4,7 @@ from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.result import (
+    Basis,
     Check,
     Citations,
     CitedSentence,
@@ -23,6 +24,7 @@ from attribot_rag.result.summary_schema import SCHEMA_VERSION
 __all__ = [
     "SCHEMA_VERSION",
     "Attribution",
+    "Basis",
     "Check",
     "Citations",
     "CitedOrigin",

@@ -10,7 +10,7 @@ from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.prompt_parts import PromptPart
-from attribot_rag.display.markdown import with_citations, with_legend
+from attribot_rag.display.markdown import with_citations, with_legend, with_reader
 from attribot_rag.display.marks import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.remarks import check_remark, remark_on
@@ -178,6 +178,8 @@ class Composition:
         own = ((marker.start, marker.end) for marker in attribution.markers)
         removed = spaces_and(attribution.response, own)
         text = with_citations(attribution.response, citations, removed)
+        if remarks and self.known_numbers is None:  # else it is a part of a longer answer
+            text = with_reader(text, attribution.provenance)
         return with_legend(text, cited_documents([self])) if sources else text
 
     def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:
@@ -195,7 +197,8 @@ class Composition:
                 relation=sentence.relation,
             )
         if remarks:
-            said = remark_on(verdict, self.attribution.verdicts, len(marks))
+            basis = self.attribution.provenance.basis
+            said = remark_on(verdict, self.attribution.verdicts, len(marks), basis=basis)
             yield from (f"({remark})" for remark in (said, check_remark(verdict)) if remark)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -9,10 +10,10 @@ from typing import Any, cast
 
 from rapidfuzz.distance import Prefix
 
-from attribot_rag.context import Document
+from attribot_rag.context import Context, ContextOptions, Document, locate_context
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.chat_messages import Message, continued_text, message_text
+from attribot_rag.model.chat_messages import Message, continued_text, message_text, readable
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
 from attribot_rag.model.local_backend import decoder_start_ids
@@ -23,6 +24,7 @@ from attribot_rag.recording import (
     Transcript,
     generate_answer,
 )
+from attribot_rag.scoring import Meter
 
 TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"
@@ -58,6 +60,28 @@ def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str 
     return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
 
 
+def located(
+    transcript: Transcript,
+    documents: Documents,
+    prompt: Prompt | None,
+    options: ContextOptions,
+    meter: Meter,
+) -> Context:
+    """The documents and earlier turns in the prompt, as far as there is time to look for them."""
+    until = time.perf_counter() + _LOCATING_SECONDS
+    turns, message = turns_of(prompt)
+    context = locate_context(
+        transcript.prompt.tokens,
+        documents,
+        options,
+        earlier_turns=turns,
+        message=message,
+        is_in_time=lambda: meter.allows(0) or time.perf_counter() < until,
+    )
+    meter.exhausted = bool(context.not_in_time)
+    return context
+
+
 def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
     """The texts of user and assistant before the last message of the user, and that message."""
     if prompt is None or not is_chat(prompt):
@@ -69,6 +93,8 @@ def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
     return tuple(map(message_text, turns[:last])), message_text(turns[last])
 
 
+# What locating may take however small the budget is: without a document there is no score.
+_LOCATING_SECONDS = 1.0
 _WAIT = 30.0  # seconds for a generation that runs
 _EXCERPT = 60  # characters
 
@@ -104,6 +130,28 @@ def transcript_of(
         if refusal := recorder.refusal(Answer(transcript.response.text)):
             note = note or f"The generation of this answer could not be used: {refusal}."
     return transcript, shown, note
+
+
+def read_transcript(
+    prompt: Prompt, response: str | Sequence[int], reader: LanguageModel
+) -> tuple[Transcript, str]:
+    """What a reader reads of another model's prompt and answer, and the answer as it was shown.
+
+    Raises InvalidInput for token ids, and for an empty prompt or response.
+    """
+    if not isinstance(response, str) or not (isinstance(prompt, str) or is_chat(prompt)):
+        raise InvalidInput(
+            "a reader does not know the token ids of the model that answered; pass prompt and "
+            "response as texts, or the prompt as chat messages"
+        )
+    read = prompt
+    if is_chat(prompt):
+        read = readable(cast(Sequence[Message], prompt), reader.tokenizer)
+    rendered = PromptText(reader.encode_prompt(read), reader)
+    shown = _without_prompt(prompt, rendered, response)
+    return Transcript(
+        Generation(rendered.ids, reader.encode(shown), retokenized=True), rendered
+    ), shown
 
 
 def _without_prompt(prompt: Prompt, rendered: PromptText, response: str) -> str:

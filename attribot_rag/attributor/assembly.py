@@ -38,13 +38,20 @@ def attributed(
     response: str | None,
     options: Options,
     on_sentence: OnSentence | None = None,
+    answered_by: str | None = None,
 ) -> Attribution:
-    """The attribution by a method of the response as it was shown; judged if scores are in nats."""
+    """The attribution by a method of the response as it was shown; judged if scores are in nats.
+
+    `answered_by` is None where the model gave the response, else the name of the one that did, or
+    ''.
+    """
     judged = options.verdicts is not None
     ranking = ranking_of(method, scorer) if judged else Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
     annotation = Annotation(options.annotator, shown.text, scorer.context)
-    made = partial(_assembled, scorer, method, shown, annotation, options=options)
+    made = partial(
+        _assembled, scorer, method, shown, annotation, options=options, answered_by=answered_by
+    )
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
         known = KnownLabels.of(scorer.context)
@@ -62,6 +69,7 @@ def _assembled(
     judgement: Judgement,
     *,
     options: Options,
+    answered_by: str | None,
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
@@ -82,12 +90,13 @@ def _assembled(
         exact=scores.exact,
         estimated=scores.estimated if any(scores.estimated) else (),
         notes=(
+            *(_generation_notes(scorer, scores) if answered_by is None else ()),
             *_notes(scorer, scores),
             *judgement.notes,
             *_budget_note(scorer),
             *annotation.notes,
         ),
-        provenance=_provenance(scorer, method, scores.ranked_by, options),
+        provenance=_provenance(scorer, method, scores.ranked_by, options, answered_by),
         groups=tuple(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
         ),
@@ -101,7 +110,11 @@ def _assembled(
 
 
 def _provenance(
-    scorer: Scorer, method: Method, ranked_by: str | None, options: Options
+    scorer: Scorer,
+    method: Method,
+    ranked_by: str | None,
+    options: Options,
+    answered_by: str | None,
 ) -> Provenance:
     session, generation, backend = scorer.session, scorer.generation, scorer.language_model.backend
     used = [usage for _, usage in session.usages]
@@ -111,6 +124,8 @@ def _provenance(
     return Provenance(
         method=f"{method.name}, ranked by {ranked_by}" if ranked_by else method.name,
         model=scorer.language_model.name,
+        basis="cause" if answered_by is None else "reader",
+        answered_by=answered_by or None,
         dtype=backend.dtype_name,
         device=backend.device_name,
         implementation=scorer.implementation,
@@ -141,7 +156,8 @@ def _provenance(
     )
 
 
-def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
+def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
+    """What the model's own generation of the answer has to do with the scores."""
     if scorer.generation.retokenized:
         yield (
             "Prompt or response was tokenized again, as no generation with both was recorded; "
@@ -164,6 +180,20 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             f"Not every token was the model's choice: {names} made others the best. The answer is "
             "scored as if the model had chosen it."
         )
+    if scorer.models.changed_since(scorer.generation):
+        yield (
+            "The model was changed after it gave this answer (another adapter, a hook, other "
+            "weights); the scores are those of the model as it is now."
+        )
+    log_likelihoods = scores.token_log_likelihoods
+    if log_likelihoods and sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:
+        yield (
+            "The response is very unlikely for this model after this prompt; "
+            "another model or prompt may have given it."
+        )
+
+
+def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
     yield from _absent_note(scorer.context)
@@ -182,11 +212,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
             "the places that were not found stay in the prompt."
         )
-    if scorer.models.changed_since(scorer.generation):
-        yield (
-            "The model was changed after it gave this answer (another adapter, a hook, other "
-            "weights); the scores are those of the model as it is now."
-        )
     if (noise := scorer.language_model.backend.noise or 0.0) > _NOISY:
         yield (
             f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
@@ -200,12 +225,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     yield from scores.notes
     if scores.num_dropped:
         yield f"{scores.num_dropped} sources were removed as whole tokens, not to the character."
-    log_likelihoods = scores.token_log_likelihoods
-    if log_likelihoods and sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:
-        yield (
-            "The response is very unlikely for this model after this prompt; "
-            "another model or prompt may have given it."
-        )
 
 
 def _absent_note(context: Context) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,11 +13,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual, Provenance
-from attribot_rag.attributor.answered import answered, transcript_of, turns_of
+from attribot_rag.attributor.answered import answered, located, read_transcript, transcript_of
 from attribot_rag.attributor.assembly import OnSentence, attributed
-from attribot_rag.attributor.counterfactual import Rerun
+from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.context import ContextOptions, PromptInput, locate_context
+from attribot_rag.context import ContextOptions, PromptInput
 from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.methods import make_method
@@ -32,8 +31,6 @@ from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
 
 _GENERATION_WAIT = 0.5
-# What locating may take however small the budget is: without a document there is no score.
-_LOCATING_SECONDS = 1.0
 
 
 class Attributor:
@@ -48,6 +45,9 @@ class Attributor:
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
 
+    What another model answered (`answered_by`; all answers of an Attributor that `is_reader`), this
+    one only reads: the result says what supports the answer, not what caused it.
+
     The model comes with its tokenizer, or both together as a LanguageModel.
 
     A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' where that
@@ -55,7 +55,7 @@ class Attributor:
     than the default. `options` are those of Options, by name or whole; one that does not exist
     raises UnknownOption, an InvalidInput.
 
-    It may be used by several threads: attributions of one local model's answers take turns.
+    Several threads may use it: attributions of one local model's answers take turns.
     """
 
     def __init__(
@@ -65,17 +65,20 @@ class Attributor:
         *,
         proxy: LanguageModel | None = None,
         recorder: GenerationRecorder | None = None,
+        is_reader: bool = False,
         **options: Unpack[AttributorOptions],
     ) -> None:
-        self.options = Options.of("Attributor", options, beside=("proxy", "recorder"))
+        self.options = Options.of("Attributor", options, beside=("proxy", "recorder", "is_reader"))
         self.language_model = LanguageModel.of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
+        self.is_reader = is_reader
         self.context_options = self.options.context or ContextOptions()
         self.scoring_options = self.options.scoring or ScoringOptions()
         self.method = make_method(self.options.method, proxy, self.options.keep)
         self._scoring_models = scoring_models(self.language_model)
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
+        self._read_prompts: MutableMapping[Provenance, Prompt] = WeakIdKeyDictionary()
 
     @classmethod
     def for_server(
@@ -109,15 +112,22 @@ class Attributor:
         response: str | Sequence[int],
         documents: Documents,
         *,
+        answered_by: str | None = None,
         on_sentence: OnSentence | None = None,
     ) -> Attribution:
         """Attribute a response to the documents in its prompt.
 
         `prompt` is the rendered text, the chat messages or the token ids that the model was given;
-        `response` what it answered, as text or ids, or the beginning of that. `on_sentence` gets
-        the attribution so far after each sentence but the last: later sentences are open, with the
+        `response` what it answered, as text or ids, or the beginning of that. `answered_by` is the
+        name of another model that answered, '' if it is not known. `on_sentence` gets the
+        attribution so far after each sentence but the last: later sentences are open, with the
         reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
         """
+        if self.is_reader or answered_by is not None:
+            read, text = read_transcript(prompt, response, self.language_model)
+            return self._attribute(
+                read, documents, prompt, text, on_sentence, answered_by=answered_by or ""
+            )
         transcript, shown, note = transcript_of(
             prompt, response, self.language_model, self.recorder
         )
@@ -168,20 +178,27 @@ class Attributor:
         prompt: Prompt | None,
         response: str | None,
         on_sentence: OnSentence | None,
+        *,
+        answered_by: str | None = None,
     ) -> Attribution:
         generation = transcript.generation
+        options = self.options if answered_by is None else self.options.for_reader()
         self.language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         with (
             self._turn(generation),
             progress_bar(shown=self.options.progress is not False) as progress,
         ):
             scorer = self._scorer(transcript, documents, prompt, progress)
-            attribution = attributed(scorer, self.method, response, self.options, on_sentence)
+            attribution = attributed(
+                scorer, self.method, response, options, on_sentence, answered_by
+            )
             self.recorder.release(scorer.generation)
             kept = generation.without_tensors()
             if not self._scoring_models.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
         self._generations[attribution.provenance] = kept
+        if answered_by is not None and prompt is not None:
+            self._read_prompts[attribution.provenance] = prompt
         return attribution
 
     @contextmanager
@@ -211,17 +228,7 @@ class Attributor:
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
-        located_until = time.perf_counter() + _LOCATING_SECONDS
-        turns, message = turns_of(prompt)
-        context = locate_context(
-            transcript.prompt.tokens,
-            documents,
-            self.context_options,
-            earlier_turns=turns,
-            message=message,
-            is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
-        )
-        meter.exhausted = bool(context.not_in_time)
+        context = located(transcript, documents, prompt, self.context_options, meter)
         read = generation.prompt_ids if prompt is None else prompt
         return Scorer(
             language_model=self.language_model,
@@ -253,7 +260,7 @@ class Attributor:
         return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
 
     def answer_without(
-        self, attribution: Attribution, *documents: int, **generate: Any
+        self, attribution: Attribution, *documents: int, ask: Ask | None = None, **generate: Any
     ) -> Counterfactual:
         """Let the model answer again without some documents, by index, of an attribution.
 
@@ -261,6 +268,10 @@ class Attributor:
         document that says the same stays. The model has the settings of the first answer (limits,
         sampling), and those of `generate`; what was not recorded is answered greedily. The result
         also has what the first answer loses without these documents.
+
+        An answer that was only read here is asked for by `ask`, once: it gets the prompt, messages
+        or text, without the documents, has the model that answered complete it, as it did before,
+        and gives its text; `generate` goes there, too. Without it, raises NotRecorded.
 
         `attribution` is one that this Attributor made, still in memory; raises NotRecorded for any
         other, InvalidInput for documents that do not stand in the prompt, UnsupportedModel for an
@@ -273,19 +284,13 @@ class Attributor:
                 "attribute the answer with it, and pass what that returns"
             )
         rerun = Rerun.of(attribution, documents, generation, self.language_model)
-        second = rerun.answer(generate)
+        prompt = self._read_prompts.get(attribution.provenance)
+        second = rerun.answer(generate) if prompt is None else rerun.asked(prompt, ask, generate)
         with self._turn(generation):
             models = self._scoring_models
             models.make_ready(self.scoring_options.implementation, generation)
-            scored = Scorer(
-                language_model=self.language_model,
-                generation=generation,
-                context=rerun.context,
-                models=models,
-                options=self.scoring_options,
-                session=Session(between_batches=self.between_batches),
-            ).score([rerun.removed])
-            return rerun.compared(second, scored, model_changed=models.changed_since(generation))
+            session = Session(between_batches=self.between_batches)
+            return rerun.compared(second, models, self.scoring_options, session)
 
     def between_batches(self) -> float:
         """Let the model's generations go first; returns the seconds that the budget does not count.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,18 +11,30 @@ from typing import Any
 import torch
 
 from attribot_rag.attribution import Attribution, Counterfactual
+from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.context import Ablation, Context, TokenizedText
 from attribot_rag.context.intervals import Interval, merge
-from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.errors import InvalidInput, NotRecorded, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.recording import generate_with
 from attribot_rag.recording.arguments import GenerateArguments
-from attribot_rag.scoring import LogLikelihoods
+from attribot_rag.scoring import AnyScoringModels, Scorer, ScoringOptions, Session
+
+Ask = Callable[..., str]
+"""Has the model that answered complete a prompt, by keyword with other settings; gives its text."""
 
 _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 _MAX_NEW_TOKENS = 128
 _GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOKENS})
+
+
+@dataclass(frozen=True)
+class SecondAnswer:
+    """An answer without documents, and what else may be why it differs from the first."""
+
+    text: str
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +50,7 @@ class Rerun:
     context: Context
     documents: tuple[int, ...]
     removed: Ablation
+    answered_by: str | None = None
 
     @classmethod
     def of(
@@ -65,35 +78,72 @@ class Rerun:
         )
         removed = Ablation(characters=tuple(_places(context, frozenset(documents))))
         indices = tuple(sorted(set(documents)))
-        return cls(language_model, generation, context, indices, removed)
+        name = attribution.provenance.answered_by
+        return cls(language_model, generation, context, indices, removed, name)
 
-    def answer(self, settings: Mapping[str, Any]) -> Generation | None:
-        """The model's answer without the documents, with these settings in place of recorded ones.
+    def asked(self, prompt: Prompt, ask: Ask | None, settings: Mapping[str, Any]) -> SecondAnswer:
+        """The answer of the model that gave the first one, which was only read here.
 
-        None if it has no tokens.
+        `prompt` is what it was given then. Raises NotRecorded if it cannot be asked, InvalidInput
+        if the documents cannot be taken out of its prompt.
         """
+        name = self.answered_by or "the model that answered"
+        if ask is None:
+            raise NotRecorded(
+                f"{self.language_model.name!r} only read this answer; pass ask=, a function that "
+                f"sends a prompt to {name} and gives the text of its answer"
+            )
+        read = self.context.prompt.text
+        passages = [read[start:end] for start, end in self.removed.characters]
+        text = ask(prompt_without(prompt, passages), **settings)
+        return SecondAnswer(
+            text.strip(),
+            (
+                f"{name} may answer in other words each time that it is asked; the nats are those "
+                f"of {self.language_model.name}, which read its first answer.",
+            ),
+        )
+
+    def answer(self, settings: Mapping[str, Any]) -> SecondAnswer:
+        """The model's answer without the documents, by these settings, else the recorded ones."""
         prompt_ids = self.context.ablate(self.removed, self.language_model).ids
         begun = self.generation.decoder_ids
         if len(begun) > 1:  # with more than its start token
             started = torch.tensor([begun], device=self.language_model.device)
             settings = {"decoder_input_ids": started, **settings}
         recorded = self.generation.settings or _GREEDY
-        return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
+        second = generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
+        ids = () if second is None else second.response_ids
+        text = self.language_model.decode(ids, skip_special_tokens=True).strip()
+        return SecondAnswer(text, tuple(self._notes(second)))
 
     def compared(
-        self, second: Generation | None, scored: LogLikelihoods, *, model_changed: bool
+        self,
+        second: SecondAnswer,
+        models: AnyScoringModels,
+        options: ScoringOptions,
+        session: Session,
     ) -> Counterfactual:
         """The second answer, and what the first loses without the documents."""
-        ids = () if second is None else second.response_ids
+        scored = Scorer(
+            language_model=self.language_model,
+            generation=self.generation,
+            context=self.context,
+            models=models,
+            options=options,
+            session=session,
+        ).score([self.removed])
+        has_changed = models.changed_since(self.generation)
+        changed = ["The model was changed after it gave the first answer."] * has_changed
         return Counterfactual(
             documents=self.documents,
-            response=self.language_model.decode(ids, skip_special_tokens=True).strip(),
+            response=second.text,
             score=float((scored.full - scored.ablated[0]).sum()),
             exact=scored.in_step[0],
-            notes=tuple(self._notes(second, model_changed=model_changed)),
+            notes=(*second.notes, *changed),
         )
 
-    def _notes(self, second: Generation | None, *, model_changed: bool) -> Iterator[str]:
+    def _notes(self, second: Generation | None) -> Iterator[str]:
         """Why the second answer may differ from the first for another reason than the documents."""
         recorded = self.generation.settings
         used = second.settings if second is not None else recorded
@@ -103,8 +153,6 @@ class Rerun:
             yield "Answers are drawn at random, so they may differ without any cause."
         if recorded and recorded.left_out:
             yield f"Not repeated for the second answer: {', '.join(recorded.left_out)}."
-        if model_changed:
-            yield "The model was changed after it gave the first answer."
         if second is not None and second.cut_at is not None:
             yield (
                 f"The second answer was cut off at its length limit of {second.cut_at} tokens; "

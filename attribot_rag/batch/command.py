@@ -32,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that attribute, each with the model and a share of the cores (default: 1)",
     )
+    add(
+        "--reader",
+        action="store_true",
+        help="the model only reads: others gave the answers (`answered_by` in a record names one)",
+    )
     add("--report", action="store_true", help="write a page of the statistics, too: report.html")
     add(
         "--parquet",
@@ -49,7 +54,11 @@ def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, sh
 
     load = partial(load, shown=shown and options.workers == 1)
     budget = Budget(seconds=options.seconds)
-    chosen = {"method": options.method, "annotator": options.annotator}
+    chosen = {
+        "method": options.method,
+        "annotator": options.annotator,
+        "is_reader": options.reader,
+    }
     make = partial(_attributor, load, **chosen, budget=budget, progress=False)
     statistics = run_batch(
         make,

@@ -33,7 +33,10 @@ class Outcome(NamedTuple):
             record = Record.of(content)
             chats = bool(attributor.language_model.tokenizer.chat_template)
             attribution = attributor.attribute(
-                record.read_prompt(chats=chats), record.response, record.read_documents()
+                record.read_prompt(chats=chats),
+                record.response,
+                record.read_documents(),
+                answered_by=record.answered_by,
             )
         except AttributionError as error:
             if isinstance(error, ServerFailed) and not isinstance(error, Rejected):

@@ -52,6 +52,7 @@ class Record(_Given):
 
     `prompt` is rendered text or token ids, `messages` chat messages; without either, the prompt is
     that of `attribot-rag ask` for the `question`. `response` is the answer's text or token ids.
+    `answered_by` is the name of another model that gave it, '' if that is not known.
     """
 
     id: str | int | None = None
@@ -62,6 +63,7 @@ class Record(_Given):
         list[Annotated[GivenDocument, BeforeValidator(_with_text)]], Field(min_length=1)
     ]
     response: Text | TokenIds
+    answered_by: str | None = None
 
     @classmethod
     def of(cls, value: object) -> Record:

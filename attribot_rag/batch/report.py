@@ -11,15 +11,11 @@ from typing import Any
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
 from attribot_rag.display.html import environment, part, render_summary
-from attribot_rag.display.remarks import WORDS, YOUR_FILES, compared, words_for
+from attribot_rag.display.remarks import YOUR_FILES, compared, words_for
 from attribot_rag.result import Check
 
 MOST = 200
-KINDS = {
-    "check": "a value to check",
-    "unsupported": words_for("unsupported", YOUR_FILES),
-    "open": WORDS["open"],
-}
+KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "unsupported", "open")}
 _FOLDER = "answers"
 
 
@@ -61,10 +57,12 @@ def render_report(
         .get_template("report.html")
         .render(
             style=part("page.css") + part("report.css", "batch"),
+            basis=statistics.basis,
+            readers=statistics.told_of_readers,
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
             states=statistics.states,
             items=items,
-            kinds=KINDS,
+            kinds={kind: words_for(kind, YOUR_FILES, basis=statistics.basis) for kind in KINDS},
             counts=Counter(item.kind for item in items),
             lists=[
                 ("Cited documents", statistics.cited),

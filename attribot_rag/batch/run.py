@@ -52,7 +52,7 @@ def run_batch(
         MissingExtra.check("Parquet", "parquet", "pyarrow")
     first = _first(source)
     with workers_of(attributor, workers) as group:
-        setting = {**first, "model": group.model, "method": group.method}
+        setting = {**first, **group.setting}
         output = BatchFolder(folder, setting)
         total = count(source)
         values = enumerate(read(source, output.num_done), start=output.num_done)

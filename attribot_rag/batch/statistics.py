@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attribot_rag.display.escaping import on_one_line
 from attribot_rag.display.remarks import YOUR_FILES, words_for
+from attribot_rag.result import Basis
 
 HARMFUL = -2.0  # nats
 _NUM_SHOWN = 10
@@ -28,12 +30,14 @@ class Statistics:
     """Counts over the results of a batch; memory grows with the number of documents' names.
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
-    judged ones by what readers are told: a value that is in no document comes from none.
+    judged ones by what readers are told: a value that is in no document comes from none. `read` is
+    the number of answers by each model that read them and did not give them.
     """
 
     answers: int = 0
     partial: int = 0
     to_check: int = 0
+    read: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
     documents: dict[str, DocumentCount] = field(default_factory=dict)
@@ -53,13 +57,16 @@ class Statistics:
     def _add(self, summary: Mapping[str, Any], scores: Mapping[str, float]) -> None:
         self.answers += 1
         self.partial += summary["status"] == "partial"
+        basis: Basis = summary.get("basis") or "cause"
+        if basis == "reader":
+            self.read[summary["model"]] += 1
         for sentence in summary["sentences"]:
             self.verdicts[sentence["verdict"] or "none"] += 1
             if sentence["verdict"] not in _NOT_JUDGED:
                 absent = any(check.get("in_no_document") for check in sentence["checks"])
                 key = sentence["reason"] or sentence["origin"] or sentence["verdict"]
-                said = words_for("in_no_document" if absent else key, YOUR_FILES, value="a value")
-                self.states[said] += 1
+                key = "in_no_document" if absent else key
+                self.states[words_for(key, YOUR_FILES, basis=basis, value="a value")] += 1
             self.to_check += bool(sentence["checks"])
         for document in summary["documents"]:
             name = document["id"] or document["title"]
@@ -70,6 +77,17 @@ class Statistics:
             count.cited += document["number"] is not None
             count.harmful += scores.get(str(document["index"]), 0.0) <= HARMFUL
 
+    @property
+    def basis(self) -> Basis:
+        """'reader' if any answer was read by another model than gave it."""
+        return "reader" if self.read.total() else "cause"
+
+    @property
+    def told_of_readers(self) -> str:
+        """Who read how many answers, in a line, or ''."""
+        readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
+        return readers and words_for("read_all", basis="reader", readers=readers)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON: shares of the judged sentences, and each document's counts."""
         kinds = {kind: self.verdicts[kind] for kind in self.verdicts if kind not in _NOT_JUDGED}
@@ -78,6 +96,7 @@ class Statistics:
             "partial": self.partial,
             "sentences": dict(self.verdicts),
             "to_check": self.to_check,
+            "read": dict(self.read),
             "shares": {kind: round(kinds[kind] / sum(kinds.values()), 4) for kind in kinds},
             "documents": {name: vars(count) for name, count in sorted(self.documents.items())},
         }
@@ -85,6 +104,7 @@ class Statistics:
     def to_text(self) -> str:
         """A few lines for the terminal."""
         lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
+        lines += [on_one_line(self.told_of_readers)] if self.told_of_readers else []
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
             lines.append(f"sentences: {', '.join(shares)}")

@@ -25,10 +25,9 @@ Values = Iterator[tuple[int, object]]
 
 
 class Workers(NamedTuple):
-    """The names of their model and method, and the outcomes of values in the order of these."""
+    """What tells their results from others', and the outcomes of values in the order of these."""
 
-    model: str
-    method: str
+    setting: dict[str, str]
     outcomes: Callable[[Values], Iterator[Outcome]]
 
 
@@ -48,13 +47,13 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
         return
     own = attributor if isinstance(attributor, Attributor) else attributor()
     task = partial(Outcome.of, own)
-    names = _names(own)
+    setting = _setting(own)
     concurrency = own.language_model.backend.concurrency
     if concurrency == 1:
-        yield Workers(*names, lambda values: (task(*value) for value in values))
+        yield Workers(setting, lambda values: (task(*value) for value in values))
         return
     with _shut_down(ThreadPoolExecutor(concurrency)) as executor:
-        yield Workers(*names, lambda values: _in_order(executor, task, values, 2 * concurrency))
+        yield Workers(setting, lambda values: _in_order(executor, task, values, 2 * concurrency))
 
 
 @contextmanager
@@ -65,9 +64,9 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (attributor, num_threads))
     try:
         with _shut_down(pool) as executor:
-            names = executor.submit(_own_names).result()
+            setting = executor.submit(_own_setting).result()
             yield Workers(
-                *names, lambda values: _in_order(executor, _own_outcome, values, 2 * count)
+                setting, lambda values: _in_order(executor, _own_outcome, values, 2 * count)
             )
     except BrokenProcessPool as error:
         raise WorkerLost(
@@ -96,8 +95,9 @@ def _in_order(
         yield pending.popleft().result()
 
 
-def _names(attributor: Attributor) -> tuple[str, str]:
-    return attributor.language_model.name, attributor.method.name
+def _setting(attributor: Attributor) -> dict[str, str]:
+    setting = {"model": attributor.language_model.name, "method": attributor.method.name}
+    return {**setting, "basis": "reader"} if attributor.is_reader else setting
 
 
 _make: MakeAttributor
@@ -125,8 +125,8 @@ def _own() -> Attributor:
     return _make()
 
 
-def _own_names() -> tuple[str, str]:
-    return _names(_own())
+def _own_setting() -> dict[str, str]:
+    return _setting(_own())
 
 
 def _own_outcome(number: int, value: object) -> Outcome:

@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, Template
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.own_markers import Markers
+from attribot_rag.display.remarks import who_read
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
-from attribot_rag.result import Result
+from attribot_rag.result import Provenance, Result
 from attribot_rag.result.placing import Place, place_below_json, place_of, value_at
 
 _SOURCE_LENGTH = 200
@@ -50,7 +51,8 @@ def render_cited(
     Args:
         attribution: The result whose answer is cited.
         remarks: Whether verdicts that the numbers do not show, and values that the cited sources do
-            not have, stand in words, as in '... blue. (not from the documents)'.
+            not have, stand in words, as in '... blue. (not from the documents)', and a last line
+            says who read an answer of another model.
         markers: What becomes of the markers that the model wrote itself: 'audited' (one that the
             audit supports is the citation, a measured citation stands for any other), 'written'
             (all stay, beside the citations) or 'removed'.
@@ -72,7 +74,15 @@ def render_cited(
         citations.append((span, " ".join(written)))
     removed = merge(chain.from_iterable(passage.removed for passage in report.passages))
     text = with_citations(attribution.response, citations, removed, escape)
+    if remarks:
+        text = with_reader(text, attribution.provenance, escape)
     return with_legend(text, report.documents, escape) if sources else text
+
+
+def with_reader(text: str, provenance: Provenance, escape: Callable[[str], str] = str) -> str:
+    """The text, then a line on who read it where another model gave it."""
+    line = who_read(provenance)
+    return f"{text.rstrip()}\n\n{escape(f'({line})')}" if line else text
 
 
 def with_legend(

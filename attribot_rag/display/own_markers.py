@@ -11,12 +11,12 @@ from typing import Literal, get_args
 
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import on_one_line
+from attribot_rag.display.remarks import words_for
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result import Citations, CitedSentence, Marker, Result
+from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 
 Markers = Literal["audited", "written", "removed"]
 
-_NO_EFFECT = ("has no effect on it", "have no effect on it")
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
 
 
@@ -70,7 +70,11 @@ def own_markers(
         removed=tuple(spaces_and(text, taken)),
         cited=cited,
         covered=frozenset(chain.from_iterable(right[place] for place in taken)) - cited,
-        remark="; ".join(_remarks([m for m in chain(*by_place.values()) if is_wrong(m)])),
+        remark="; ".join(
+            _remarks(
+                [m for m in chain(*by_place.values()) if is_wrong(m)], attribution.provenance.basis
+            )
+        ),
     )
 
 
@@ -90,12 +94,13 @@ def _begins_line(text: str, start: int, end: int) -> bool:
     return is_first and bool(text[end:].partition("\n")[0].strip())
 
 
-def _remarks(wrong: Sequence[Marker]) -> Iterator[str]:
+def _remarks(wrong: Sequence[Marker], basis: Basis) -> Iterator[str]:
+    no_effect = [words_for(key, basis=basis) for key in ("no_effect", "no_effects")]
     for is_missing in (False, True):
         of = [marker.text for marker in wrong if (marker.document is None) == is_missing]
         labels = [f"[{on_one_line(label)}]" for label in dict.fromkeys(of)]
         if labels:
-            one, many = ("is missing", "are missing") if is_missing else _NO_EFFECT
+            one, many = ("is missing", "are missing") if is_missing else no_effect
             yield f"the model cites {', '.join(labels)}, which {one if len(labels) == 1 else many}"
 
 

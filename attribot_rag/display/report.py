@@ -13,7 +13,13 @@ from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.display.marks import Mark, mark_of, marks_of
 from attribot_rag.display.own_markers import Markers, own_markers, without
-from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, check_remark, remark_on
+from attribot_rag.display.remarks import (
+    THE_DOCUMENTS,
+    WORDS,
+    check_remark,
+    remark_on,
+    who_read,
+)
 from attribot_rag.result import Citations, Provenance, Result, cite
 
 _QUOTE_LENGTH = 400
@@ -76,8 +82,9 @@ class Report:
     """The contents of every rendering. Texts are as they were given: renderers escape them.
 
     `nothing_cited` says that there are no citations where no verdict does, else ''. `warnings` are
-    what to know before trusting the citations. The `sources`, a `legend` of their scores and of
-    what has none, and how these came about (`provenance`) are empty unless asked for.
+    what to know before trusting the citations, first who read the answer of another model. The
+    `sources`, a `legend` of their scores and of what has none, and how these came about
+    (`provenance`) are empty unless asked for.
     """
 
     passages: tuple[CitedPassage, ...]
@@ -105,7 +112,7 @@ def report_on(
         passages=tuple(_passages(attribution, citations, markers, texts)),
         documents=tuple(_cited(attribution, citations)),
         nothing_cited="" if citations.numbers or attribution.verdicts else WORDS["nothing"],
-        warnings=attribution.notes,
+        warnings=tuple(filter(None, (who_read(attribution.provenance), *attribution.notes))),
         sources=sources,
         heading=f"Top {len(sources)} of {num_sources}, in {attribution.unit}",
         legend=" ".join(_legend(attribution, sources)) if top else "",
@@ -127,7 +134,13 @@ def _passages(
         end = sentence.start + len(whole.rstrip())
         num_cited = len({attribution.sources[index].documents for index in sentence.source_ids})
         remarks = (
-            remark_on(sentence.verdict, attribution.verdicts, num_cited, texts),
+            remark_on(
+                sentence.verdict,
+                attribution.verdicts,
+                num_cited,
+                texts,
+                attribution.provenance.basis,
+            ),
             check_remark(sentence.verdict, texts),
             own.remark,
         )

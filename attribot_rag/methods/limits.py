@@ -88,3 +88,7 @@ class VerdictOptions:
             min_reliance=self.min_reliance,
             min_follows=self.min_follows,
         )
+
+
+# Of a reader, which did not give the answer: those of causes, until its own have been chosen.
+READER = VerdictOptions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from jinja2 import TemplateError
@@ -39,6 +40,26 @@ def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> s
         if not any(_is_spelled_out(parts, rendered) for parts in parted):
             return rendered
     return _applied(messages, [message_text(message) for message in messages], tokenizer)
+
+
+def readable(
+    messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase
+) -> Sequence[Message] | str:
+    """A prompt of these messages for a model that they were not written for.
+
+    The messages themselves where its chat template takes them and writes down what was asked and
+    found; else one message of the user's that has them all; of a model that takes neither, a text.
+    """
+    told = [message for message in messages if message_text(message).strip()]
+    asked = [message_text(turn).strip() for turn in told if turn.get("role") != "assistant"]
+    turns = (f"{str(turn.get('role')).capitalize()}: {message_text(turn)}" for turn in told)
+    text = "\n\n".join(turns)
+    for prompt in (messages, [{"role": "user", "content": text}]):
+        with suppress(InvalidInput):
+            rendered = render(prompt, tokenizer)
+            if all(words in rendered for words in asked):
+                return prompt
+    return f"{text}\n\nAssistant:"
 
 
 def continued_text(messages: Sequence[Message]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,6 +136,10 @@ class Answer:
         query: The question.
         elsewhere: Another copy of the model gave the answer, which nobody recorded: prompt and text
             are tokenized.
+        answered_by: The name of the model that gave the answer, where another one reads it; '' if
+            that is not known.
+        ask: Has that model complete a prompt, as `Attributor.answer_without` asks it to; None if it
+            cannot be asked.
         beside_others: The application calls models several times, so that documents that do not
             stand in this prompt are no cause for a warning.
         span: The OpenTelemetry span of the model's call, where the framework tells it.
@@ -156,6 +160,8 @@ class Answer:
     warning: str = ""
     query: str | None = None
     elsewhere: bool = False
+    answered_by: str = ""
+    ask: Callable[..., str] | None = None
     beside_others: bool = False
     span: Span | None = None
     contents: Documents | None = None

@@ -2,7 +2,7 @@
 
 from attribot_rag.result.citations import Citations, CitedSentence, cite
 from attribot_rag.result.counterfactual import Counterfactual
-from attribot_rag.result.provenance import Provenance
+from attribot_rag.result.provenance import Basis, Provenance
 from attribot_rag.result.result import (
     RankedDocument,
     RankedSource,
@@ -13,6 +13,7 @@ from attribot_rag.result.result import (
 from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
 
 __all__ = [
+    "Basis",
     "Check",
     "Citations",
     "CitedSentence",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Literal
+
+Basis = Literal["cause", "reader"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +17,12 @@ class Provenance:
     method: str
     """Which ablations were asked for."""
     model: str
+    basis: Basis = "cause"
+    """What the scores are about. 'cause': `model` gave the answer, so they say what made it do so.
+    'reader': another model gave it, and `model` read the prompt and the answer, so they say which
+    texts support the answer."""
+    answered_by: str | None = None
+    """The model that gave an answer that a reader read, null if its name is not known."""
     dtype: str
     """'unknown' for a served model."""
     device: str

@@ -108,6 +108,8 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
         "notes": [cut(note, 2 * size.num_characters) for note in notes[:MAX_NOTES]],
         "method": cut(provenance.method, _MAX_NAME),
         "model": cut(provenance.model_name, _MAX_NAME),
+        "basis": provenance.basis,
+        "answered_by": provenance.answered_by and cut(provenance.answered_by, _MAX_NAME),
         "retokenized": provenance.retokenized,
         "seconds": round(provenance.seconds, 3),
         "omitted": {
@@ -137,6 +139,8 @@ def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summar
         "notes": list(notes),
         "method": None,
         "model": None,
+        "basis": None,
+        "answered_by": None,
         "retokenized": None,
         "seconds": None,
         "calls": [],

@@ -8,9 +8,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from attribot_rag.context.prompt_parts import PromptPart
+from attribot_rag.result.provenance import Basis
 from attribot_rag.result.verdict import Kind, Reason, Relation
 
-SCHEMA_VERSION = "1.10"
+SCHEMA_VERSION = "1.11"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -210,7 +211,12 @@ class Summary(TypedDict):
     method: str | None
     """Which ablations were asked for."""
     model: str | None
-    """The model without the folder that it was loaded from."""
+    """The model whose scores these are, without the folder that it was loaded from."""
+    basis: Basis | None
+    """'cause' if that model gave the answer; 'reader' if another one did, so that the scores say
+    which texts support the answer, not what caused it."""
+    answered_by: str | None
+    """The model that gave an answer that a reader read; null if its name is not known."""
     retokenized: bool | None
     """True if the ids were made from text and need not be those that the model saw or gave."""
     seconds: Annotated[float, Field(ge=0)] | None

@@ -12,7 +12,7 @@ from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.attribution.composition import cited_documents
 from attribot_rag.context import Document
-from attribot_rag.display.markdown import with_legend
+from attribot_rag.display.markdown import with_legend, with_reader
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import Answer
@@ -114,6 +114,8 @@ class AttributedRun:
             cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
             text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
         text += self.text[end:]
+        if remarks and compositions:
+            text = with_reader(text, compositions[-1][1].attribution.provenance)
         documents = cited_documents(composition for _, composition in compositions)
         return with_legend(text, documents) if sources else text
 

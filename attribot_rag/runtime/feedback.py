@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.attribution import Attribution, Basis, Verdict
+from attribot_rag.display.remarks import who_read
 from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
 
@@ -38,6 +39,9 @@ class FeedbackMetadata(TypedDict):
     status: str
     method: str | None
     model: str | None
+    basis: Basis | None
+    """Whether that model gave the answer (cause), or read that of another one (reader)."""
+    answered_by: str | None
     unit: str | None
     documents: list[DocumentScore]
     sentences_to_check: int
@@ -48,7 +52,8 @@ class FeedbackMetadata(TypedDict):
 class Feedback:
     """The verdict of an attribution on the whole answer.
 
-    `score` is the share of its sentences, from 0 to 1, that retrieved text caused; sentences that
+    `score` is the share of its sentences, from 0 to 1, that retrieved text caused, or of another
+    model's answer supports (the `basis` of the metadata says which); sentences that
     follow from others, and those that are not judged, do not count. It is None where no sentence
     was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts.
     """
@@ -69,6 +74,8 @@ def feedback_of(run: AttributedRun) -> Feedback:
         "status": run.summary["status"],
         "method": None,
         "model": None,
+        "basis": None,
+        "answered_by": None,
         "unit": None,
         "documents": [],
         "sentences_to_check": 0,
@@ -79,6 +86,8 @@ def feedback_of(run: AttributedRun) -> Feedback:
     documents = document_scores(attribution)
     metadata["method"] = attribution.provenance.method
     metadata["model"] = attribution.provenance.model_name
+    metadata["basis"] = attribution.provenance.basis
+    metadata["answered_by"] = attribution.provenance.answered_by
     metadata["unit"] = attribution.unit
     metadata["sentences_to_check"] = sum(bool(verdict.checks) for verdict in attribution.verdicts)
     metadata["documents"] = documents
@@ -88,7 +97,7 @@ def feedback_of(run: AttributedRun) -> Feedback:
         NAME,
         num_grounded / num_judged if num_judged else None,
         _label(num_grounded, num_judged),
-        _explanation(num_grounded, num_judged, documents, attribution.unit),
+        _explanation(num_grounded, num_judged, documents, attribution),
         metadata,
     )
 
@@ -122,9 +131,15 @@ def _label(num_grounded: int, num_judged: int) -> Label:
 
 
 def _explanation(
-    num_grounded: int, num_judged: int, documents: Sequence[DocumentScore], unit: str
+    num_grounded: int,
+    num_judged: int,
+    documents: Sequence[DocumentScore],
+    attribution: Attribution,
 ) -> str:
-    parts = [f"{num_grounded} of {num_judged} sentences come from retrieved text."]
+    unit, read = attribution.unit, who_read(attribution.provenance)
+    come = "have support in" if read else "come from"
+    share = f"{num_grounded} of {num_judged} sentences {come} retrieved text."
+    parts = [read, share] if read else [share]
     cited = [document for document in documents if document["number"]]
     for document in sorted(cited, key=lambda document: document["number"] or 0):
         name = f" ({document['id']})" if document["id"] else ""

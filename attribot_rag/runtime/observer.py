@@ -35,9 +35,11 @@ class Call:
     not `wanted` is not attributed. Once it `is_answered`, it has a `run` if documents were seen.
 
     What an integration knows besides: the `service` of the model that answers, whether that is
-    `elsewhere`, the question (`query`), `notes` for the attribution, what to warn of where nothing
-    is cited (`warning`; None to look for metadata in the prompt), the ids of the run and of its
-    root (by default the steps'), and that it `shares` its documents with other calls.
+    `elsewhere`, of a model that another one reads the name (`answered_by`) and how to `ask` it
+    again, as an `Answer` has them, the question (`query`), `notes` for the attribution, what to
+    warn of where nothing is cited (`warning`; None to look for metadata in the prompt), the ids of
+    the run and of its root (by default the steps'), and that it `shares` its documents with other
+    calls.
     """
 
     step: Step
@@ -47,6 +49,8 @@ class Call:
     wanted: bool = True
     service: AttributionService | None = None
     elsewhere: bool | None = None
+    answered_by: str = ""
+    ask: Callable[..., str] | None = None
     query: str | None = None
     notes: Sequence[str] = ()
     warning: str | None = None
@@ -207,6 +211,8 @@ class Observer:
             warning=metadata_note(documents, prompt) if call.warning is None else call.warning,
             query=call.query,
             elsewhere=self._elsewhere if call.elsewhere is None else call.elsewhere,
+            answered_by=call.answered_by,
+            ask=call.ask,
             beside_others=step.parent is not None,
             span=call.span,
             contents=tuple(documents) if read.earlier else None,

@@ -52,6 +52,7 @@ def answer_without(
 ) -> Counterfactual:
     """The answer of the model that gave the run's, by `Attributor.answer_without`.
 
+    One that was only read here is asked by the `ask` of the run's answer: one call of that model.
     Raises NotRecorded for a run without attribution, and if none of the services made it, besides
     what that raises.
     """
@@ -59,7 +60,9 @@ def answer_without(
         raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
     for service in services:
         with suppress(NotRecorded):
-            return service.attributor.answer_without(run.attribution, *documents, **generate)
+            return service.attributor.answer_without(
+                run.attribution, *documents, ask=run.answer.ask, **generate
+            )
     raise NotRecorded(
         f"no answer without documents for the run {run.run_id}: none of the models that are "
         "recorded here gave its whole answer in one call"
@@ -76,6 +79,7 @@ class ServiceRegistry:
         max_models: The number of models, those asked for last, whose services are kept, each with
             what was prepared for scoring.
         proxy: As for AttributionService.
+        is_reader: As for AttributionService.
         **options: As for AttributionService.
     """
 
@@ -85,16 +89,18 @@ class ServiceRegistry:
         *,
         max_models: int = 4,
         proxy: LanguageModel | None = None,
+        is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
         if max_models < 1:
             raise InvalidInput(f"max_models={max_models!r}; use at least 1")
-        beside = ("max_models", "proxy")
+        beside = ("max_models", "proxy", "is_reader")
         self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
         make_method(self._options.method, proxy, self._options.keep)  # raises for one that is wrong
         self.store = RunStore(self._options.max_results) if store is None else store
         self._max_models = max_models
         self._proxy = proxy
+        self._is_reader = is_reader
         self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -116,6 +122,7 @@ class ServiceRegistry:
                     store=self.store,
                     record_always=False,
                     proxy=self._proxy,
+                    is_reader=self._is_reader,
                     options=self._options,
                 )
             self._services.move_to_end(model)

@@ -46,6 +46,8 @@ class AttributionService:
             `begin_recording` and `end_recording`.
         store: Keeps the runs; by default a new one.
         proxy: As for Attributor.
+        is_reader: Whether other models give the answers, which this one only reads. Then nothing is
+            recorded.
         **options: Those of RunOptions, by name or whole.
     """
 
@@ -56,9 +58,10 @@ class AttributionService:
         record_always: bool = True,
         store: RunStore | None = None,
         proxy: LanguageModel | None = None,
+        is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        beside = ("record_always", "store", "proxy")
+        beside = ("record_always", "store", "proxy", "is_reader")
         run_options = RunOptions.of("AttributionService", options, beside=beside)
         self.options = replace(run_options, progress=bool(run_options.progress))
         self.store = RunStore(self.options.max_results) if store is None else store
@@ -67,9 +70,14 @@ class AttributionService:
             language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
         )
         self.attributor = Attributor(
-            language_model, recorder=self.recorder, proxy=proxy, options=self.options
+            language_model,
+            recorder=self.recorder,
+            proxy=proxy,
+            is_reader=is_reader,
+            options=self.options,
         )
         self._backend = language_model.backend
+        self._records = self._backend.generates_here and not is_reader
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
@@ -78,7 +86,7 @@ class AttributionService:
     def begin_recording(self) -> None:
         """Record until `end_recording` was called as often."""
         with self._counting:
-            if not self._num_recording and self._backend.generates_here:
+            if not self._num_recording and self._records:
                 self.recorder.attach()
             self._num_recording += 1
 
@@ -165,7 +173,7 @@ class AttributionService:
             self.recorder.forget(match.transcript.generation)
 
     def _answered_elsewhere(self, answer: Answer) -> bool:
-        return answer.elsewhere or not self._backend.generates_here
+        return answer.elsewhere or not self._records
 
     def _submit(
         self, run: AttributedRun, match: Future[Answer | None], earlier: Sequence[AttributedRun]
@@ -198,7 +206,11 @@ class AttributionService:
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
             made = self.attributor.attribute(
-                answer.prompt, answer.text, answer.read, on_sentence=self._so_far(run)
+                answer.prompt,
+                answer.text,
+                answer.read,
+                answered_by=answer.answered_by if self.attributor.is_reader else None,
+                on_sentence=self._so_far(run),
             )
             if run.earlier:  # whose notes no matched answer adds
                 made = replace(made, notes=(*made.notes, *answer.notes))

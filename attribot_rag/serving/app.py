@@ -144,6 +144,7 @@ class _Service:
             body.read_prompt(),
             body.response,
             read_documents(body.documents),
+            answered_by=body.answered_by,
         )
         return json_response((await self._attribution(request, task)).to_dict())
 

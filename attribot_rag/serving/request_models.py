@@ -28,8 +28,11 @@ class TextPart(_Body):
 class Message(_Body):
     """A turn of a conversation, for chat templates."""
 
-    role: Literal["system", "user", "assistant"]
-    content: str | list[TextPart] | None
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    name: str | None = None
+    tool_calls: list[JsonValue] | None = None
+    tool_call_id: str | None = None
 
 
 class GivenDocument(_Body):
@@ -53,16 +56,21 @@ def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
 
 
 class AttributeRequest(_Body):
-    """A rendered prompt or chat messages, and the response of this model."""
+    """A rendered prompt or chat messages, and the response of this model, or of another one."""
 
     prompt: Text | Annotated[list[Message], Field(min_length=1)]
     response: Text
     documents: Documents
+    answered_by: str | None = Field(
+        default=None,
+        description="another model that gave the response, '' if its name is not known: then the "
+        "attribution says what supports it (basis reader)",
+    )
 
     def read_prompt(self) -> Prompt:
         if isinstance(self.prompt, str):
             return self.prompt
-        return [message.model_dump() for message in self.prompt]
+        return [message.model_dump(exclude_none=True) for message in self.prompt]
 
 
 class AskRequest(_Body):

@@ -22,6 +22,7 @@ from support.tiny_models import byte_level
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.batch.run import run_batch
 from attribot_rag.batch.statistics import Statistics
+from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.display.remarks import YOUR_FILES, words_for
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
@@ -291,3 +292,48 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         run_batch(attributor(), tmp_path / "bad.parquet", tmp_path / "out")
     with pytest.raises(InvalidInput, match="has no records"):
         run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")
+
+
+def reading() -> Attributor:
+    return Attributor(LOCAL, is_reader=True, **OPTIONS)
+
+
+def test_answers_of_other_models_are_read(tmp_path: Path) -> None:
+    records = [{**GOOD, "answered_by": "gpt-4o"}, {**GOOD, "answered_by": ""}, GOOD]
+    path = written(tmp_path / "log.jsonl", records)
+    mixed = run_batch(attributor(), path, tmp_path / "mixed", report=True)
+    summaries = [line["summary"] for line in lines(tmp_path / "mixed/results.jsonl")]
+    bases = [(summary["basis"], summary["answered_by"]) for summary in summaries]
+    assert bases == [("reader", "gpt-4o"), ("reader", None), ("cause", None)]
+    assert mixed.to_dict()["read"] == {summaries[0]["model"]: 2}
+    page = (tmp_path / "mixed/report.html").read_text()
+    assert "What supports 3 answers" in page and mixed.told_of_readers in mixed.to_text()
+    all_read = run_batch(reading(), path, tmp_path / "read")
+    assert all_read.read.total() == 3
+    assert json.loads((tmp_path / "read/statistics.json").read_text())["read"] == all_read.read
+    with pytest.raises(InvalidInput, match="basis"):
+        run_batch(attributor(), path, tmp_path / "read")
+
+
+@pytest.mark.parametrize("key", ["grounded", "unsupported", "instructions"])
+def test_sentences_of_other_models_are_counted_by_words_of_support(key: str) -> None:
+    origin = key if key == "instructions" else None
+    verdict = "conversation" if origin else key
+    sentence: Any = {"checks": [], "reason": None, "origin": origin, "verdict": verdict}
+    summary: Any = {"status": "complete", "model": "m", "basis": "reader"}
+    summary |= {"sentences": [sentence], "documents": []}
+    statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
+    assert statistics.states == {words_for(key, YOUR_FILES, basis="reader"): 1}
+    assert "support" in statistics.to_text() and "from your files" not in statistics.to_text()
+
+
+def test_the_command_has_a_model_read_all_answers(
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "log.jsonl", [{**GOOD, "answered_by": "claude-x"}, GOOD])
+    arguments = ["batch", str(path), "--output", str(tmp_path / "out"), "--model", tiny_model]
+    assert main([*arguments, "--reader", "--method", "leave_one_out"]) == 0
+    told = capsys.readouterr().out
+    assert "2 answers" in told and "did not give them: 2 by" in told
+    names = [line["summary"]["answered_by"] for line in lines(tmp_path / "out/results.jsonl")]
+    assert names == ["claude-x", None]

@@ -397,6 +397,35 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
     expect(card(desktop)).not_to_contain_text(re.compile(r"nfluence|9\.0"))
 
 
+@pytest.mark.parametrize(
+    ("language", "who", "causal"),
+    [
+        (
+            "en",
+            "Read by m, answered by gpt-4o",
+            r"made the model|model would|anyway|nfluence|from your",
+        ),
+        ("de", "Gelesen von m, Antwort von gpt-4o", r"derentwegen|hätte das Modell|Einfluss|Aus "),
+    ],
+)
+def test_an_answer_that_another_model_read_speaks_of_support(
+    desktop: Page, show: Show, language: str, who: str, causal: str
+) -> None:
+    data = receipts()
+    data["summary"] |= {"basis": "reader", "model": "m", "answered_by": "gpt-4o"}
+    show(desktop, html({**data, "language": language}, lang=language, answers_without=True))
+    expect(desktop.locator(".reader")).to_contain_text(who)
+    told = desktop.locator(".frame").inner_text()
+    for index in range(len(SENTENCES)):
+        pills_of = desktop.locator(".sentence").nth(index).locator(".pill")
+        if pills_of.count():
+            pills_of.first.click()
+            told += card(desktop).evaluate("panel => panel.textContent")
+    desktop.locator(".help").click()
+    told += card(desktop).evaluate("panel => panel.textContent")
+    assert not re.search(causal, told)
+
+
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
     pending = without_attribution("pending")
     show(desktop, html({"summary": pending, "answer": "It is", "stage": "writing"}))

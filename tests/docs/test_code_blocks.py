@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from openai import OpenAI
 from support.attributions import ISLAND, verdicts_of
+from support.chat_server import chat_server, prompt_of
 from support.model_server import model_server
 from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
 from support.tiny_models import byte_level
@@ -40,6 +42,7 @@ HERE = {
     "docs/batch.md",
     "docs/checks.md",
     "docs/methods.md",
+    "docs/readers.md",
     "docs/served-models.md",
     "docs/tuning-verdicts.md",
 }
@@ -160,6 +163,24 @@ def test_served_models_are_asked() -> None:
             documents=TREATY,
         )
     assert [document.text for document in names["attribution"].documents] == list(TREATY)
+
+
+def test_the_model_that_answered_is_asked_without_a_framework() -> None:
+    messages = chat(TREATY)
+    with chat_server("Nobody knows.") as (url, asked):
+        names = run(
+            "docs/readers.md",
+            {},
+            client=OpenAI(base_url=f"{url}/v1", api_key="none"),
+            attributor=Attributor(LOCAL, method="leave_one_out", progress=False),
+            messages=messages,
+            answer=ANSWER,
+            documents=TREATY,
+        )
+    assert names["attribution"].provenance.basis == "reader"
+    assert names["second"].response == "Nobody knows."
+    (body,) = asked
+    assert TREATY[1] in messages[-1]["content"] and TREATY[1] not in prompt_of(body)
 
 
 def test_an_answer_is_shown_and_streamed() -> None:

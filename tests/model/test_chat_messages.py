@@ -9,7 +9,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LeaveOneOut
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.chat_messages import message_text, render
+from attribot_rag.model.chat_messages import message_text, readable, render
 
 PARTS_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -110,3 +110,43 @@ def test_a_recording_of_another_prompt_is_noted_and_not_used(change: Any) -> Non
     assert attribution.provenance.retokenized
     (note,) = [note for note in attribution.notes if "recorded generation" in note]
     assert "token ids that the model was given" in note
+
+
+SAID = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Where is the mill?"},
+    {"role": "tool", "content": "The mill is in Orrin."},
+]
+REFUSING = "{{ raise_exception('no tools here') if messages[-1]['role'] == 'tool' else '' }}"
+WITHOUT_TOOLS = "{% for m in messages if m['role'] != 'tool' %}{{ m['content'] }}{% endfor %}"
+ADAPTED = (
+    "{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('') }}{% endif %}"
+    "[{{ m['content'] }}]{% endfor %}"
+)
+
+
+def test_a_template_that_takes_all_messages_is_given_them_as_they_are() -> None:
+    assert readable(SAID, MODEL.tokenizer) is SAID
+    assert readable(in_parts(SAID), MODEL.tokenizer) == in_parts(SAID)
+
+
+@pytest.mark.parametrize("template", [WITHOUT_TOOLS, ADAPTED])
+def test_messages_that_a_template_leaves_out_or_refuses_become_one(
+    template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODEL.tokenizer, "chat_template", template)
+    text = "System: Be brief.\n\nUser: Where is the mill?\n\nTool: The mill is in Orrin."
+    assert readable(in_parts(SAID), MODEL.tokenizer) == [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize("template", [REFUSING, None])
+def test_without_a_template_that_holds_them_messages_are_a_text(
+    template: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODEL.tokenizer, "chat_template", template)
+    begun: list[Mapping[str, Any]] = [
+        *SAID,
+        {"role": "assistant", "content": None, "tool_calls": []},
+    ]
+    text = readable(begun, MODEL.tokenizer)
+    assert isinstance(text, str) and text.endswith("Tool: The mill is in Orrin.\n\nAssistant:")

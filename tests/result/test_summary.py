@@ -122,6 +122,7 @@ class TestContents:
                 for source_id, text, indices, score in sources
             ],
             **{"notes": [], "method": "leave_one_out", "model": "smollm2"},
+            **{"basis": "cause", "answered_by": None},
             **{"retokenized": False, "seconds": 3.209, "calls": [], "places": []},
             "omitted": {"sources": 0, "documents": 0, "sentences": 0, "calls": 0},
         }

@@ -31,6 +31,7 @@ from attribot_rag.runtime import (
     Answer,
     AttributedRun,
     AttributionService,
+    answer_without,
 )
 
 LOGGER = "attribot_rag.runtime.service"
@@ -390,3 +391,51 @@ def test_long_messages_are_cut(message: str) -> None:
     for max_bytes, summary in ((MAX_SUMMARY_BYTES, run.summary), (1200, run.summary_of(1200))):
         assert len(json.dumps(summary).encode()) <= max_bytes
         SUMMARIES.validate(summary)
+
+
+class Reads:
+    """Another model's answer to the usual prompt, which the tiny model reads."""
+
+    PROMPT = messages()
+    OTHER = "It was signed by the queen in spring."
+
+    @classmethod
+    def answer(cls, **fields: Any) -> Answer:
+        return answer(cls.OTHER, prompt=cls.PROMPT, **fields)
+
+
+@pytest.mark.parametrize("mode", ["inline", "background"])
+def test_a_reader_reads_what_another_model_answered(making: Making, mode: str) -> None:
+    service = making(is_reader=True, mode=mode)
+    run = finished(service, attributed(service, Reads.answer(answered_by="gpt-4o")))
+    provenance = attribution_of(run).provenance
+    assert (provenance.basis, provenance.answered_by) == ("reader", "gpt-4o")
+    SUMMARIES.validate(run.summary)
+    assert (run.summary["basis"], run.summary["answered_by"]) == ("reader", "gpt-4o")
+
+
+def test_a_reader_records_nothing_of_its_own(making: Making) -> None:
+    service = making(is_reader=True)
+    model_says(ANSWER)
+    run = attributed(service, answer(prompt=messages()))
+    assert attribution_of(run).provenance.basis == "reader"
+    assert not service.recorder.generations
+
+
+def test_the_model_that_answered_is_asked_without_a_document(making: Making) -> None:
+    service = making(is_reader=True)
+    asked: list[Any] = []
+
+    def ask(prompt: Any) -> str:
+        asked.append(prompt)
+        return "Nobody knows."
+
+    run = attributed(service, Reads.answer(ask=ask))
+    assert asked == []
+    second = answer_without([making(), service], run, 0)
+    assert second.response == "Nobody knows." and len(asked) == 1
+    (before,), (after,) = ([turn["content"] for turn in p] for p in (Reads.PROMPT, asked[0]))
+    assert DOCUMENTS[0] in before and DOCUMENTS[0] not in after and DOCUMENTS[1] in after
+    unasked = attributed(service, Reads.answer())
+    with pytest.raises(NotRecorded):
+        answer_without([service], unasked, 0)

@@ -245,3 +245,19 @@ def test_options_that_make_no_sense_are_refused(chatty: LanguageModel) -> None:
         create_app(chatty, limits=Limits(waiting=0))
     with pytest.raises(InvalidInput, match="the token is empty"):
         create_app(chatty, token=" ")
+
+
+def test_an_answer_of_another_model_with_tools_is_read(client: TestClient) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    prompt = [
+        {"role": "user", "content": [{"type": "text", "text": "How high is it?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": PROMPT[0]["content"]},
+    ]
+    given = {**GIVEN, "prompt": prompt, "answered_by": "gpt-4o"}
+    answer = client.post("/attribute", json=given)
+    assert answer.status_code == 200, answer.text
+    jsonschema.validate(answer.json(), SCHEMA)
+    result = Attribution.from_dict(answer.json())
+    assert (result.provenance.basis, result.provenance.answered_by) == ("reader", "gpt-4o")
+    assert not result.not_located

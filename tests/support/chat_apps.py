@@ -18,24 +18,24 @@ PATIENCE = scaled(120_000)  # milliseconds
 
 
 @contextmanager
-def gradio_chat(folder: Path, temporary: Path) -> Iterator[str]:
+def gradio_chat(folder: Path, temporary: Path, **variables: str) -> Iterator[str]:
     """The address of the Gradio chat about a folder; its store is kept in the other."""
     port = _free_port()
     command = [sys.executable, ROOT / "examples" / "gradio_chat.py"]
-    with _running(command, port, temporary, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
+    variables |= {"GRADIO_SERVER_PORT": str(port), "CHAT_FOLDER": str(folder)}
+    with _running(command, port, temporary, **variables):
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
-def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
+def chainlit_chat(folder: Path, temporary: Path, **variables: str) -> Iterator[str]:
     """The address of the Chainlit chat about a folder; its store is kept in the other."""
     port = _free_port()
     example = ROOT / "examples" / "chainlit_chat.py"
     chainlit = Path(sys.executable).with_name("chainlit")
     command = [chainlit, "run", example, "--headless", "--port", port]
-    with _running(
-        command, port, temporary, CHAINLIT_APP_ROOT=str(temporary), CHAT_FOLDER=str(folder)
-    ):
+    variables |= {"CHAINLIT_APP_ROOT": str(temporary), "CHAT_FOLDER": str(folder)}
+    with _running(command, port, temporary, **variables):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -26,7 +26,7 @@ class Card {
       this.alarms(sentence).map((text) => h("p", { class: "alert" }, text)),
       meaning && h("p", {}, meaning), joint && this.counterfactual(files),
       earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
-      also && h("section", { class: "document" }, h("p", {}, say("also", { name: receipts.file(also.document).name })), this.quotes.of([also], sentence), h("p", {}, say("anyway")), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
+      also && h("section", { class: "document" }, h("p", {}, say("also", { name: receipts.file(also.document).name })), this.quotes.of([also], sentence), !receipts.reads && h("p", {}, say("anyway")), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
         this.quotes.of(places(file), sentence),
@@ -118,7 +118,7 @@ class Card {
     const score = (value) => `${signed(value)}${rows.every((row) => row.exact) ? "" : ` (${say("rough")})`}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
-      state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, sentence.in_part && say("less"),
+      !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, !receipts.reads && sentence.in_part && say("less"),
       missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
       effect != null && receipts.inNats && say("effect", { score: score(effect), times }), kept != null && say("kept", { n: Math.round(100 * kept) }),
       reliance != null && receipts.inNats && say("all", { score: signed(reliance) })].filter(Boolean);
@@ -152,7 +152,7 @@ class Card {
       h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),
       unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
       h("details", {}, h("summary", {}, say("figures")), ["partial", "composite"].includes(summary.status) && h("p", {}, say(summary.status)), h("ul", {}, (summary.notes || []).map((note) => h("li", {}, visible(note)))),
-        summary.method && summary.seconds != null && h("p", {}, say("made", about)), summary.retokenized && h("p", {}, say("retokenized")))];
+        summary.method && summary.seconds != null && h("p", {}, say("made", about)), summary.retokenized && !receipts.reads && h("p", {}, say("retokenized")))];
   }
 
   // The small card at a pill: the strongest quotes, or what an amber pill means.

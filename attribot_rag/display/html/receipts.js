@@ -19,7 +19,8 @@ class Receipts {
     const fields = data.summary ? data : { summary: data };
     Object.assign(this, { summary: fields.summary, texts: fields.documents || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], tokens: fields.tokens || [], stage: fields.stage, others: fields.without || {}, spoken: fields.language });
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
-    this.say = sayer(this.language);
+    this.reads = this.summary.basis === "reader";
+    this.say = sayer(this.language, this.reads);
     this.question = fields.question || this.summary.query || "";
     this.answer = fields.answer ?? this.summary.answer ?? null;
     this.points = Array.from(this.answer ?? "");
@@ -227,7 +228,7 @@ class Receipts {
     const [{ state, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
     if (state === "own") return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
     if (state === "open") return this.say(reason in STRINGS.en && reason !== "pending" ? reason : "scattered");
-    if (ORIGINS.includes(state) || state === "follows") return this.say("origin");
+    if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
   }
 }

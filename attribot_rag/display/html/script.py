@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
+_COMMENT = re.compile(r"(?:^| )\s*// .*")
 _PARTS = ("words", "strings", "receipts", "quotes", "card", "answer")
 
 
@@ -21,6 +23,7 @@ def element_script() -> str:
 
 
 def _dense(name: str) -> str:
-    """The lines of a file without their indentation, and without whole-line comments."""
-    lines = map(str.strip, Path(__file__).with_name(name).read_text("utf-8").splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
+    """The lines of a file without their indentation, and without comments."""
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
+    return "\n".join(filter(None, lines))

@@ -9,7 +9,7 @@ const STRINGS = {
     cut: "answer cut off (length limit)", stopped: "stopped", follows: "from sentence {n}", answer: "from the answer itself",
     conversation: "from the conversation", instructions: "from the instructions", question: "from the question",
     reading: ["Reading {n} passage…", "Reading {n} passages…"], read: "Reading…", writing: "Writing…", checking: "Checking sentence {n} of {all}…", check: "Checking sources…",
-    failed: "The sources could not be checked: {why}",
+    failed: "The sources could not be checked: {why}", readBy: "Read by {reader}, answered by {model}", another: "another model",
     close: "Close", back: "Back", previous: "Previous sentence", next: "Next sentence", place: "{n} of {all}", help: "How to read this", told: "Sentence {n}.",
     from: "From {names}", mostly: "Mostly from {names}", page: "p. {page}", document: "document {n}",
     same: ["The same sentence stands in {names}; either is enough.", "The same sentence stands in {names}; any of these is enough."],
@@ -29,6 +29,14 @@ const STRINGS = {
     read1: "A name after a sentence is the file that made the model write it. Choose it to see the text.", read2: "Amber is for what comes from none of your files, or differs from them. “Your files” are the passages that the model was given for this question.",
     read3: "This shows where a sentence comes from, not whether it is true.", unused: ["{n} file was not used", "{n} files were not used"], lost: "the model did not receive this file",
     partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its documents.", made: "{method}, {model}, {seconds} s", retokenized: "Made from text, so the tokens need not be the model’s own.",
+    // What differs where another model read the answer.
+    reader: {
+      where: "What supports this", none: "No support in your files", own: "no support in your files", owns: "{n} without support in your files",
+      follows: "supported by sentence {n}", conversation: "supported by the conversation", instructions: "supported by the instructions", question: "supported by the question",
+      from: "Supported by {names}", mostly: "Supported in part by {names}", alone: "No measurable support for “{words}” alone", owned: "The reader finds no support for this in your files. It may still be true.",
+      leave: "Ask the model again without this (one call)", leaveAll: "Ask the model again without these (one call)", wrong: "Cited without support, or missing: {labels}.",
+      read1: "A name after a sentence is a file in which the reader finds support.", read2: "Amber is for what has no support in your files, or differs from them.", read3: "This does not show why a sentence was written, or whether it is true.",
+    },
   },
   de: {
     where: "Woher das kommt", sources: "Quellen", none: "Nichts davon kommt aus Ihren Dateien", and: "und", or: "oder",
@@ -39,7 +47,7 @@ const STRINGS = {
     cut: "Antwort abgeschnitten (zu lang)", stopped: "angehalten", follows: "aus Satz {n}", answer: "aus der Antwort selbst",
     conversation: "aus dem Gespräch", instructions: "aus den Anweisungen", question: "aus der Frage",
     reading: ["Liest {n} Abschnitt…", "Liest {n} Abschnitte…"], read: "Liest…", writing: "Schreibt…", checking: "Prüft Satz {n} von {all}…", check: "Prüft die Quellen…",
-    failed: "Die Quellen ließen sich nicht prüfen: {why}",
+    failed: "Die Quellen ließen sich nicht prüfen: {why}", readBy: "Gelesen von {reader}, Antwort von {model}", another: "einem anderen",
     close: "Schließen", back: "Zurück", previous: "Voriger Satz", next: "Nächster Satz", place: "{n} von {all}", help: "So liest man das", told: "Satz {n}.",
     from: "Aus {names}", mostly: "Vor allem aus {names}", page: "S. {page}", document: "Dokument {n}",
     same: ["Derselbe Satz steht in {names}; eine davon genügt.", "Derselbe Satz steht in {names}; jede davon genügt."],
@@ -59,11 +67,18 @@ const STRINGS = {
     read1: "Der Name hinter einem Satz ist die Datei, derentwegen das Modell ihn schrieb. Ein Klick zeigt den Text.", read2: "Farbig abgesetzt ist, was aus keiner Ihrer Dateien kommt oder von ihnen abweicht. „Ihre Dateien“ sind die Abschnitte, die das Modell zu dieser Frage bekam.",
     read3: "Das zeigt, woher ein Satz kommt, nicht ob er stimmt.", unused: ["{n} Datei wurde nicht benutzt", "{n} Dateien wurden nicht benutzt"], lost: "das Modell hat diese Datei nicht bekommen",
     partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dokumenten verfolgt.", made: "{method}, {model}, {seconds} s", retokenized: "Aus Text gemacht; die Tokens müssen nicht die des Modells sein.",
+    reader: {
+      where: "Was das stützt", none: "Kein Beleg in Ihren Dateien", own: "ohne Beleg in Ihren Dateien", owns: "{n} ohne Beleg in Ihren Dateien",
+      follows: "gestützt von Satz {n}", conversation: "gestützt vom Gespräch", instructions: "gestützt von den Anweisungen", question: "gestützt von der Frage",
+      from: "Gestützt von {names}", mostly: "Zum Teil gestützt von {names}", alone: "Kein messbarer Beleg für „{words}“ allein", owned: "Der Leser findet in Ihren Dateien keinen Beleg. Es kann trotzdem stimmen.",
+      leave: "Das Modell noch einmal ohne dies fragen (ein Aufruf)", leaveAll: "Das Modell noch einmal ohne diese fragen (ein Aufruf)", wrong: "Ohne Beleg zitiert, oder nicht da: {labels}.",
+      read1: "Der Name hinter einem Satz ist eine Datei, die ihn für den Leser stützt.", read2: "Farbig abgesetzt ist, was dort keinen Beleg hat oder davon abweicht.", read3: "Das zeigt nicht, warum ein Satz geschrieben wurde oder ob er stimmt.",
+    },
   },
 };
-// A function that says these strings; a list is chosen from by `n`, or by `at`.
-const sayer = (language) => (key, values = {}) => {
-  const entry = STRINGS[language][key];
+// A function that says these strings, or a reader's if one `reads`; a list is chosen from by `n`, or by `at`.
+const sayer = (language, reads) => (key, values = {}) => {
+  const entry = (reads && STRINGS[language].reader[key]) || STRINGS[language][key];
   const text = Array.isArray(entry) ? entry[values.at ?? Number(values.n > (values.most ?? 1))] : entry;
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 };

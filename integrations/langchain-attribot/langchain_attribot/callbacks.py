@@ -11,10 +11,12 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationChunk, LLMResult
 
 from attribot_rag.runtime import Call, Observer, Step
+from langchain_attribot.asking import AskAgain, is_asking
 from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
 from langchain_attribot.messages import calls_tools, is_last, prompt_texts_of, template_messages
 
@@ -43,6 +45,8 @@ class RunCallbacks(BaseCallbackHandler):
     """
 
     attributes_stopped = False
+    answering: Sequence[BaseLanguageModel[Any]] = ()
+    """The models that may be asked again."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
@@ -113,13 +117,14 @@ class RunCallbacks(BaseCallbackHandler):
     ) -> None:
         first = messages[0]
         prompt, documents = template_messages(first), retrieved_documents(first)
-        self._called(prompt, prompt_texts_of(first), documents, run_id=run_id, **call)
+        self._called(first, prompt, prompt_texts_of(first), documents, run_id=run_id, **call)
 
     def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **call: Any) -> None:
-        self._called(prompts[0], [prompts[0]], (), **call)
+        self._called(prompts[0], prompts[0], [prompts[0]], (), **call)
 
     def _called(
         self,
+        given: Sequence[BaseMessage] | str,
         prompt: Any,
         texts: list[str],
         documents: Sequence[Document],
@@ -128,11 +133,17 @@ class RunCallbacks(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **named: Any,
     ) -> None:
-        given = (*documents, *named_documents(named.get("metadata")))
+        if is_asking():
+            return
+        metadata = named.get("metadata") or {}
+        known = (*documents, *named_documents(metadata))
         names, span = names_of(named), span_of(run_id)
         call = self.observer.called(
-            run_id, parent_run_id, prompt, texts, span=span, names=names, given=given
+            run_id, parent_run_id, prompt, texts, span=span, names=names, given=known
         )
+        call.answered_by = str(metadata.get("ls_model_name") or "")
+        parameters = named.get("invocation_params") or {}
+        call.ask = AskAgain(self.answering, given, call.answered_by, parameters)
         self._calls[run_id] = StreamedCall(call)
 
     def on_llm_new_token(

@@ -40,7 +40,14 @@ from langchain_attribot.messages import (
     output_texts,
     register,
 )
-from langchain_attribot.models import LocalModel, LocalModels, language_model_of, language_models_in
+from langchain_attribot.models import (
+    LocalModel,
+    LocalModels,
+    answering_models_in,
+    language_model_of,
+    language_models_in,
+    scoring_model,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +59,7 @@ class HandlerOptions(ServiceOptions, total=False):
 
     proxy: LocalModel | None
     language_model: LanguageModel | None
+    reader: LanguageModel | None
     citations: bool
     only: Only
 
@@ -70,8 +78,11 @@ class AttributionCallbackHandler(RunCallbacks):
 
     Where something else answers, such as a model on a server, `language_model` is a local copy with
     the same weights, which scores, or an attribot_rag.ServedModel, by which the server does; its
-    tokenizer makes the prompt and the answer anew, and the attribution says `retokenized`. `llm` is
-    not needed then.
+    tokenizer makes prompt and answer anew (`retokenized`). `llm` is not needed then.
+
+    What any other model answers, a local `reader` reads, such as attribot_rag.load_model(): the
+    attribution (`basis` reader) names what supports the answer, not what caused it. `llm` is then
+    the model that answers, or the chain with it: `answer_without` asks it again, once.
 
     `options` are those of attribot_rag.runtime.RunOptions, by name or whole; `proxy` is that of
     attribot_rag.Attributor, and may be a LangChain model too. With `citations`, `content_blocks` of
@@ -91,6 +102,7 @@ class AttributionCallbackHandler(RunCallbacks):
         llm: LocalModels | None = None,
         *,
         language_model: LanguageModel | None = None,
+        reader: LanguageModel | None = None,
         proxy: LocalModel | None = None,
         citations: bool = False,
         only: Only = None,
@@ -100,18 +112,21 @@ class AttributionCallbackHandler(RunCallbacks):
         beside = {*HandlerOptions.__optional_keys__, "loose"}
         self._options = RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(self._options.max_results)
-        models = language_models_in(llm) if language_model is None else [language_model]
+        scoring = scoring_model(language_model, reader)
+        models = language_models_in(llm) if scoring is None else [scoring]
         services = [
             AttributionService(
                 model,
                 store=store,
                 proxy=None if proxy is None else language_model_of(proxy),
+                is_reader=reader is not None,
                 options=self._options,
             )
             for model in models or [language_model_of(llm)]
         ]
         elsewhere = language_model is not None
         super().__init__(Observer(services, elsewhere=elsewhere, only=only, loose=loose))
+        self.answering = () if reader is None else answering_models_in(llm)
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
         self._citations = citations
@@ -159,7 +174,8 @@ class AttributionCallbackHandler(RunCallbacks):
     ) -> Counterfactual:
         """The model's answer without some of the documents, by index, of a run's attribution.
 
-        Waits for a pending run. `generate` and the errors are those of Attributor.answer_without.
+        With a `reader`, the model that answered is asked again, once. Waits for a pending run.
+        `generate` and the errors are those of Attributor.answer_without.
         """
         return answer_without(self.observer.services, self.result(run_id), *documents, **generate)
 

@@ -23,19 +23,27 @@ from attribot_rag.runtime import (
     Answer,
     AttributedRun,
     AttributionService,
+    Counterfactual,
     Observer,
     RunOptions,
     RunStore,
     ServiceOptions,
     ServiceRegistry,
+    answer_without,
     merge_documents,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.asking import AskAgain, names_of_model
 from langchain_attribot.callbacks import span_of
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
-from langchain_attribot.models import LocalModel, find_language_model, language_model_of
+from langchain_attribot.models import (
+    LocalModel,
+    find_language_model,
+    language_model_of,
+    scoring_model,
+)
 from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
 
 if TYPE_CHECKING:
@@ -58,8 +66,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     (list this one before them). Where a tool gives text alone, what retrievers found for it becomes
     its message's artifact; where something searches without a LangChain retriever, it says
     `retrieved(documents)`. `llm` is the local model that answers, by default the
-    one in the agent's own model; `language_model`, `proxy`, `citations` and `options` are those of
-    the callback handler. Messages that call tools are no answers, and are left alone.
+    one in the agent's own model; `language_model`, `reader`, `proxy`, `citations` and `options` are
+    those of the callback handler. Messages that call tools are no answers, and are left alone.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         llm: LocalModel | None = None,
         *,
         language_model: LanguageModel | None = None,
+        reader: LanguageModel | None = None,
         proxy: LocalModel | None = None,
         citations: bool = False,
         **options: Unpack[ServiceOptions],
@@ -74,13 +83,14 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         beside = HandlerOptions.__optional_keys__ - {"only"}
         run_options = RunOptions.of(type(self).__name__, options, beside=beside)
-        self._llm = llm if language_model is None else language_model
+        self._llm = scoring_model(language_model, reader) or llm
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._advice = Advice()
         self._told_of_model = False
         self._services = ServiceRegistry(
             proxy=None if proxy is None else language_model_of(proxy),
+            is_reader=reader is not None,
             options=run_options,
         )
         if self._llm is not None:
@@ -92,6 +102,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     def results(self) -> RunStore:
         """The last answers, by the id of the model's run, which their summaries name."""
         return self._services.store
+
+    def answer_without(self, run_id: str, *documents: int, **generate: Any) -> Counterfactual:
+        """The model's answer without some documents, as that of the callback handler."""
+        run = self.results.wait(run_id)
+        return answer_without(self._services.services, run, *documents, **generate)
 
     def close(self) -> None:
         """Let go of what was prepared for the models."""
@@ -162,7 +177,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             if service is None:
                 run = self._unsupported(message, documents, request.model)
             else:
-                run = self._run(message, messages, documents, service)
+                run = self._run(message, messages, documents, service, request)
             result[index] = attached(message, run.summary, citations=self._citations)
         return replace(response, result=result)
 
@@ -181,12 +196,15 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         messages: Sequence[BaseMessage],
         documents: Sequence[Document],
         service: AttributionService,
+        request: ModelRequest[Any],
     ) -> AttributedRun:
         observer = Observer([service], elsewhere=self._answers_elsewhere)
         prompt, texts = template_messages(messages), prompt_texts_of(messages)
         call = observer.called(
             _run_id(message), None, prompt, texts, given=documents, span=span_of()
         )
+        call.answered_by = next(iter(names_of_model(request.model)), "")
+        call.ask = AskAgain([request.model], messages, call.answered_by, _settings(request))
         run = observer.answered(call, message.text)
         assert run is not None  # there are documents
         return run
@@ -196,8 +214,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> AttributedRun:
         error = UnsupportedModel(
             f"{type(model).__name__} holds no local Hugging Face model, whose probabilities the "
-            "score needs; pass the one that answers: AttributionMiddleware(llm), or a local copy "
-            "of it: AttributionMiddleware(language_model=...)"
+            "score needs; pass the one that answers: AttributionMiddleware(llm), a local copy of "
+            "it: AttributionMiddleware(language_model=...), or a local model that reads what any "
+            "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
         )
         if not self._told_of_model:
             self._told_of_model = True
@@ -210,3 +229,12 @@ def _run_id(message: BaseMessage) -> str:
     """The id of the model's run, which is a part of the message's id."""
     run_id = str(message.id or uuid4()).removeprefix(_RUN_PREFIX)
     return run_id[:_UUID_LENGTH]
+
+
+def _settings(request: ModelRequest[Any]) -> dict[str, Any]:
+    """What an agent binds to its model, as its call has it."""
+    settings = dict(request.model_settings)
+    if request.tools and hasattr(request.model, "bind_tools"):
+        bound = request.model.bind_tools(request.tools, tool_choice=request.tool_choice)
+        settings = {**getattr(bound, "kwargs", {}), **settings}
+    return settings

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -38,7 +39,8 @@ def language_model_of(llm: Any) -> LanguageModel:
         raise InvalidInput(
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
             "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
-            "same weights, language_model=attribot_rag.LanguageModel(model, tokenizer)"
+            "same weights, language_model=attribot_rag.LanguageModel(model, tokenizer). What any "
+            "other model answers, a local one reads: reader=attribot_rag.load_model()"
         )
     return model
 
@@ -68,18 +70,45 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
     Also in its branches and fallbacks, and the runnables that its functions and nodes use by name.
     """
     models: dict[Hashable, LanguageModel] = {}
+    for part in _all_parts(chain):
+        language_model = _own_model(part)
+        if language_model is not None:
+            models.setdefault(language_model.backend, language_model)
+    return list(models.values())
+
+
+def scoring_model(
+    language_model: LanguageModel | None, reader: LanguageModel | None
+) -> LanguageModel | None:
+    """The model that scores what others answer: with the same weights, or a reader; or None.
+
+    Raises InvalidInput for both.
+    """
+    if language_model is not None and reader is not None:
+        raise InvalidInput(
+            "language_model= has the weights of the model that answers, reader= reads what another "
+            "one answered; pass one of them"
+        )
+    return language_model if reader is None else language_model_of(reader)
+
+
+def answering_models_in(chain: Any) -> list[BaseLanguageModel[Any]]:
+    """All models of LangChain in a chain, a graph or a list, but for those within others."""
+    models = [part for part in _all_parts(chain) if isinstance(part, BaseLanguageModel)]
+    inner = {id(part) for model in models for part in _parts(model)}
+    return [model for model in models if id(model) not in inner]
+
+
+def _all_parts(chain: Any) -> Iterator[Any]:
+    """The chain and what it is made of, each part once."""
     visited: dict[int, Any] = {}
     waiting = deque([chain])
     while waiting:
         part = waiting.popleft()
-        if id(part) in visited:
-            continue
-        visited[id(part)] = part
-        language_model = _own_model(part)
-        if language_model is not None:
-            models.setdefault(language_model.backend, language_model)
-        waiting.extend(_parts(part))
-    return list(models.values())
+        if id(part) not in visited:
+            visited[id(part)] = part
+            yield part
+            waiting.extend(_parts(part))
 
 
 def _parts(holder: Any) -> Iterator[Any]:

@@ -67,14 +67,19 @@ def with_attribution(
     `documents` are those that the answer was attributed to; without any, `attribution` is None.
 
     `llm` is the model that answers, or a list of those; without it, all local models in the chain.
-    `options` are the handler's, `language_model` too. Streamed, the pieces of the answer come
-    first, documents and attribution last. Raises InvalidInput if the chain shows no local model.
+    `options` are the handler's, `language_model` and `reader` too. Streamed, the pieces of the
+    answer come first, documents and attribution last. Raises InvalidInput if the chain shows no
+    local model.
     """
+    if options.get("reader") is not None:
+        return AttributedChain(chain, AttributionCallbackHandler(llm or chain, **options))
     llm = llm or language_models_in(chain)
     if not llm and options.get("language_model") is None:
         raise InvalidInput(
             "the chain shows no local model; pass those that answer: with_attribution(chain, llm), "
-            "or a local copy of what answers elsewhere: with_attribution(chain, language_model=...)"
+            "or a local copy of what answers elsewhere: with_attribution(chain, "
+            "language_model=...), or a local model that reads what any other one answers: "
+            "with_attribution(chain, reader=attribot_rag.load_model())"
         )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 

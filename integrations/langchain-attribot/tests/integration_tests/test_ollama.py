@@ -6,8 +6,8 @@ import pytest
 from chains import Given, joined, rag
 from conftest import DOCUMENTS, QUESTION, Making
 from langchain_ollama import ChatOllama
+from support.chat_server import chat_server
 from support.gguf_files import write_gguf
-from support.ollama_server import ollama_server
 from support.ollama_store import CHATML, add_model
 from support.summaries import EXACT, attribution_of
 from support.tiny_models import byte_level
@@ -29,7 +29,7 @@ def test_ollama_answers_and_its_weights_score(
     layers = {"model": weights, "template": CHATML, "system": SYSTEM}
     add_model(tmp_path / "models", "registry.ollama.ai/library/tiny:1b", layers)
     handler = making(None, language_model=load_model("ollama:tiny:1b", device="cpu"))
-    with ollama_server(ANSWER) as (url, asked):
+    with chat_server(ANSWER) as (url, asked):
         chain = rag(Given(documents=DOCUMENTS), ChatOllama(model="tiny:1b", base_url=url))
         config = {"callbacks": [handler]}
         if streamed:

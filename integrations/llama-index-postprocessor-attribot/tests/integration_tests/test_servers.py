@@ -1,47 +1,18 @@
 """A server that answers a model of LlamaIndex, and scores."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
+from chatting import Chatting
 from conftest import QUESTION
 from engines import engine_of
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
-from llama_index.core.llms import CustomLLM
-from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from support.model_server import NAME, model_server
+from support.model_server import model_server
 from support.summaries import EXACT, attribution_of
 
 from attribot_rag import Attributor, LanguageModel
-
-
-class Chatting(CustomLLM):
-    """Chats by OpenAI's protocol, and never completes a prompt: so do OpenAILike and its kind."""
-
-    url: str
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name=NAME, context_window=2048, is_chat_model=True)
-
-    @llm_chat_callback()
-    def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-        turns = [{"role": message.role.value, "content": message.content} for message in messages]
-        body = {"model": NAME, "messages": turns, "max_tokens": 8}
-        answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=None).json()
-        message = answer["choices"][0]["message"]
-        return ChatResponse(message=ChatMessage(role="assistant", content=message["content"]))
-
-    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        raise NotImplementedError
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        raise NotImplementedError
 
 
 @pytest.mark.enable_socket

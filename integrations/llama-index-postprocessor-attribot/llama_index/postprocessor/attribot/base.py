@@ -59,7 +59,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     The model needs not be named: it is the HuggingFaceLLM that answers. Where another kind answers
     (a wrapper, a server with the same weights), `language_model` is the local copy that scores, a
     HuggingFaceLLM or an attribot_rag.LanguageModel; the prompt is then made from text
-    (`retokenized`). It leaves the prompt as it is. With `deduplicate`, duplicates among the nodes,
+    (`retokenized`). What any other model answers, a local `reader` reads, such as
+    attribot_rag.load_model(): the attribution (`basis` reader) names what supports the answer, not
+    what caused it. It leaves the prompt as it is. With `deduplicate`, duplicates among the nodes,
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, which a note says. Nodes are never changed.
 
@@ -79,6 +81,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     """
 
     language_model: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
+    reader: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
     proxy: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
     deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
@@ -94,10 +97,16 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         super().__init__(**options)  # type: ignore[misc]  # the fields of OptionFields, too
 
     def model_post_init(self, _: Any) -> None:
-        if self.language_model is not None:
-            self._scoring_model = language_model_of(self.language_model)
+        if self.language_model is not None and self.reader is not None:
+            raise InvalidInput(
+                "language_model= has the weights of the model that answers, reader= reads what "
+                "another one answered; pass one of them"
+            )
+        scoring = self.language_model if self.reader is None else self.reader
+        self._scoring_model = None if scoring is None else language_model_of(scoring)
         self._services = ServiceRegistry(
             proxy=None if self.proxy is None else language_model_of(self.proxy),
+            is_reader=self.reader is not None,
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
@@ -173,7 +182,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     ) -> Counterfactual:
         """The model's answer without some of the documents, by index, of a response's attribution.
 
-        Waits for a pending one. `generate` and the errors are those of Attributor.answer_without.
+        With a `reader`, the model that answered is asked again, once. Waits for a pending one.
+        `generate` and the errors are those of Attributor.answer_without.
         """
         run = self.result(response)
         return answer_without(self._services.services, run, *documents, **generate)

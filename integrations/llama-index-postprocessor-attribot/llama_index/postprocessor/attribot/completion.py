@@ -165,6 +165,8 @@ class Completion:
             asked.prompt_texts,
             service=self._services.service_for(asked.language_model),
             elsewhere=asked.elsewhere,
+            answered_by="" if asked.ask_again is None else asked.ask_again.llm.metadata.model_name,
+            ask=asked.ask_again,
             query=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),
@@ -179,8 +181,9 @@ class Completion:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
-                "transformers (of PEFT's: pass what merge_and_unload() gives), or pass a local "
-                "copy of the model as language_model="
+                "transformers (of PEFT's: pass what merge_and_unload() gives), pass a local copy "
+                "of the model as language_model=, or a local model that reads what any other one "
+                "answers, reader=attribot_rag.load_model()"
             )
             if not self._told_of.issuperset(remote):
                 self._told_of.update(remote)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, MessageRole
 from llama_index.core.llms import LLM, ChatResponse
+from llama_index.postprocessor.attribot.asking import AskAgain
 from torch.nn import Module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -40,7 +41,8 @@ class ModelCall:
     `language_model` is None for a model that is not local; `answer` while it has not answered, and
     for an answer that was streamed to somebody else. A call that is `begun` only gave a stream, and
     asks the model when that is read. `asked_model` is the model that got the messages. It is
-    answered `elsewhere` where that is not the local model that scores.
+    answered `elsewhere` where that is not the local model that scores; `ask_again` has the model
+    that answered do so again.
     """
 
     step: Step
@@ -50,6 +52,7 @@ class ModelCall:
     messages: Sequence[ChatMessage] | None = None
     asked_model: LLM | None = None
     elsewhere: bool = False
+    ask_again: AskAgain | None = None
     answer: str | None = None
     begun: bool = False
 
@@ -81,6 +84,8 @@ class ModelCall:
             self.prompt = prompt
             if self.asked_model is not llm:
                 self.messages = None
+        if messages is not None or (isinstance(prompt, str) and self.messages is None):
+            self.ask_again = AskAgain.of(llm, self.messages, bound_args)
 
     def end(self, llm: LLM, result: Any) -> None:
         """The answer of the innermost model, which others may have changed."""

@@ -27,6 +27,7 @@ class EngineOptions(ServiceOptions, total=False):
     """Options of AttributionPostprocessor by name, less those that change the prompt."""
 
     language_model: LocalModel | None
+    reader: LocalModel | None
     proxy: LocalModel | None
     score_metadata: bool
 

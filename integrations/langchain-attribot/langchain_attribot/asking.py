@@ -1,0 +1,98 @@
+"""The model that answered, asked again with another prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage
+
+from attribot_rag.errors import InvalidInput
+
+_asking = ContextVar("attribot_asking", default=False)
+
+
+def is_asking() -> bool:
+    """Whether a model is asked here, so that its call is none of the application's."""
+    return _asking.get()
+
+
+@contextmanager
+def _asked() -> Iterator[None]:
+    token = _asking.set(True)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class AskAgain:
+    """Has the one of these models that answered a prompt complete another one.
+
+    `name` is what its call named it, `parameters` are those of that call. Raises InvalidInput if it
+    is none of the models, or cannot be told from another one.
+    """
+
+    models: Sequence[BaseLanguageModel[Any]]
+    prompt: Sequence[BaseMessage] | str
+    name: str
+    parameters: Mapping[str, Any]
+
+    def __call__(self, prompt: Any, **settings: Any) -> str:
+        model = self._model()
+        given = prompt if isinstance(prompt, str) else self._messages(prompt)
+        with _asked():
+            answer = model.invoke(given, **{**self._settings(model), **settings})
+        return answer if isinstance(answer, str) else str(answer.text)
+
+    def _model(self) -> BaseLanguageModel[Any]:
+        models = list(self.models)
+        if len(models) > 1:
+            models = [model for model in models if self.name in names_of_model(model)]
+        if len(models) == 1:
+            return models[0]
+        raise InvalidInput(
+            f"{self.name or 'the model that answered'} cannot be asked again: it is "
+            f"{'one of several' if models else 'none'} of the models that were passed. Pass the "
+            "one that answers, AttributionCallbackHandler(chat, reader=...), or the chain with it"
+        )
+
+    def _settings(self, model: Any) -> dict[str, Any]:
+        """What the call had besides the model's own parameters: tools, or a bound temperature."""
+        own: dict[str, Any] = getattr(model, "_get_invocation_params", dict)()
+        return {
+            name: value
+            for name, value in self.parameters.items()
+            if own and (name not in own or own[name] != value)
+        }
+
+    def _messages(self, turns: Sequence[Mapping[str, Any]]) -> list[BaseMessage]:
+        """The messages of the first call, with the texts of these."""
+        return [
+            message if message.text == turn["content"] else _with_text(message, turn["content"])
+            for message, turn in zip(self.prompt, turns, strict=True)
+            if isinstance(message, BaseMessage)
+        ]
+
+
+def _with_text(message: BaseMessage, text: str) -> BaseMessage:
+    content: Any = text
+    if not isinstance(message.content, str):
+        others = (part for part in message.content if not _is_text(part))
+        content = [{"type": "text", "text": text}, *others]
+    return message.model_copy(update={"content": content})
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or part.get("type") == "text"
+
+
+def names_of_model(model: Any) -> list[str]:
+    """What a model of LangChain calls the model that it asks."""
+    names = (getattr(model, name, None) for name in ("model", "model_name"))
+    return [name for name in names if isinstance(name, str)]

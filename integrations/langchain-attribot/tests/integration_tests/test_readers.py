@@ -1,0 +1,261 @@
+"""Hosted models answer by their protocols, a local one reads, and theirs are asked again."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from chains import Given, joined, rag
+from conftest import DOCUMENTS, QUESTION, Making
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langchain_ollama import ChatOllama
+from langchain_openai import ChatOpenAI, OpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import SecretStr
+from support.chat_server import Body, chat_server, prompt_of
+from support.island import LIGHTHOUSE
+from support.patience import scaled
+from support.summaries import EXACT, attribution_of, checked
+from support.tiny_models import byte_level
+
+from attribot_rag.errors import InvalidInput
+from langchain_attribot import (
+    AttributionCallbackHandler,
+    AttributionMiddleware,
+    attribute,
+    with_attribution,
+)
+
+pytestmark = pytest.mark.enable_socket
+HIGH, LOW = "The lighthouse is 38 metres high.", "I do not know."
+KEY = SecretStr("none")
+
+
+def answer(prompt: str) -> str:
+    return HIGH if LIGHTHOUSE in prompt else LOW
+
+
+def openai(url: str, **options: Any) -> ChatOpenAI:
+    return ChatOpenAI(model="gpt-4o", base_url=f"{url}/v1", api_key=KEY, **options)
+
+
+def completions(url: str, **options: Any) -> OpenAI:
+    return OpenAI(model="gpt-3.5-turbo-instruct", base_url=f"{url}/v1", api_key=KEY, **options)
+
+
+def anthropic(url: str, **options: Any) -> ChatAnthropic:
+    return ChatAnthropic(model_name="claude-x", base_url=url, api_key=KEY, **options)
+
+
+def ollama(url: str, **options: Any) -> ChatOllama:
+    return ChatOllama(model="llama3.2:1b", base_url=url, **options)
+
+
+KINDS = {
+    openai: "gpt-4o",
+    completions: "gpt-3.5-turbo-instruct",
+    anthropic: "claude-x",
+    ollama: "llama3.2:1b",
+}
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, list[Body]]]:
+    with chat_server(answer) as server:
+        yield server
+
+
+def text_of(output: Any) -> str:
+    return output if isinstance(output, str) else str(output.text)
+
+
+@every
+@pytest.mark.parametrize("streamed", [False, True])
+def test_any_model_answers_and_a_local_one_reads(
+    kind: Callable[..., Any], streamed: bool, served: Any, making: Making
+) -> None:
+    url, asked = served
+    handler = making(None, reader=byte_level())
+    chain = rag(Given(documents=DOCUMENTS), kind(url))
+    if streamed:
+        pieces = chain.stream(QUESTION, {"callbacks": [handler]})
+        assert "".join(map(text_of, pieces)) == HIGH
+    else:
+        assert text_of(chain.invoke(QUESTION, {"callbacks": [handler]})) == HIGH
+    attribution = attribution_of(handler.last)
+    assert handler.last is not None
+    summary = checked(handler.last.summary)
+    assert (summary["basis"], summary["answered_by"]) == ("reader", KINDS[kind])
+    assert not attribution.not_located and attribution.response == HIGH
+    assert len(asked) == 1
+
+
+@every
+def test_who_answered_is_asked_again_without_a_document(
+    kind: Callable[..., Any], served: Any
+) -> None:
+    url, asked = served
+    chain = with_attribution(
+        rag(Given(documents=DOCUMENTS), kind(url, temperature=0.3)), reader=byte_level(), **EXACT
+    )
+    result = chain.invoke(QUESTION)
+    assert result["attribution"]["basis"] == "reader" and text_of(result["answer"]) == HIGH
+    run_id = result["attribution"]["run_id"]
+    assert len(asked) == 1
+    second = chain.handler.answer_without(run_id, 1)
+    assert second.response == LOW and len(asked) == 2
+    assert chain.handler.answer_without(run_id, 0).response == HIGH
+    first, again = ({**body, "messages": 0, "prompt": 0, "stream": 0} for body in asked[:2])
+    assert first == again
+    assert LIGHTHOUSE not in prompt_of(asked[1]) and QUESTION in prompt_of(asked[1])
+    assert len(chain.handler.results) == 1  # of the application's own calls
+    chain.handler.close()
+
+
+def test_an_asynchronous_chain_with_a_parser_in_the_background(served: Any, making: Making) -> None:
+    url, _ = served
+    chat = openai(url)
+    handler = making(chat, reader=byte_level(), mode="background")
+    chain = rag(Given(documents=DOCUMENTS), chat) | StrOutputParser()
+    assert asyncio.run(chain.ainvoke(QUESTION, {"callbacks": [handler]})) == HIGH
+    (run_id,) = handler.results
+    run = handler.result(run_id, timeout=scaled(120))
+    assert attribution_of(run).provenance.answered_by == "gpt-4o"
+    assert "read the answer of gpt-4o" in run.to_cited_text()
+
+
+def test_what_was_bound_to_the_call_is_bound_to_the_second_one(served: Any, making: Making) -> None:
+    url, asked = served
+    chat = openai(url)
+    handler = making(chat, reader=byte_level())
+    chain = rag(Given(documents=DOCUMENTS), chat.bind(seed=11, temperature=0.9, stop=["\n"]))
+    message = chain.invoke(QUESTION, {"callbacks": [handler]})
+    run_id = message.response_metadata["attribution"]["run_id"]
+    handler.answer_without(run_id, 0)
+    assert asked[0]["seed"] == 11 and asked[0]["stop"] == ["\n"]
+    assert {**asked[0], "messages": 0} == {**asked[1], "messages": 0}
+
+
+def test_parts_of_a_message_that_are_no_text_are_sent_again(served: Any, making: Making) -> None:
+    url, asked = served
+    chat = openai(url)
+    handler = making(chat, reader=byte_level())
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+    def ask(documents: list[Document]) -> Any:
+        parts = [{"type": "text", "text": joined(documents)}, image, QUESTION]
+        return chat.invoke([SystemMessage("Be brief."), HumanMessage(parts)])
+
+    chain = Given(documents=DOCUMENTS) | RunnableLambda(ask)
+    chain.invoke(QUESTION, {"callbacks": [handler]})
+    assert handler.last is not None
+    assert not attribution_of(handler.last).not_located
+    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+    content = asked[1]["messages"][1]["content"]
+    assert [part["type"] for part in content] == ["text", "image_url"]
+    assert LIGHTHOUSE not in content[0]["text"]
+
+
+@tool(response_format="content_and_artifact")
+def search(query: str) -> Any:
+    """Search the island's guide."""
+    return joined(DOCUMENTS), list(DOCUMENTS)
+
+
+@pytest.mark.parametrize("kind", [openai, anthropic, ollama])
+@pytest.mark.parametrize("how", ["handler", "middleware"])
+def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: Any) -> None:
+    url, asked = served
+    chat = kind(url)
+    attributing: Any
+    if how == "handler":
+        attributing = AttributionCallbackHandler(chat, reader=byte_level(), **EXACT)
+        agent = create_agent(chat, [search])
+        config = {"callbacks": [attributing]}
+    else:
+        attributing = AttributionMiddleware(reader=byte_level(), **EXACT)
+        agent = create_agent(chat, [search], middleware=[attributing])
+        config = {}
+    result = agent.invoke({"messages": [("user", QUESTION)]}, config)
+    message = result["messages"][-1]
+    summary = checked(message.response_metadata["attribution"])
+    assert (summary["basis"], summary["answered_by"]) == ("reader", KINDS[kind])
+    assert message.text == HIGH and len(asked) == 2
+    second = attributing.answer_without(summary["run_id"], 1)
+    assert second.response == LOW and len(asked) == 3
+    assert asked[2]["tools"] == asked[1]["tools"]
+    attributing.close()
+
+
+def test_a_node_of_a_graph_asks_and_its_answer_is_read(served: Any, making: Making) -> None:
+    url, _ = served
+    handler = making(None, reader=byte_level())
+    retriever, chat = Given(documents=DOCUMENTS), anthropic(url)
+
+    def respond(state: MessagesState) -> Any:
+        question = state["messages"][-1].text
+        context = joined(retriever.invoke(question))
+        return {"messages": [chat.invoke(f"{context}\n\n{question}")]}
+
+    graph = StateGraph(MessagesState).add_node("respond", respond)
+    made = graph.add_edge(START, "respond").add_edge("respond", END).compile()
+    pieces = made.stream({"messages": [("user", QUESTION)]}, {"callbacks": [handler]})
+    assert [piece["respond"]["messages"][0].text for piece in pieces] == [HIGH]
+    assert attribution_of(handler.last).provenance.basis == "reader"
+
+
+def test_a_script_without_a_chain(served: Any) -> None:
+    url, asked = served
+    chat = ollama(url)
+    with attribute(chat, reader=byte_level(), **EXACT) as handler:
+        documents = Given(documents=DOCUMENTS).invoke(QUESTION)
+        chat.invoke(f"{joined(documents)}\n\n{QUESTION}")
+        assert handler.last is not None
+        run_id = handler.last.run_id
+        assert handler.answer_without(run_id, 1).response == LOW
+        assert handler.last.run_id == run_id and len(handler.results) == 1
+    assert len(asked) == 2
+
+
+def test_a_model_that_was_not_passed_or_is_one_of_several_alike(
+    served: Any, making: Making
+) -> None:
+    url, _ = served
+    for chats, why in (
+        (None, "none of the models"),
+        ([openai(url), openai(url)], "one of several"),
+    ):
+        handler = making(chats, reader=byte_level())
+        rag(Given(documents=DOCUMENTS), openai(url)).invoke(QUESTION, {"callbacks": [handler]})
+        assert handler.last is not None
+        with pytest.raises(InvalidInput, match=rf"{why}.* reader="):
+            handler.answer_without(handler.last.run_id, 1)
+    handler = making([ollama(url), openai(url)], reader=byte_level())
+    rag(Given(documents=DOCUMENTS), openai(url)).invoke(QUESTION, {"callbacks": [handler]})
+    assert handler.last is not None
+    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+
+
+def test_what_is_needed_is_named_where_no_reader_is_given(
+    caplog: pytest.LogCaptureFixture, served: Any
+) -> None:
+    url, _ = served
+    with pytest.raises(InvalidInput, match="reader="):
+        AttributionCallbackHandler(openai(url))
+    with pytest.raises(InvalidInput, match="reader="):
+        with_attribution(ChatPromptTemplate.from_template("{q}") | openai(url))
+    with pytest.raises(InvalidInput, match="one of them"):
+        AttributionCallbackHandler(reader=byte_level(), language_model=byte_level())
+    agent = create_agent(openai(url), [search], middleware=[AttributionMiddleware()])
+    with caplog.at_level(logging.WARNING):
+        agent.invoke({"messages": [("user", QUESTION)]})
+    assert "reader=" in caplog.text

@@ -1,0 +1,200 @@
+"""A model that reads the answers of another one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from support.schemas import SUMMARIES
+from support.tiny_models import byte_level, metaspace
+
+from attribot_rag import Attribution, Attributor
+from attribot_rag.attributor.cut_prompt import prompt_without
+from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.result.summary import summarize
+from attribot_rag.verdicts import READER, VerdictOptions
+
+MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
+INN = "The inn at Orrin has nine rooms. Breakfast is at seven."
+QUESTION = "How many rooms has the inn?"
+ANSWER = "The inn has nine rooms. It is open all year."
+PROMPT = [
+    {"role": "system", "content": "Answer from the passages."},
+    {"role": "user", "content": f"{MILL}\n\n{INN}\n\n{QUESTION}"},
+]
+EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None, "progress": False}
+
+
+def reader_of(**options: Any) -> Attributor:
+    return Attributor(byte_level(), **{**EXACT, **options})
+
+
+def test_another_models_answer_is_read_and_its_own_is_not() -> None:
+    attributor = reader_of()
+    read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    own = attributor.attribute(PROMPT, ANSWER, [MILL, INN])
+    assert read.token_scores == own.token_scores
+    assert (read.provenance.basis, read.provenance.answered_by) == ("reader", "gpt-4o")
+    assert (own.provenance.basis, own.provenance.answered_by) == ("cause", None)
+    unnamed = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="")
+    assert (unnamed.provenance.basis, unnamed.provenance.answered_by) == ("reader", None)
+    always = reader_of(is_reader=True).attribute(PROMPT, ANSWER, [MILL, INN])
+    assert always.provenance.basis == "reader"
+
+
+def test_what_a_model_was_recorded_to_answer_is_no_reading() -> None:
+    attributor = reader_of(is_reader=True)
+    assert attributor.ask(QUESTION, [INN], max_new_tokens=4).provenance.basis == "cause"
+
+
+def test_a_summary_and_json_say_on_what_basis() -> None:
+    read = reader_of().attribute(PROMPT, ANSWER, [MILL, INN], answered_by="claude-x")
+    summary = summarize(read)
+    SUMMARIES.validate(summary)
+    assert (summary["basis"], summary["answered_by"]) == ("reader", "claude-x")
+    again = Attribution.from_json(read.to_json())
+    assert again.provenance == read.provenance
+    earlier = read.to_dict()
+    for name in ("basis", "answered_by"):  # as written by an earlier minor version
+        del earlier["provenance"][name]
+    assert Attribution.from_dict(earlier).provenance.basis == "cause"
+
+
+def test_notes_on_a_generation_are_not_for_a_reader() -> None:
+    attributor = reader_of()
+    own = attributor.attribute(PROMPT, ANSWER, [MILL, INN])
+    read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    assert any("tokenized again" in note for note in own.notes)
+    assert any("very unlikely for this model" in note for note in own.notes)
+    assert read.notes == ()
+
+
+def test_a_reader_has_thresholds_of_its_own_unless_others_are_asked_for() -> None:
+    assert reader_of(verdicts=VerdictOptions()).options.for_reader().verdicts == VerdictOptions()
+    asked_for = VerdictOptions(min_effect=1.5)
+    assert reader_of(verdicts=asked_for).options.for_reader().verdicts is asked_for
+    assert Attributor(byte_level(), progress=False).options.for_reader().verdicts is READER
+
+
+@pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])
+def test_token_ids_of_another_model_are_refused(given: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidInput, match="token ids of the model that answered"):
+        reader_of().attribute(*given, [MILL, INN], answered_by="gpt-4o")
+
+
+STRICT = (
+    "{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+ONLY_KNOWN_ROLES = (
+    "{% for message in messages %}{% if message['role'] in ['user', 'assistant'] %}<|im_start|>"
+    "{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}<|im_start|>assistant\n"
+)
+AS_JSON = (
+    "{% for message in messages %}<|im_start|>{{ message['content'] | tojson }}<|im_end|>\n"
+    "{% endfor %}<|im_start|>assistant\n"
+)
+CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"q": "inn"}'}}
+WITH_TOOLS: Sequence[Mapping[str, Any]] = [
+    {"role": "developer", "content": "Answer from what the tool finds."},
+    {"role": "user", "content": [{"type": "text", "text": QUESTION}, {"type": "image_url"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "1", "content": f'{MILL}\n"{INN}"'},
+]
+
+
+@pytest.mark.parametrize("template", [STRICT, ONLY_KNOWN_ROLES, AS_JSON, None])
+def test_messages_that_the_readers_template_does_not_take_are_read(
+    template: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metaspace().tokenizer, "chat_template", template)
+    attributor = Attributor(metaspace(), **EXACT)
+    read = attributor.attribute(WITH_TOOLS, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    assert not read.not_located and not read.partly_located
+    (prompt,) = (kept.prompt_ids for kept in attributor._generations.values())
+    text = metaspace().decode(prompt)
+    assert QUESTION in text and "Answer from what the tool finds." in text
+
+
+def without(attribution: Attribution, attributor: Attributor, *documents: int) -> Any:
+    """The prompts that were asked for, when a model answers each with its length."""
+    asked: list[Any] = []
+
+    def ask(prompt: Any, **settings: Any) -> str:
+        asked.append((prompt, settings))
+        return " I do not know. "
+
+    second = attributor.answer_without(attribution, *documents, ask=ask, seed=7)
+    assert second.response == "I do not know." and second.documents == documents
+    assert len(asked) == 1 and asked[0][1] == {"seed": 7}
+    return asked[0][0]
+
+
+def test_the_model_that_answered_is_asked_once_without_the_documents() -> None:
+    attributor = reader_of()
+    read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    assert without(read, attributor, 0) == [
+        PROMPT[0],
+        {"role": "user", "content": f"{INN}\n\n{QUESTION}"},
+    ]
+    text = f"{INN}\n{MILL}\n{QUESTION}"
+    read = attributor.attribute(text, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    assert without(read, attributor, 1) == f"{MILL}\n{QUESTION}"
+    read = attributor.attribute(WITH_TOOLS, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    cut = without(read, attributor, 0, 1)
+    assert cut[:3] == list(WITH_TOOLS[:3])
+    assert cut[3] == {**WITH_TOOLS[3], "content": '""'}
+
+
+def test_what_a_document_is_worth_to_the_reader_stands_beside_the_second_answer() -> None:
+    attributor = reader_of()
+    read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    second = attributor.answer_without(read, 1, ask=lambda prompt: "None.")
+    own = attributor.attribute(PROMPT, ANSWER, [MILL, INN])
+    assert second.score == pytest.approx(attributor.answer_without(own, 1, max_new_tokens=2).score)
+    assert any("gpt-4o" in note for note in second.notes)
+
+
+def test_a_model_that_cannot_be_asked_again() -> None:
+    attributor = reader_of()
+    read = attributor.attribute(PROMPT, ANSWER, [MILL, INN], answered_by="gpt-4o")
+    with pytest.raises(NotRecorded, match=r"pass ask=, .* a prompt to gpt-4o"):
+        attributor.answer_without(read, 0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "passages", "cut"),
+    [
+        ("One. Two. One.", ["One. ", "One."], "Two. "),
+        ("A mill.\n\nAn inn.", ["A mill.\n\n"], "An inn."),
+        (
+            [{"role": "user", "content": "Say: one"}],
+            ["one\n"],
+            [{"role": "user", "content": "Say: "}],
+        ),
+        (
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "image"}, {"type": "text", "text": "one two"}],
+                },
+                {"role": "assistant", "content": None},
+                {"role": "tool", "content": ["two three", "four"]},
+            ],
+            ["two", "two ", "four"],
+            [
+                {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one "}]},
+                {"role": "assistant", "content": None},
+                {"role": "tool", "content": ["three", ""]},
+            ],
+        ),
+    ],
+)
+def test_passages_are_cut_out_of_texts_and_parts(prompt: Any, passages: Any, cut: Any) -> None:
+    assert prompt_without(prompt, passages) == cut
+
+
+@pytest.mark.parametrize("prompt", ["An inn.", [{"role": "user", "content": "An inn."}]])
+def test_a_passage_that_was_changed_on_the_way_is_refused(prompt: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"'A mill\.' does not stand .* ask the model yourself"):
+        prompt_without(prompt, ["A mill.\n"])
