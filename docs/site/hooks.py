@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 from typing import Any
@@ -55,6 +57,17 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     # A figure opens by a click: on a phone it is small.
     return _LINK.sub(on_site, _FIGURE.sub(r"[\g<0>](\1)", markdown))
+
+
+def on_page_content(html: str, *, page: Page, **_: object) -> str:
+    """The home with the answer of its first picture as the element itself, below the caption."""
+    if page.file.src_uri != PAGES["README.md"]:
+        return html
+    end = html.index("</p>", html.index("<em>", html.index("</picture>"))) + len("</p>")
+    data = json.dumps(json.loads((ROOT / "docs" / "site" / "answer.json").read_text("utf-8")))
+    script = runpy.run_path(str(ROOT / "attribot_rag" / "display" / "html" / "script.py"))
+    element = f'<attribot-answer data="{escape(data)}"></attribot-answer>'
+    return f"{html[:end]}{element}<script>{script['element_script']()}</script>{html[end:]}"
 
 
 def on_post_page(output: str, **_: object) -> str:

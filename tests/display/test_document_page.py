@@ -111,20 +111,21 @@ def test_a_text_is_shown_whole_with_its_citations_marked(tmp_path: Path) -> None
     marks = re.sub(' data-citation="(.)"', r"\1", page)
     assert '<mark id="cited"0>It is old.</mark> <mark1>It broke.</mark>\n\nThe bell.' in marks
     assert page.count("<script") == 1 and HTML[0] not in page and "is not marked" not in page
-    assert "cited by the answer" in page
+    assert "<q>" not in page
     second = render_document(
         citing("It is old. It broke.", "It is old.", "It broke."), 0, file, sentence=1
     )
     marked = '>It is old. <mark id="cited" data-citation="0">It broke.</mark>'
     assert marked in second.replace("\n\n", ">")
-    assert "cited for “Sentence 1.”" in second
+    assert "<q>Sentence 1.</q>" in second
 
 
 def test_a_sentence_of_uncertain_place_is_not_marked_and_the_page_says_so(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.write_text("The bell is green. The bell is green.", "utf-8")
     page = render_document(citing("The bell is green.", "The bell is green."), 0, file)
-    assert "<mark" not in page and "What is cited has no certain place in this file" in page
+    assert 'id="cited"' not in page and "What is cited has no certain place in this file" in page
+    assert '<blockquote dir="auto"><mark>The bell is green.</mark></blockquote>' in page
 
 
 def test_of_a_long_pdf_the_pages_around_the_marks_are_shown(tmp_path: Path) -> None:

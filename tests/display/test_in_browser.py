@@ -22,8 +22,15 @@ from attribot_rag.result.summary import without_attribution
 PHONE, DESKTOP = 360, 1280
 NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
 SET_DATA = "data => { document.querySelector('attribot-answer').data = data }"
-SIDE = re.compile("side")
-OPEN = re.compile(r"\bon\b")
+OTHER = """answer => {
+    if (window.other === undefined)
+        document.addEventListener("attribot-without", ({ detail }) => {
+            window.asked = [detail.documents, detail.names];
+            detail.respond(window.other || Promise.reject(new Error("no model")));
+        });
+    window.other = answer;
+}"""
+SIDE, OPEN = re.compile("side"), re.compile(r"\bon\b")
 Show = Callable[[Page, str], None]
 
 
@@ -58,19 +65,50 @@ def html(data: Any = None, **attributes: Any) -> str:
     return render_summary(data or receipts(), question=QUESTION, **attributes)
 
 
+def answer(
+    said: str, texts: list[tuple[str, str]], *cited: str | None, question: str = ""
+) -> dict[str, Any]:
+    """The element's data for sentences that cite a text of documents (name, text), or None."""
+    documents = [Document(text, metadata={"source": name}) for name, text in texts]
+    named = dict.fromkeys(filter(None, cited))
+    scores = {text: [9.0 * (text == own) for own in cited] for text in named}
+    verdicts = (
+        {"kind": "grounded", "source_ids": ([*named].index(text),)}
+        if text
+        else {"kind": "unsupported"}
+        for text in cited
+    )
+    made = handmade(said, documents, scores, verdicts=verdicts_of(said, *verdicts))
+    return answer_data(made, question=question)
+
+
+def pending() -> dict[str, Any]:
+    data = receipts()
+    for later in data["summary"]["sentences"][2:]:
+        later |= {"verdict": "open", "reason": "pending", "checks": []}
+    data["summary"]["status"] = "pending"
+    return data
+
+
 def sentence(page: Page, text: str) -> Locator:
     return page.locator(".sentence", has_text=text)
 
 
-def pills(page: Page, text: str) -> list[str]:
-    return sentence(page, text).locator(".pill").all_text_contents()
+def pills(page: Page, text: str = "") -> Locator:
+    return sentence(page, text).locator(".pill")
 
 
 def card(page: Page) -> Locator:
     return page.locator(".panel")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESKTOP, "dark")])
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).first.click()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "light"), (390, "dark"), (DESKTOP, "light"), (DESKTOP, "dark")]
+)
 def test_it_is_accessible_and_no_wider_than_its_window(
     new_page: Callable[..., Page], show: Show, width: int, scheme: str
 ) -> None:
@@ -80,7 +118,7 @@ def test_it_is_accessible_and_no_wider_than_its_window(
     assert_accessible(page)
     keep(page, f"answer_{scheme}_{width}.png", full_page=True)
     for text in ("4 crowns", "Bell"):
-        sentence(page, text).locator(".pill").first.click()
+        pills(page, text).first.click()
         card(page).locator(".why summary").click()
         assert_accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -88,7 +126,7 @@ def test_it_is_accessible_and_no_wider_than_its_window(
         page.locator(".foot").get_by_role("button", name=name).click()
         assert_accessible(page)
     page.set_content(NOTEBOOK + ISLAND._repr_html_())
-    sentence(page, "A ticket").locator(".pill").click()
+    pills(page, "A ticket").click()
     assert_accessible(page)
 
 
@@ -97,68 +135,62 @@ def test_every_sentence_says_where_it_is_from(page: Page) -> None:
     shown = [element.get_attribute("class") for element in page.locator(".sentence").all()]
     states = [state for _, state, *_ in SENTENCES]
     assert shown == [f"sentence {'document' if s == 'check' else s}" for s in states]
-    assert pills(page, "18 crowns") == ["ferry.txt"]
-    assert pills(page, "84") == ["ferry.txt", "festival.md"]
+    expect(pills(page, "18 crowns")).to_have_text(["ferry.txt"])
+    expect(pills(page, "84")).to_have_text(["ferry.txt", "festival.md"])
     expect(page.locator(".warn.pill")).to_have_text(["source says 3", "not from your files"])
-    assert page.locator(".answer .value").all_inner_texts() == ["4"]
+    expect(page.locator(".answer .value")).to_have_text(["4"])
     foot = page.locator(".foot")
-    assert foot.locator(".source").all_inner_texts() == ["ferry.txt", "festival.md", "museum.md"]
+    expect(foot.locator(".source")).to_have_text(["ferry.txt", "festival.md", "museum.md"])
     expect(foot).not_to_contain_text("wildlife.txt")
     foot.get_by_role("button", name="not from your files").click()
     expect(sentence(page, "dolphins")).to_have_class(OPEN)
-    page.get_by_role("button", name="How to read this").click()
+    press(page, "How to read this")
     card(page).locator("summary").first.click()
     expect(card(page).locator("li")).to_have_text(["wildlife.txt"])
+
+
+def test_a_pill_that_is_pointed_at_shows_its_quote(page: Page) -> None:
+    for text, quote in (("18 crowns", "A single ticket"), ("4 crowns", "A bicycle costs 3")):
+        pills(page, text).first.hover()
+        expect(page.locator(".peek")).to_contain_text(quote)
+    page.mouse.move(2, 2)
+    expect(page.locator(".peek")).to_be_hidden()
+    expect(card(page)).to_be_hidden()
 
 
 def test_one_sentence_in_two_files_is_said_to_be_so(desktop: Page, show: Show) -> None:
     """Passages of one file are one file, and the other answer is without all that say it."""
     said = "The bell rings at noon."
-    files = [("ferry.txt", said), ("festival.md", f"Hi. {said}"), ("festival.md", "Bring water.")]
-    documents = [Document(text, metadata={"source": name}) for name, text in files]
-    cited = {"kind": "grounded", "source_ids": (0,), "effect": 12.0}
-    made = handmade(said, documents, {said: (12.0,)}, verdicts=verdicts_of(said, cited))
-    show(desktop, html(answer_data(made, question="When?"), answers_without=True))
-    assert pills(desktop, "noon") == ["ferry.txt", "festival.md"]
-    desktop.locator(".pill").first.click()
+    texts = [("ferry.txt", said), ("festival.md", f"Hi. {said}"), ("festival.md", "Bring water.")]
+    show(desktop, html(answer(said, texts, said), answers_without=True))
+    expect(pills(desktop)).to_have_text(["ferry.txt", "festival.md"])
+    pills(desktop).first.click()
     expect(card(desktop)).to_contain_text("same sentence stands in ferry.txt and festival.md")
     expect(card(desktop).get_by_text("Answer without")).to_have_text(["Answer without both"])
-    desktop.evaluate(
-        """() => document.addEventListener("attribot-without", ({ detail }) => {
-            window.asked = detail.documents;
-            detail.respond("The bell\\nrings in the island's room.");
-        })"""
-    )
-    card(desktop).get_by_role("button", name="Answer without both").click()
+    desktop.evaluate(OTHER, "The bell\nrings in the island's room.")
+    press(desktop, "Answer without both")
     other = card(desktop).locator(".counterfactual")
     expect(other.locator(".text b")).to_have_text(["island's", "room"])
     other.locator("summary").click()
-    assert re.sub(r"\s+", " ", other.locator("details p").inner_text()).strip() == (
-        "The bell rings at noon. in the island's room."
-    )
-    assert desktop.evaluate("asked") == [0, 1, 2]
+    expect(other.locator("details p")).to_have_text("The bell rings at noon. in the island's room.")
+    assert desktop.evaluate("asked[0]") == [0, 1, 2]
 
 
 def test_another_answer_is_shown_plain_with_its_facts_bold(page: Page) -> None:
-    page.evaluate(
-        """other => document.addEventListener("attribot-without", ({ detail }) => {
-            window.asked = [detail.documents, detail.names];
-            detail.respond(detail.documents[0] ? Promise.reject(new Error("no model")) : other);
-        })""",
-        ANSWER.replace("18 crowns", "20 crowns"),
-    )
-    sentence(page, "18 crowns").locator(".pill").click()
-    card(page).get_by_role("button", name="Answer without this document").click()
+    page.evaluate(OTHER, ANSWER.replace("18 crowns", "20 crowns"))
+    pills(page, "18 crowns").click()
+    press(page, "Answer without this document")
     other = card(page).locator(".counterfactual")
     expect(other.locator(".text b")).to_have_text(["20"])
     expect(other.locator("del")).to_be_hidden()
     other.locator("summary").click()
     assert [other.locator(tag).inner_text() for tag in ("del", "ins")] == ["18", "20"]
     assert page.evaluate("asked") == [[0], ["ferry.txt"]]
-    sentence(page, "Bell").locator(".pill").first.click()
-    card(page).get_by_role("button", name="Answer without this").first.click()
+    page.evaluate(OTHER, "")
+    pills(page, "Bell").first.click()
+    press(page, "Answer without this")
     expect(other.first).to_contain_text("no model")
-    sentence(page, "18 crowns").locator(".pill").click()  # it was asked already
+    pills(page, "18 crowns").click()  # it was asked already
     expect(other.locator(".text b")).to_have_text(["20"])
     page.evaluate("document.body.append(document.createElement('attribot-answer'))")  # the next
     expect(card(page)).to_be_hidden()
@@ -177,10 +209,8 @@ def test_another_answer_is_shown_plain_with_its_facts_bold(page: Page) -> None:
 def test_what_the_files_say_anyway_is_quoted(
     desktop: Page, show: Show, said: str, text: str, quote: str
 ) -> None:
-    document = Document(text, metadata={"source": "notes.txt"})
-    made = handmade(said, [document], {}, verdicts=verdicts_of(said, {"kind": "unsupported"}))
-    show(desktop, html(answer_data(made)))
-    desktop.locator(".pill").click()
+    show(desktop, html(answer(said, [("notes.txt", text)], None)))
+    pills(desktop).click()
     expect(card(desktop)).to_contain_text("It may still be true.")
     expect(card(desktop).locator("mark")).to_have_count(int(bool(quote)))
     if quote:
@@ -192,24 +222,21 @@ def test_names_and_values_of_no_file_are_amber_and_other_words_are_not(
     desktop: Page, show: Show
 ) -> None:
     said = "The Dutch give generous refunds of 12.90 crowns. Kew is closed."
-    files = ["Kew gives refunds of 12 crowns.", "Kew is closed. Nobody is in it."]
-    cited = {"kind": "grounded", "source_ids": (0,)}
-    verdicts = verdicts_of(said, cited, {**cited, "source_ids": (1,)})
-    made = handmade(
-        said, files, {files[0]: (9.0, 0.0), "Kew is closed.": (0.0, 9.0)}, verdicts=verdicts
-    )
-    data = answer_data(made, question="What do they refund?")
-    at = said.index("12.90")
-    value = {**receipts()["summary"]["sentences"][2]["checks"][0], "start": at, "end": at + 5}
-    data["summary"]["sentences"][0]["checks"] = [{**value, "value": "12.90", "source_value": None}]
+    texts = [("a", "Kew gives refunds of 12 crowns."), ("b", "Kew is closed. Nobody is in it.")]
+    cited = (texts[0][1], "Kew is closed.")
+    data = answer(said, texts, *cited, question="What do they refund?")
+    value = {**receipts()["summary"]["sentences"][2]["checks"][0], "start": said.index("12.90")}
+    value |= {"end": value["start"] + 5, "value": "12.90", "source_value": None}
+    data["summary"]["sentences"][0]["checks"] = [value]
     show(desktop, html(data))
     amber = desktop.locator(".warn.pill")
     expect(amber).to_have_text(["“12.90”, “Dutch” are in none of your files"])
     expect(desktop.locator(".foot")).to_contain_text("2 values in none of your files")
-    german = "Die Fähre hat eine Küche. Der Kapitän der Fähre kennt die Insel und das Wetter gut."
-    made = handmade("Sie hat eine Bar.", [german], {german.split(". ")[0] + ".": (9.0,)})
-    show(desktop, html(answer_data(made, question="Was hat die Fähre an Bord zu bieten?")))
-    expect(desktop.locator(".pill")).to_have_count(1)  # a noun is no name
+    kitchen = "Die Fähre hat eine Küche."
+    german = f"{kitchen} Der Kapitän der Fähre kennt die Insel und das Wetter gut."
+    asked = "Was hat die Fähre an Bord zu bieten?"
+    show(desktop, html(answer("Sie hat eine Bar.", [("c", german)], kitchen, question=asked)))
+    expect(pills(desktop)).to_have_count(1)  # a noun is no name
     expect(desktop.locator(".foot")).to_contain_text("Quellen")
 
 
@@ -218,49 +245,49 @@ def test_markdown_is_quoted_as_a_reader_sees_it(desktop: Page, show: Show) -> No
     tail = "It was **built** in 1904\nby *Ada Venn*, see [the plan](plan.md)."
     text = f"# Fares\n\n| Route | Length | For |\n|---|--:|---|\n{row}\n| South | 1 | 2 |\n\n{tail}"
     said = "The North loop is 689 long. Ada Venn built it."
-    verdicts = verdicts_of(said, *({"kind": "grounded", "source_ids": (i,)} for i in (0, 1)))
-    document = Document(text, metadata={"source": "/data/routes.md"})
-    made = handmade(said, [document], {row: (9.0, 0.0), tail: (0.0, 9.0)}, verdicts=verdicts)
-    show(desktop, html(answer_data(made)))
-    desktop.locator(".pill").first.click()
+    show(desktop, html(answer(said, [("/data/routes.md", text)], row, tail)))
+    pills(desktop).first.click()
     rows = card(desktop).locator("blockquote tr").all()
     cells = [row.locator("th, td").all_inner_texts() for row in rows]
     assert cells == [["Route", "Length", "For"], ["North loop", "689", "3 years"]]
-    desktop.locator(".pill").last.click()
+    pills(desktop).last.click()
     expect(card(desktop).locator("mark")).to_have_text(
         "It was built in 1904 by Ada Venn, see the plan."
     )
-    card(desktop).get_by_role("button", name="Open document").click()
+    press(desktop, "Open document")
     expect(card(desktop).locator(".heading")).to_have_text("Fares")
     expect(card(desktop).locator(".whole tr")).to_have_count(3)
 
 
 def test_a_pill_leads_to_its_source_and_the_source_to_its_document(page: Page, show: Show) -> None:
-    chosen = sentence(page, "Bell and lamp")
-    chosen.locator(".pill").nth(1).click()
+    lamp = pills(page, "Bell and lamp").nth(1)
+    lamp.click()
     lit = card(page).locator(".document").first.locator("mark")
     expect(lit).to_have_text(LAMP)
     expect(lit).to_be_in_viewport(ratio=1)
-    chosen.locator(".pill").nth(1).click()
+    lamp.click()
     expect(card(page)).to_be_hidden()
     data = receipts()
     data["documents"]["0"] += "\n\nNo fishing." * 99
     show(page, html(data))
     sentence(page, "18 crowns").locator(".words").click()
     expect(card(page).locator("mark b").first).to_have_text("ticket")
-    card(page).get_by_role("button", name="Open document").click()
+    press(page, "Open document")
     expect(card(page).locator(".whole mark")).to_have_text(TICKET)
-    expect(card(page).locator(".whole mark")).to_be_in_viewport(ratio=1)
-    expect(card(page)).to_be_in_viewport(ratio=1)
-    card(page).get_by_role("button", name="Back").click()
+    for shown in (card(page).locator(".whole mark"), card(page)):
+        expect(shown).to_be_in_viewport(ratio=1)
+    press(page, "Back")
     expect(card(page).locator("blockquote mark")).to_have_text(TICKET)
-    show(page, html(open_at="https://files.example/{sentence}/{number}/{index}"))
-    sentence(page, "Bell").locator(".pill").first.click()
-    link = card(page).get_by_role("link", name="Open document").first
-    assert link.get_attribute("href") == "https://files.example/5/2/1"
-    show(page, html(open_at="javascript:alert({number})"))
-    sentence(page, "Bell").locator(".pill").first.click()
-    assert card(page).locator("a").count() == 0
+    for place, links in (
+        ("https://files.example/{sentence}/{number}/{index}", 2),
+        ("javascript:alert({number})", 0),
+    ):
+        show(page, html(open_at=place))
+        pills(page, "Bell").first.click()
+        link = card(page).get_by_role("link", name="Open document")
+        expect(link).to_have_count(links)
+        if links:
+            expect(link.first).to_have_attribute("href", "https://files.example/5/2/1")
 
 
 def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: Page) -> None:
@@ -274,31 +301,28 @@ def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: 
                 });
         }"""
     )
-    sentence(page, "18 crowns").locator(".pill").click()
+    pills(page, "18 crowns").click()
     page.evaluate("window.own = true")
-    card(page).get_by_role("button", name="Open document").click()
+    press(page, "Open document")
     expect(card(page).locator("blockquote")).to_have_count(1)
-    sentence(page, "Bell").locator(".pill").first.click()
+    pills(page, "Bell").first.click()
     expect(sentence(page, "18 crowns")).to_have_class(OPEN)
-    names = ["ferry.txt", "ferry.txt", "festival.md"]
-    kinds = [("choose", 1), ("open", 1), ("choose", 5)]
-    expected = [
-        [f"attribot-{kind}", at, name] for (kind, at), name in zip(kinds, names, strict=True)
+    assert page.evaluate("heard") == [
+        ["attribot-choose", 1, "ferry.txt"],
+        ["attribot-open", 1, "ferry.txt"],
+        ["attribot-choose", 5, "festival.md"],
     ]
-    assert page.evaluate("heard") == expected
 
 
 def test_the_panel_fits_what_scrolls_it_and_stands_where_it_is_told(page: Page) -> None:
     page.evaluate(
         """() => {
-            const chat = document.createElement("div");
-            Object.assign(chat.style, { height: "400px", overflow: "auto" });
+            const [chat, style] = [document.createElement("div"), new CSSStyleSheet()];
             const answer = document.querySelector("attribot-answer");
             answer.before(chat);
             chat.append(answer);
-            document.body.style.fontFamily = "serif";
-            const style = new CSSStyleSheet();
-            style.replaceSync(`attribot-answer { --attribot-tint: rgb(1, 2, 3) }
+            style.replaceSync(`div { height: 400px; overflow: auto } body { font-family: serif }
+                attribot-answer { --attribot-tint: rgb(1, 2, 3) }
                 attribot-answer::part(pill) { color: rgb(4, 5, 6) }`);
             document.adoptedStyleSheets = [style];
         }"""
@@ -318,30 +342,28 @@ def test_the_panel_fits_what_scrolls_it_and_stands_where_it_is_told(page: Page) 
     pill.click()
     expect(card(page)).to_be_hidden()
     answer.evaluate("one => one.removeAttribute('cards')")
-    page.set_viewport_size({"width": 390, "height": 740})
+    page.set_viewport_size({"width": PHONE, "height": 740})
     expect(page.locator(".frame")).not_to_have_class(SIDE)
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
-    reached: list[str] = []
-    for _ in range(page.locator(".sentence button").count()):
+    buttons = page.locator(".sentence button")
+    for number in range(buttons.count()):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.shadowRoot.activeElement.innerText"))
-    assert reached == page.locator(".sentence button").all_text_contents()
-    for _ in reached[3:]:
+        expect(buttons.nth(number)).to_be_focused()
+    for _ in range(buttons.count() - 3):
         page.keyboard.press("ArrowLeft")
-    chosen = sentence(page, "18 crowns").locator(".pill")
+    chosen, status = pills(page, "18 crowns"), page.locator("[role=status], [aria-live]")
     expect(chosen).to_be_focused()
     expect(page.locator(".peek")).to_contain_text("A single ticket")
     page.keyboard.press("Enter")
-    status = page.locator("[role=status]")
     expect(chosen).to_have_attribute("aria-expanded", "true")
     expect(status).to_contain_text("Sentence 2.")
     page.keyboard.press("ArrowRight")
     expect(card(page).locator(".place")).to_have_text("3 of 9")
     expect(status).to_contain_text("source says “3”")
     page.keyboard.press("Escape")
-    expect(sentence(page, "4 crowns").locator(".pill").first).to_be_focused()
+    expect(pills(page, "4 crowns").first).to_be_focused()
     expect(page.locator("[aria-expanded=true]")).to_have_count(0)
     page.keyboard.press("Enter")
     following = page.get_by_role("button", name="Next sentence")
@@ -349,37 +371,34 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(card(page).locator(".place")).to_have_text("4 of 9")
     expect(following).to_be_focused()
-    assert page.locator("[role=status], [aria-live]").count() == 1
 
 
-def test_later_verdicts_leave_an_open_card_open(desktop: Page, show: Show) -> None:
+def test_later_verdicts_leave_an_open_card_open(page: Page, show: Show) -> None:
     """Whether the page sets new data, or makes the element anew; and the text stays in place."""
-    page, data = desktop, receipts()
-    for later in data["summary"]["sentences"][2:]:
-        later |= {"verdict": "open", "reason": "pending", "checks": []}
-    data["summary"]["status"] = "pending"
+    data, checking = pending(), page.locator(".sentence.checking")
     show(page, html(data))
-    expect(page.locator(".sentence.checking")).to_have_count(7)
+    expect(checking).to_have_count(7)
     expect(page.locator(".progress")).to_have_text("Checking sentence 3 of 9…")
     expect(page.locator(".checking .pill:visible")).to_have_count(0)
     chosen = sentence(page, "18 crowns")
     chosen.locator(".pill").click()
     place = sentence(page, "4 crowns").bounding_box()
-    make_anew = """data => {
-        const answer = document.createElement("attribot-answer");
-        answer.setAttribute("data", JSON.stringify(data));
-        document.querySelector("attribot-answer").replaceWith(answer);
-    }"""
     data["summary"]["sentences"][3] = receipts()["summary"]["sentences"][3]
     page.evaluate(SET_DATA, data)
     assert sentence(page, "4 crowns").bounding_box() == place
-    expect(page.locator(".sentence.checking")).to_have_count(6)
+    expect(checking).to_have_count(6)
     expect(chosen.locator(".pill")).to_be_focused()
-    page.evaluate(make_anew, receipts())
-    expect(page.locator(".sentence.checking")).to_have_count(0)
+    page.evaluate(
+        """data => {
+            const answer = document.createElement("attribot-answer");
+            answer.setAttribute("data", JSON.stringify(data));
+            document.querySelector("attribot-answer").replaceWith(answer);
+        }""",
+        receipts(),
+    )
+    expect(page.locator(".sentence.checking, .progress")).to_have_count(0)
     expect(chosen).to_have_class(OPEN)
     expect(card(page).locator("mark")).to_have_text(TICKET)
-    expect(page.locator(".progress")).to_have_count(0)
     page.evaluate(SET_DATA, {"summary": without_attribution("pending"), "answer": "Well"})
     expect(card(page)).to_be_hidden()
 
@@ -389,10 +408,10 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
     verdicts = verdicts_of(BOTH, grounded, {"kind": "unsupported"})
     last = composed((9.0, 0.0), (0.0, 0.0), (8.0, 0.0), verdicts=verdicts)
     show(desktop, html(run("whole", last, earlier=EARLIER_RUNS).summary))
-    assert pills(desktop, "The tower is high") == ["Tower", "ferry"]
-    assert pills(desktop, "Both") == ["not from your files"]
-    sentence(desktop, "The tower is high").locator(".pill").last.click()
-    assert card(desktop).locator("mark").all_inner_texts() == [CARRIES, HIGH]
+    expect(pills(desktop, "The tower is high")).to_have_text(["Tower", "ferry"])
+    expect(pills(desktop, "Both")).to_have_text(["not from your files"])
+    pills(desktop, "The tower is high").last.click()
+    expect(card(desktop).locator("mark")).to_have_text([CARRIES, HIGH])
     # The effect was measured on the earlier answers, not on the documents.
     expect(card(desktop)).not_to_contain_text(re.compile(r"nfluence|9\.0"))
 
@@ -427,26 +446,18 @@ def test_an_answer_that_another_model_read_speaks_of_support(
 
 
 def test_an_answer_is_shown_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
-    pending = without_attribution("pending")
-    show(desktop, html({"summary": pending, "answer": "It is", "stage": "writing"}))
-    progress = desktop.locator(".progress")
+    waiting, foot = without_attribution("pending"), desktop.locator(".foot")
+    show(desktop, html({"summary": waiting, "answer": "It is", "stage": "writing"}))
     expect(desktop.locator(".answer")).to_have_text("It is")
-    expect(progress).to_have_text("Writing…")
-    reading = {**pending, "documents": receipts()["summary"]["documents"]}
+    expect(foot).to_contain_text("Writing…")
+    reading = {**waiting, "documents": receipts()["summary"]["documents"]}
     desktop.evaluate(SET_DATA, {"summary": reading, "answer": ""})
-    expect(progress).to_have_text("Reading 4 passages…")
+    expect(foot).to_contain_text("Reading 4 passages…")
     failed = without_attribution("error", error=ValueError("no model"))
     desktop.evaluate(SET_DATA, {"summary": failed, "answer": "It."})
-    expect(desktop.locator(".foot")).to_contain_text("no model")
-    desktop.evaluate(
-        """data => {
-            const answer = document.querySelector("attribot-answer");
-            answer.setAttribute("stopped", "");
-            answer.setAttribute("data", data);
-        }""",
-        json.dumps(receipts()),
-    )
-    assert pills(desktop, "Maren") == ["stopped"]
+    expect(foot).to_contain_text("no model")
+    show(desktop, html(stopped=True))
+    expect(pills(desktop, "Maren")).to_have_text(["stopped"])
     show(desktop, ISLAND.to_html(answer=False))
     expect(desktop.locator(".answer")).to_be_hidden()
     expect(card(desktop)).to_contain_text("The ferry carries 84 people.")
@@ -488,20 +499,16 @@ def test_addresses_run_nothing(desktop: Page, show: Show) -> None:
     for url in ADDRESSES:
         document = Document("One.", "a", {"url": url, "source": url, "link": url})
         show(desktop, handmade("One.", [document], {"One.": (3.0,)}).to_html())
-        desktop.locator(".answer .pill").first.click()
+        pills(desktop).first.click()
         for link in card(desktop).locator("a").all():
             assert (link.get_attribute("href") or "").startswith("https://evil.example/")
 
 
 def test_what_is_behind_selected_words_is_shown(page: Page) -> None:
-    select = """([text, words]) => {
-        const { shadowRoot } = document.querySelector("attribot-answer");
-        const all = [...shadowRoot.querySelectorAll(".sentence .words")];
-        const node = all.find((one) => one.textContent.includes(text)).firstChild;
-        const start = node.data.indexOf(words);
-        document.getSelection().setBaseAndExtent(node, start, node, start + words.length);
-    }"""
-    page.evaluate(select, ["18 crowns", "A tick"])
+    words = sentence(page, "18 crowns").locator(".words")
+    words.evaluate(
+        "one => document.getSelection().setBaseAndExtent(one.firstChild, 0, one.firstChild, 6)"
+    )
     expect(card(page).locator("h2")).to_contain_text("“A ticket”")
     expect(card(page).locator("mark")).to_have_text(TICKET)
     page.evaluate("document.getSelection().removeAllRanges()")
@@ -518,10 +525,9 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> 
     ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
     show(desktop, handmade(ships, [f"\U0001f6a2 {ships}"], {ships: (3.0,)}).to_html())
     expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
-    desktop.locator(".pill").first.click()
-    expect(card(desktop).locator("mark")).to_have_text(
-        "\U0001f6a2\U0001f6a2 ships <U+202E> carry 84 people."
-    )
+    pills(desktop).first.click()
+    lit = ships.replace("\u202e", "<U+202E>")
+    expect(card(desktop).locator("mark")).to_have_text(lit)
 
 
 def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], show: Show) -> None:

@@ -152,3 +152,19 @@ def test_pages_are_accessible_and_ask_this_host_alone(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     assert len(happened) > len(paths or written)
     assert [text for text in happened if is_elsewhere(text, site)] == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_home_begins_with_a_picture_and_the_same_answer_live(
+    site: str, new_page: Callable[..., Page], width: int
+) -> None:
+    page = new_page(viewport={"width": width, "height": 800})
+    page.goto(site)
+    pictures = page.locator("picture img")
+    assert pictures.evaluate("one => one.decode().then(() => one.naturalWidth)") >= 2 * 390
+    assert ("phone" in pictures.evaluate("one => one.currentSrc")) == (width == 390)
+    answer = page.locator("attribot-answer")
+    answer.locator(".pill").click()
+    expect(answer.locator(".panel mark")).to_have_text(re.compile("up to 40 passengers"))
+    expect(answer.locator(".counterfactual .text").first).to_contain_text("84 passengers")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -39,6 +39,17 @@ def chainlit_chat(folder: Path, temporary: Path, **variables: str) -> Iterator[s
         yield f"http://127.0.0.1:{port}"
 
 
+@contextmanager
+def streamlit_application(python: Path, file: Path) -> Iterator[str]:
+    """The address of a Streamlit application, run by the Python that has Streamlit."""
+    port = _free_port()
+    options = [f"--server.port={port}", "--server.headless=true", "--server.address=127.0.0.1"]
+    private = "--browser.gatherUsageStats=false"
+    command = [python, "-m", "streamlit", "run", file, *options, private]
+    with _running(command, port, file.parent, PYTHONPATH=""):
+        yield f"http://127.0.0.1:{port}"
+
+
 def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

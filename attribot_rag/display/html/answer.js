@@ -117,7 +117,7 @@ class AttribotAnswer extends HTMLElement {
     const joint = shared === "together" ? "+" : shared && this.receipts.say("or");
     const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
       click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)),
-      pointerenter: (event) => event.pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(event.target, sentence, file), HOVER)),
+      pointerenter: ({ target, pointerType }) => pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(target, sentence, file), HOVER)),
       pointerleave: () => this.unglance(), focus: ({ target }) => target.matches(":focus-visible") && this.glance(target, sentence, file), blur: () => this.unglance() }, text);
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump

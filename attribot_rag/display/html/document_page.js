@@ -1,24 +1,45 @@
-"use strict";
-(() => {
-  const bar = document.querySelector(".bar");
-  const marks = [...document.querySelectorAll("[data-citation]")];
-  const citations = [...new Set(marks.map((mark) => mark.dataset.citation))];
+// A document's page: its text as the element shows it, a bar that leads through the citations, and the way back.
+const file = document.querySelector(".file");
+const bar = document.querySelector("header");
+const told = bar.querySelector("[role=status]");
+
+// The text and the marks are in the page already, for readers without scripts; places count code points.
+const render = () => {
+  const lengthOf = (text) => Array.from(text).length;
+  const places = [];
   let at = 0;
+  for (const { textContent, dataset } of file.childNodes) {
+    const end = at + lengthOf(textContent);
+    if (dataset) places.push({ id: dataset.citation, start: at, end });
+    at = end;
+  }
+  const quotes = new Quotes({ texts: [file.textContent], documents: new Map([[0, { title: document.title, id: file.dataset.name }]]) });
+  const sentence = document.querySelector(".for q")?.textContent ?? "";
+  file.classList.toggle("markdown", quotes.isMarkdown(0));
+  filled(file, quotes.marked(0, places.map((place) => ({ ...place, document: 0 })), { content: contentOf(sentence), checks: [] }));
+  for (const mark of file.querySelectorAll("mark")) mark.dataset.citation = mark.dataset.source;
+  file.querySelector("mark")?.setAttribute("id", "cited");
+};
 
-  const show = (index) => {
-    at = (index + citations.length) % citations.length;
-    for (const mark of marks) mark.classList.toggle("current", mark.dataset.citation === citations[at]);
-    const [mark] = marks.filter((one) => one.dataset.citation === citations[at]);
-    const page = mark.closest("[data-page]");
-    bar.querySelector(".page").textContent = page ? `page ${page.dataset.page}` : "";
-    bar.querySelector(".count").textContent = `${at + 1} of ${citations.length}`;
-    return mark;
-  };
-
-  if (!citations.length) return;
+if (file) render();
+const marks = [...document.querySelectorAll("[data-citation]")];
+const citations = [...new Set(marks.map((mark) => mark.dataset.citation))];
+let at = 0;
+const show = (by) => {
+  at = (at + by + citations.length) % citations.length;
+  const those = marks.filter((mark) => mark.dataset.citation === citations[at]);
+  for (const mark of marks) mark.classList.toggle("current", citations.length > 1 && those.includes(mark));
+  bar.querySelector(".page").textContent = those[0].closest("svg")?.getAttribute("aria-label") ?? "";
+  told.textContent = told.dataset.text.replace("{n}", at + 1).replace("{all}", citations.length);
+  those[0].scrollIntoView({ block: "center" });
+};
+const [back, previous, next] = bar.querySelectorAll("button");
+back.hidden = false;
+back.addEventListener("click", () => (history.length > 1 ? history.back() : close())); // a tab of its own, or the answer's
+bar.querySelector("nav").hidden = citations.length < 2;
+previous.addEventListener("click", () => show(-1));
+next.addEventListener("click", () => show(1));
+if (citations.length) {
   show(0);
-  const [previous, next] = bar.querySelectorAll("button");
-  for (const [button, by] of [[previous, -1], [next, 1]])
-    button.addEventListener("click", () => show(at + by).scrollIntoView({ block: "center" }));
-  bar.querySelector("nav").hidden = false;
-})();
+  addEventListener("load", () => requestAnimationFrame(() => show(0))); // after the browser went to the address's fragment
+}

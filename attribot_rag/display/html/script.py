@@ -18,8 +18,14 @@ def element_script() -> str:
     The wheel has it as the file `attribot-answer.js` beside this module.
     """
     style = json.dumps(_dense("answer.css"), ensure_ascii=False)
-    parts = "\n".join(_dense(f"{name}.js") for name in _PARTS)
-    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}\n}})();\n'
+    return script_of(*_PARTS, constants=f"const STYLE = {style};\n")
+
+
+@cache
+def script_of(*names: str, constants: str = "") -> str:
+    """A script of some of the parts that sees nothing but them and the page."""
+    parts = "\n".join(_dense(f"{name}.js") for name in names)
+    return f'(() => {{\n"use strict";\n{constants}{parts}\n}})();\n'
 
 
 def _dense(name: str) -> str:
