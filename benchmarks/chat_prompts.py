@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 from langchain_core.documents import Document
@@ -80,6 +81,7 @@ def passages(corpus: str) -> dict[str, str]:
 
 def answers(done: set[tuple[str, str]], most: int) -> Iterator[dict[str, object]]:
     local = load_model()
+    model: Any = local.model
     for corpus in CORPORA:
         asked = [
             (question, prompt)
@@ -89,15 +91,10 @@ def answers(done: set[tuple[str, str]], most: int) -> Iterator[dict[str, object]
         contexts = passages(corpus) if asked else {}
         for question, prompt in asked:
             text = PROMPTS[prompt].format(context=contexts[question], question=question)
-            inputs = local.tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}],
-                add_generation_prompt=True,
-                return_tensors="pt",
-                return_dict=True,
-            )
+            ids = local.encode_prompt([{"role": "user", "content": text}])
             with torch.no_grad():
-                made = local.model.generate(**inputs, max_new_tokens=80, do_sample=False)
-            tokens = made[0, inputs["input_ids"].shape[1] :]
+                made = model.generate(torch.tensor([ids]), max_new_tokens=80, do_sample=False)
+            tokens = made[0, len(ids) :]
             answer = local.tokenizer.decode(tokens, skip_special_tokens=True)
             yield {"corpus": corpus, "prompt": prompt, "question": question, "answer": answer}
         most -= len(asked)

@@ -163,7 +163,7 @@ class AttribotAnswer extends HTMLElement {
       pending && h("span", { class: "progress" }, pending), cited.length > 0 && h("span", {}, say("sources")),
       cited.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
       !pending && !cited.length && judged.length > 0 && judged.every(({ state }) => ["own", "open"].includes(state)) && !counts.length && h("span", {}, say("none")), counts,
-      this.receipts.reads && h("span", { class: "reader", part: "reader" }, say("readBy", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
+      this.receipts.reads && h("span", { class: "reader", part: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
       judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.show({ help: true }) }, "?")];
   }
 
