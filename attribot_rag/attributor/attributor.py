@@ -13,10 +13,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual, Provenance
-from attribot_rag.attributor.answered import answered, located, read_transcript, transcript_of
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
+from attribot_rag.attributor.transcripts import answered, located, read_transcript, transcript_of
 from attribot_rag.context import ContextOptions, PromptInput
 from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput, NotRecorded

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from attribot_rag.attributor.answered import rag_prompt
+from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import Prompt

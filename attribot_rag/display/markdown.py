@@ -17,7 +17,7 @@ from attribot_rag.display.own_markers import Markers
 from attribot_rag.display.remarks import who_read
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Provenance, Result
-from attribot_rag.result.placing import Place, place_below_json, place_of, value_at
+from attribot_rag.result.placement import Place, place_below_json, place_of, value_at
 
 _SOURCE_LENGTH = 200
 _VALUE_LENGTH = 80

@@ -9,8 +9,8 @@ from itertools import chain
 
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
-from attribot_rag.result.pieces import pieces, sentence_spans
 from attribot_rag.result.result import Result
+from attribot_rag.result.segments import segments, sentence_spans
 from attribot_rag.result.verdict import Relation, Verdict
 
 MIN_SCORE = 1.0
@@ -83,7 +83,7 @@ def cite(
             _by_rule(attribution, span, min_score, min_share)
             if is_sentence
             else CitedSentence(*span, ())
-            for span, is_sentence in pieces(text, 0, len(text), split, markers)
+            for span, is_sentence in segments(text, 0, len(text), split, markers)
         ]
     by_marker = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers

@@ -31,6 +31,7 @@ from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime.document_forms import told_document
 from attribot_rag.runtime.document_lists import merge_documents
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.observer import Call, Observer, Only
@@ -39,7 +40,6 @@ from attribot_rag.runtime.registry import ServiceRegistry, answer_without
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.steps import Step, Steps
-from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
 __all__ = [

@@ -14,7 +14,7 @@ from attribot_rag.context.intervals import at
 from attribot_rag.methods.base import total
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.result import Marker
-from attribot_rag.result.pieces import markdown
+from attribot_rag.result.segments import markdown
 from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
 
 _OPENED = re.compile(

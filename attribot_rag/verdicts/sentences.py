@@ -14,7 +14,7 @@ from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
-from attribot_rag.result.pieces import pieces, sentence_spans
+from attribot_rag.result.segments import segments, sentence_spans
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (
@@ -118,7 +118,7 @@ def sentences_of(
     result = []
     for part in pairwise(edges):
         split = partial(sentence_spans, text, marked, splitter)
-        for (start, end), is_told in pieces(text, *part, split, marked):
+        for (start, end), is_told in segments(text, *part, split, marked):
             own = overlapping(marked, (start, end))
             without = "".join(text[first:last] for first, last in subtract((start, end), own))
             in_markers = {index for span in own for index in response.tokens_in(*span)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag import Attribution, Attributor, Document
-from attribot_rag.attributor.answered import rag_prompt
+from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.errors import DocumentsNotLocated, NoText
 from benchmarks.readers.claims import Claim
 

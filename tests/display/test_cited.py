@@ -13,7 +13,7 @@ from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.display import escape_markdown, render_cited
 from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
-from attribot_rag.result.pieces import pieces
+from attribot_rag.result.segments import segments
 from attribot_rag.result.summary import summarize
 
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
@@ -68,7 +68,7 @@ KITTIWAKE = "The ferry Kittiwake carries 84 passengers."
 
 def judged(answer: str, *kinds: str) -> str:
     """The cited text of an answer whose sentences and values have these kinds of verdicts."""
-    spans = pieces(answer, 0, len(answer), partial(split_at, answer))
+    spans = segments(answer, 0, len(answer), partial(split_at, answer))
     others, verdicts = iter(kinds), list[Verdict]()
     for (start, end), is_sentence in spans:
         is_judged = is_sentence and any(map(str.isalnum, answer[start:end]))

@@ -8,7 +8,7 @@ import pytest
 from support.scorers import ANSWER, ATOL, TREATY, built, many_documents, scorer
 
 from attribot_rag import Attributor, LanguageModel
-from attribot_rag.attributor.answered import rag_prompt
+from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Scores, Thorough

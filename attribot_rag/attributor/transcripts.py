@@ -1,4 +1,4 @@
-"""Prompts, and the generation that a prompt and a response are about: recorded, or made of them."""
+"""Match a response to its recorded generation, or tokenize it; prompts of questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents as an application says what it retrieved, in whatever form its search has them."""
+"""Documents in the forms in which applications' searches give them."""
 
 from __future__ import annotations
 

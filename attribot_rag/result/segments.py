@@ -1,4 +1,4 @@
-"""The mark-up of an answer, and the pieces that are judged: sentences, code, the values of JSON."""
+"""The mark-up of an answer, and the segments that are judged: sentences, code, values of JSON."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ _AFTER_MARKER = re.compile(r"[\s.,]*")
 Split = Callable[[int, int], Sequence[Interval]]
 
 
-def pieces(
+def segments(
     text: str, first: int, last: int, split: Split, markers: Sequence[Interval] = ()
 ) -> Iterator[tuple[Interval, bool]]:
-    """All of [first, last) in pieces, and whether each is a sentence.
+    """All of [first, last) in segments, and whether each is a sentence.
 
     `split` gives the sentences of an interval. A block of code is one sentence, and none ends
     within inline code. Of JSON objects and lists, the strings, numbers and truth values are

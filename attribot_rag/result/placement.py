@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from attribot_rag.context.intervals import Interval, at
 from attribot_rag.context.splitting.markup import json_in
-from attribot_rag.result.pieces import Block, Markdown, markdown
+from attribot_rag.result.segments import Block, Markdown, markdown
 
 # The rest of a link after its text, or a tag: nothing is put within them, nor within code.
 _LINK_OR_TAG = re.compile(
