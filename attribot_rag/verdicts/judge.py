@@ -196,17 +196,19 @@ class _Judge:
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
         """The verdict of what was measured; what it still depends on is measured first."""
         measured = self._measured(index, part, carriers)
-        while isinstance(verdict := decide(measured, self._limits), Unknown):
+        while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
-                measured = replace(
-                    measured, said_before=self._traced(self._said_before(part), part)
-                )
+                origin = self._traced(self._said_before(part), part)
+                measured = replace(measured, said_before=origin)
             else:
                 measured = replace(measured, stated=self._stated(index, measured.reliance or 0.0))
-            measured = replace(
-                measured, is_exhausted=self._meter.exhausted, ended_by=self._ended_by
-            )
         return verdict
+
+    def _now(self, measured: Measured) -> Measured:
+        """The measurements, and whether the budget ended them."""
+        meter = self._meter
+        ended_by: Reason = "limit" if meter.is_limited else "budget"
+        return replace(measured, is_exhausted=meter.exhausted, ended_by=ended_by)
 
     def _measured(self, index: int, part: Part, carriers: Carriers) -> Measured:
         """The measurements of a sentence by the rows of the search, and its citation."""
@@ -216,13 +218,12 @@ class _Judge:
             end=sentence.end,
             reliance=None,
             least=self._least_reliance(sentence),
-            ended_by=self._ended_by,
         )
         if self._reliance is None:
             return measured
         losses = PartLosses(part, self.evidence, self._limits)
         may_be_said_before = bool(index or self._scorer.context.conversation)
-        measured = replace(
+        return replace(
             measured,
             reliance=losses.reliance,
             words=tuple(map(self._expected, part.words)),
@@ -233,7 +234,6 @@ class _Judge:
             may_be_said_before=may_be_said_before,
             is_cut=index == self._fragment,
         )
-        return replace(measured, is_exhausted=self._meter.exhausted, ended_by=self._ended_by)
 
     def _expected(self, tokens: Sequence[int]) -> Expected:
         return Expected(total(self._likely, tokens), total(self._reliance, tokens))
@@ -298,8 +298,3 @@ class _Judge:
         if found is not None:
             return Stated(found.part, found.effect)
         return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))
-
-    @property
-    def _ended_by(self) -> Reason:
-        """The reason for what was left undone, if something was."""
-        return "limit" if self._meter.is_limited else "budget"
