@@ -51,7 +51,7 @@ def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> 
             assert tag == "v1.2.3"
             assert (ROOT / path).exists()
     pictures = re.findall(r'(?:src|srcset)="([^"]+)"', (folder / "README.md").read_text("utf-8"))
-    assert len(pictures) == 2
+    assert len(pictures) == 4  # light and dark, on a desk and on a phone
     for picture in pictures:
         path = picture.removeprefix(f"{REPOSITORY}/raw/v1.2.3/")
         assert (ROOT / path).is_file()
