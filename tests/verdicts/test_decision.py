@@ -225,5 +225,12 @@ def test_other_limits_decide_otherwise() -> None:
 def test_deciding_needs_no_model() -> None:
     """Neither torch nor a scorer is imported by the rules."""
     tree = ast.parse(Path(decision.__file__).read_text(encoding="utf-8"))
-    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (getattr(node, "module", None), *(alias.name for alias in node.names))
+        if name
+    }
+    assert "attribot_rag.result" in imported
     assert not [name for name in imported if "torch" in name or ".scoring" in name]
