@@ -182,7 +182,6 @@ class Attributor:
         answered_by: str | None = None,
     ) -> Attribution:
         generation = transcript.generation
-        options = self.options if answered_by is None else self.options.for_reader()
         self.language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         with (
             self._turn(generation),
@@ -190,7 +189,7 @@ class Attributor:
         ):
             scorer = self._scorer(transcript, documents, prompt, progress)
             attribution = attributed(
-                scorer, self.method, response, options, on_sentence, answered_by
+                scorer, self.method, response, self.options, on_sentence, answered_by
             )
             self.recorder.release(scorer.generation)
             kept = generation.without_tensors()

@@ -14,7 +14,7 @@ from attribot_rag.context import ContextOptions
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.methods import Method
 from attribot_rag.scoring import Budget, ScoringOptions
-from attribot_rag.verdicts import READER, VerdictOptions
+from attribot_rag.verdicts import VerdictOptions
 
 _VERDICTS = VerdictOptions()
 _ANNOTATOR = NumbersInDocuments()
@@ -63,10 +63,6 @@ class Options:
                 raise InvalidInput(f"{name}={value!r}; pass {example}, or None")
         if self.numbering not in get_args(Numbering):
             raise InvalidInput(f"numbering={self.numbering!r}; use one of {get_args(Numbering)}")
-
-    def for_reader(self) -> Self:
-        """The same, with a reader's thresholds in place of those by default."""
-        return replace(self, verdicts=READER) if self.verdicts is _VERDICTS else self
 
     @classmethod
     def of(

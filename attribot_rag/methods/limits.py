@@ -88,7 +88,3 @@ class VerdictOptions:
             min_reliance=self.min_reliance,
             min_follows=self.min_follows,
         )
-
-
-# Of a reader, which did not give the answer: those of causes, until its own have been chosen.
-READER = VerdictOptions()

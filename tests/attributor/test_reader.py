@@ -11,7 +11,6 @@ from attribot_rag import Attribution, Attributor
 from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.result.summary import summarize
-from attribot_rag.verdicts import READER, VerdictOptions
 
 MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
 INN = "The inn at Orrin has nine rooms. Breakfast is at seven."
@@ -66,13 +65,6 @@ def test_notes_on_a_generation_are_not_for_a_reader() -> None:
     assert any("tokenized again" in note for note in own.notes)
     assert any("very unlikely for this model" in note for note in own.notes)
     assert read.notes == ()
-
-
-def test_a_reader_has_thresholds_of_its_own_unless_others_are_asked_for() -> None:
-    assert reader_of(verdicts=VerdictOptions()).options.for_reader().verdicts == VerdictOptions()
-    asked_for = VerdictOptions(min_effect=1.5)
-    assert reader_of(verdicts=asked_for).options.for_reader().verdicts is asked_for
-    assert Attributor(byte_level(), progress=False).options.for_reader().verdicts is READER
 
 
 @pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])
