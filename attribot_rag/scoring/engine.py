@@ -101,6 +101,17 @@ class Engine:
         return self.models.first(self.options.implementation, self.generation)
 
     @property
+    def pass_tokens(self) -> int:
+        """The number of tokens that take as long as what a pass takes whatever its tokens.
+
+        0 unless passes are dear, and rows packed into one.
+        """
+        if not self.kind.packs_rows:
+            return 0
+        given = self.options.pass_tokens
+        return self.models.pass_tokens if given is None else given
+
+    @property
     def usage(self) -> Usage:
         return self.session.usage_of(self.language_model)
 

@@ -26,6 +26,8 @@ from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request, masked_row
 from attribot_rag.scoring.session import Session, Usage
 
+_SPARE_ROW = 2  # the tokens of a row, in those of its question and response
+
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
@@ -101,6 +103,17 @@ class Scorer:
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
         return self.models.masked_refusal(self._engine.kind, self.generation)
+
+    @property
+    def num_spare(self) -> int:
+        """Rows, of the response after a short prompt, that add next to nothing to a pass's time.
+
+        0 where tokens are the price of a pass, or bounded.
+        """
+        if self.session.meter.counts_tokens:
+            return 0
+        tail = len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
+        return self._engine.pass_tokens // (_SPARE_ROW * tail)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""

@@ -15,7 +15,13 @@ from transformers import AttentionInterface
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
-from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
+from attribot_rag.scoring.attention.kernels import (
+    Kernel,
+    Keys,
+    attend_at_once,
+    attend_recomputed,
+    merge,
+)
 from attribot_rag.scoring.base import PACKED_ATTENTION, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
 
@@ -26,6 +32,7 @@ _HARMLESS = frozenset(
     }
 )
 _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
+_MOST_AT_ONCE = 1 << 22  # pairs of a token and a key, in the mask of all tokens and all keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +122,8 @@ class PackedLayout:
     blocks: tuple[PackedBlock, ...]
     observer: Observer | None = None
     layers_seen: set[int] = field(default_factory=set)
+    at_once: bool = False
+    _biases: dict[int, Tensor] = field(default_factory=dict)
     _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -142,6 +151,32 @@ class PackedLayout:
                 views = tuple(chain.from_iterable(pieces))
             self._views[id(visibility)] = views = tuple(map(self._gated, views))
         return views
+
+    def bias(self, visibility: Visibility, like: Tensor) -> Tensor:
+        """The addend to all scores in the layers with this mask, made once: 0 or -inf.
+
+        [tokens, keys of the cache and of the sequence], of the type and device of `like`.
+        """
+        bias = self._biases.get(id(visibility))
+        if bias is None:
+            num_cached, num_tokens = self.num_cached, len(self.positions)
+            visible = torch.zeros(num_tokens, num_cached + num_tokens, dtype=torch.bool)
+            for block in self.blocks:
+                rows = slice(*block.span)
+                for start, end in block.segments:
+                    visible[rows, start:end] = True
+                visible[rows, num_cached + block.row_start : num_cached + block.span[1]] = True
+            visible[:, num_cached:].tril_()
+            if not visibility.is_causal:
+                keys = torch.cat([torch.arange(num_cached), self.positions])
+                visible &= visibility.visible(self.positions, keys)
+            bias = torch.zeros(visible.shape).masked_fill_(~visible, float("-inf")).to(like)
+            self._biases[id(visibility)] = bias
+        return bias
+
+    @property
+    def num_cached(self) -> int:
+        return self.cache[0].keys.shape[2] if self.cache else 0
 
     def _gated(self, view: View) -> View:
         gate = None if self.observer is None else self.observer.gate(view)
@@ -199,6 +234,11 @@ def packed_attention(
         differentiable=observer is not None and observer.differentiable,
     )
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
+    if layout.at_once and observer is None and softcap is None and s_aux is None:
+        if cached is not None:
+            key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
+        bias = layout.bias(attention_mask, query)
+        return attend_at_once(query, key, value, bias, kernel.scaling).transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask):
         queries = query[:, :, slice(*view.queries)]

@@ -19,6 +19,7 @@ from attribot_rag.scoring.base import Implementation, Prefill, TwinImplementatio
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.pace import pass_tokens
 from attribot_rag.scoring.implementations.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.implementations.reference import Reference, rope_changes
 from attribot_rag.scoring.implementations.twin import check_placed, make_twin
@@ -74,6 +75,11 @@ class ScoringModels:
     def plain_twin(self) -> PreTrainedModel:
         """The twin with the model's own attention."""
         return self._twin(None)
+
+    @property
+    def pass_tokens(self) -> int:
+        """As `pass_tokens`, measured once."""
+        return self._derived.value("pass tokens", lambda: pass_tokens(self.plain_twin))
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
         """Batches of rows, see `Batching.by_tokens`."""
