@@ -73,7 +73,9 @@ class Thorough:
             return None
         if len(scorer.units) <= self._few:
             return Masked().run(scorer)
-        estimates = scorer.patched(answer_sentences(scorer), self.gates, located=True)
+        attention = scorer.attention
+        sentences = answer_sentences(scorer)
+        estimates = attention and attention.patched(sentences, self.gates, located=True)
         if estimates is None:
             return None
         of_sentences = [best(of_units) for of_units in estimates.effects.tolist()]

@@ -10,7 +10,8 @@ import torch
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served import ServerBackend
+from attribot_rag.model.local_model import model_here
+from attribot_rag.model.served import ServedWeights
 from attribot_rag.recording.recorder import GenerationRecorder
 
 
@@ -22,8 +23,8 @@ def generate_answer(
     `options` go to the model's own `generate`, or to the server of a served model, which is waited
     for no longer than `max_time` seconds, and whose answer a `streamer` gets as a whole.
     """
-    match language_model.backend:
-        case ServerBackend() as server:
+    match language_model.weights:
+        case ServedWeights() as server:
             return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
     settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
     return generate_with(language_model, prompt_ids, settings)
@@ -35,7 +36,7 @@ def generate_with(
     """Let the model's own `generate` answer a prompt with these settings and no others."""
     inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
     with GenerationRecorder(language_model) as recorder, torch.inference_mode():
-        generate = cast(Callable[..., Any], language_model.model.generate)
+        generate = cast(Callable[..., Any], model_here(language_model).generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile
     return next((match for match in latest if match.prompt_ids == tuple(prompt_ids)), None)
@@ -43,7 +44,7 @@ def generate_with(
 
 def _served_answer(
     language_model: LanguageModel,
-    server: ServerBackend,
+    server: ServedWeights,
     prompt_ids: Sequence[int],
     max_new_tokens: int,
     options: dict[str, Any],

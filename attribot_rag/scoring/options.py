@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.scoring.implementations.selection import Requested, requested_kinds
+from attribot_rag.scoring.backend import Requested
+from attribot_rag.scoring.local.backend import requested_kinds
 
 
 @dataclass(frozen=True, kw_only=True)

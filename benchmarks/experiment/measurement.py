@@ -8,7 +8,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.methods import Method
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import LocalBackend, Scorer
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer
 from benchmarks.experiment.grid import NAIVE, method_description
@@ -34,7 +34,7 @@ class Measurement:
 
     answered: GeneratedAnswer
     record: AnswerRecord
-    models: ScoringModels
+    backend: LocalBackend
     setting: Setting
     _samplings: dict[ContextCite, _Sampling] = field(init=False, default_factory=dict)
 

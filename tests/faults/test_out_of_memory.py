@@ -13,7 +13,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 POINTS = 12
@@ -23,7 +23,7 @@ ATOL = 1e-3
 @pytest.fixture
 def service() -> Iterator[AttributionService]:
     shared = byte_level()
-    model = LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+    model = LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
     service = AttributionService(model)
     yield service
     service.close()

@@ -200,7 +200,7 @@ def test_self_check_compares_with_the_model_itself() -> None:
     checked = attribute(attributor, response).provenance.self_check
     assert checked is not None
     assert checked <= NATS
-    twin: Any = attributor._scoring_models.plain_twin  # gone stale, as only our mistake could do it
+    twin: Any = attributor._backend.twin()  # gone stale, as only our mistake could do it
     twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))
     with pytest.raises(ScoringFailed, match="differs from the reference"):
         attribute(attributor, response)
@@ -216,7 +216,7 @@ def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
         attribute(attributor, encode("It is 38 metres high."))
 
 
-def test_a_model_that_sees_later_tokens_is_not_called_quantized() -> None:
+def test_a_model_that_sees_later_tokens_is_refused() -> None:
     model: Any = build("llama").model
     for layer in model.model.layers:
         layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))

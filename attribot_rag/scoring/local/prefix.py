@@ -1,0 +1,132 @@
+"""A prefix that runs the model in this process."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.backend import Batching, Prefix
+from attribot_rag.scoring.local.visibility import Visibility, visibilities
+from attribot_rag.scoring.memory import (
+    ATTENTION_LAYERS,
+    Footprint,
+    default_budget,
+    logit_bytes,
+    token_bytes,
+)
+from attribot_rag.scoring.row import Row
+
+_SOFTMAX_ELEMENTS = 1 << 22
+
+
+class LocalPrefix(Prefix):
+    """A prefix on a twin of the model, by one way of running it.
+
+    `attention_function` is the one that the twin needs, None for the model's own; `native` is a
+    twin with that.
+    """
+
+    attention_function: ClassVar[str | None] = None
+
+    def __init__(
+        self, twin: PreTrainedModel, native: PreTrainedModel, generation: Generation
+    ) -> None:
+        super().__init__(generation)
+        self.twin = twin
+        self.native = native
+        self.device = twin.device
+        self._targets = torch.tensor(generation.response_ids, device=self.device)
+        self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        """Why the architecture rules this implementation out for rows of this length, or None."""
+        return None
+
+    @classmethod
+    def masking_refusal(cls, model: PreTrainedModel) -> str | None:
+        """Why the architecture rules out rows that hide a part of the prompt, or None."""
+        config = model.config.get_text_config(decoder=True)
+        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        if model.config.is_encoder_decoder:
+            return "its prompt is the encoder's input, whose states depend on all of it"
+        if recurrent:
+            return "it has layers that keep states, in which nothing can be hidden"
+        if "local" in (getattr(config, "attention_layers", None) or ()):
+            return "it has layers whose window goes by the place in the input, not by a position"
+        if "position_ids" not in inspect.signature(model.forward).parameters:
+            return "it goes by the place of a token in its input, not by a position"
+        return None
+
+    def num_tokens(self, row: Row) -> int:
+        return row.num_visible + row.num_tokens
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+        self.read()
+        self.scored_tokens += sum(map(self.num_tokens, rows))
+        return self.score(rows)
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        return Footprint.of(self.twin, self.generation, num_units)
+
+    def batching(self, token_budget: int | None) -> Batching:
+        """By tokens; a position whose logits are needed counts as several, by its memory."""
+        token = token_bytes(self.twin)
+        head_tokens = len(self.generation.response_ids) * logit_bytes(self.twin) // token
+        budget = token_budget or default_budget(self.device, token)
+        return Batching(budget, lambda row: self.num_tokens(row) + head_tokens)
+
+    def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
+        """The addend to attention scores under a masked row; by type of layers, if there are types.
+
+        For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
+        [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
+        number in place of -inf.
+        """
+        before = torch.arange(row.num_visible)
+        positions = torch.cat([before, torch.tensor(row.positions)])
+        visible = row.visible
+        if encoded:
+            prompt = torch.ones(row.num_visible, len(positions)).tril_().bool()
+            visible = torch.cat([prompt, visible])
+        queries = positions[len(positions) - len(visible) :]
+        least = torch.finfo(self.twin.dtype).min
+
+        def added(visibility: Visibility) -> Tensor:
+            inside = visible & (visibility.is_causal | visibility.visible(queries, positions))
+            bias = torch.zeros(inside.shape, dtype=self.twin.dtype).masked_fill_(~inside, least)
+            return bias[None, None].to(self.device)
+
+        by_type = visibilities(self.twin.config)
+        if None in by_type or all(visibility.is_causal for visibility in by_type.values()):
+            return added(next(iter(by_type.values())))
+        return {str(layers): added(visibility) for layers, visibility in by_type.items()}
+
+    def _logits(self, positions: Tensor, **inputs: Any) -> Tensor:
+        """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""
+        inputs = {name: value for name, value in inputs.items() if name in self._forward_parameters}
+        if "logits_to_keep" in self._forward_parameters:
+            logits = self.twin(**inputs, logits_to_keep=positions, return_dict=True).logits[0]
+            return torch.as_tensor(logits)
+        return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
+
+    def target_log_probabilities(self, logits: Tensor) -> Tensor:
+        """From [rows * response tokens, vocab] to float32 [rows, response tokens]."""
+        targets = self._targets.to(logits.device).repeat(len(logits) // len(self._targets))
+        step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
+        parts = []
+        for part, target in zip(torch.split(logits, step), torch.split(targets, step), strict=True):
+            parts.append(-cross_entropy(part.float(), target, reduction="none"))
+        return torch.cat(parts).view(-1, len(self._targets)).cpu()
