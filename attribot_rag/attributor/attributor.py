@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -24,12 +24,13 @@ from attribot_rag.methods import make_method
 from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import LocalModel, language_model_of
-from attribot_rag.model.served import ServerOptions
-from attribot_rag.model.served_model import ServedModel
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
 from attribot_rag.scoring import Meter, Progress, Scorer, ScoringOptions, Session, scoring_backend
 from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
+
+if TYPE_CHECKING:
+    from attribot_rag.model.served import ServerOptions
 
 _GENERATION_WAIT = 0.5
 
@@ -102,6 +103,8 @@ class Attributor:
         short text are requested at once: raises ServerFailed if the server does not answer,
         UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is another one.
         """
+        from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
+
         served = ServedModel.connect(
             url, tokenizer, model=model, options=server, reference=reference
         )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.local_model import model_here
-from attribot_rag.model.served import ServedWeights
+from attribot_rag.model.local_model import LocalModel, model_here
 from attribot_rag.recording.recorder import GenerationRecorder
+
+if TYPE_CHECKING:
+    from attribot_rag.model.served import ServedWeights
 
 
 def generate_answer(
@@ -23,11 +25,11 @@ def generate_answer(
     `options` go to the model's own `generate`, or to the server of a served model, which is waited
     for no longer than `max_time` seconds, and whose answer a `streamer` gets as a whole.
     """
-    match language_model.weights:
-        case ServedWeights() as server:
-            return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
-    settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
-    return generate_with(language_model, prompt_ids, settings)
+    if isinstance(language_model, LocalModel):
+        settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
+        return generate_with(language_model, prompt_ids, settings)
+    server = cast("ServedWeights", language_model.weights)
+    return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
 
 
 def generate_with(

@@ -6,12 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.groups import Unit
+from attribot_rag.scoring.backend import Patch
 from attribot_rag.scoring.engine import Engine
-from attribot_rag.scoring.log_likelihoods import Estimates, Patch
 from attribot_rag.scoring.row import masked_row
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimated effects of a scorer's units: `effects` [num_parts, num_units] in nats.
+
+    `attention` [num_units] is the largest attention weight on each of a unit's tokens, summed over
+    them, heads and layers.
+    """
+
+    effects: Tensor
+    attention: list[float]
 
 
 @dataclass(frozen=True, eq=False)

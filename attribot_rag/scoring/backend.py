@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import torch
 from torch import Tensor
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.memory import Footprint
 from attribot_rag.scoring.row import Row
 
@@ -38,6 +38,62 @@ class Reading:
 
     before_piece: Callable[[int], None] = lambda _: None
     deadline: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Units whose attention is patched, for each part of a response.
+
+    `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
+    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
+    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
+    that of removing the unit from each head.
+
+    If it is `located`, only the whole response is differentiated: the attention with which a
+    response token is predicted counts for its part, that of the question's tokens for each part.
+    """
+
+    members: Tensor
+    parts: Sequence[Sequence[int]]
+    factors: tuple[float, ...] = ()
+    located: bool = False
+
+    def values(self, responses: Tensor) -> list[Tensor]:
+        """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
+        if self.located:
+            return [responses.sum()]
+        return [responses[:, list(part)].sum() for part in self.parts]
+
+    def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
+        """[num_parts, row_length]: 1 where a token's attention counts for a part."""
+        first = row_length - num_response_tokens  # it predicts the response's first token
+        counted = torch.zeros(len(self.parts), row_length)
+        counted[:, :first] = 1.0
+        for index, part in enumerate(self.parts):
+            counted[index, [first + token for token in part]] = 1.0
+        return counted
+
+    @property
+    def num_backward(self) -> int:
+        """The number of backward passes through each row."""
+        return 1 if self.located else len(self.parts)
+
+    @property
+    def num_rows(self) -> int:
+        return max(1, len(self.factors))
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """The drop of each part's log-likelihood without each unit, to first order.
+
+    `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
+    the attention weights on the prompt's tokens in the last row: the largest from any token of the
+    row, summed over heads and layers.
+    """
+
+    by_part: Tensor
+    weights: Tensor
 
 
 class Attention(Protocol):

@@ -8,11 +8,12 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from attribot_rag.context import Ablation
-from attribot_rag.errors import ScoringFailed, ScoringOutOfMemory, UnsupportedModel
+from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.backend import (
@@ -22,16 +23,47 @@ from attribot_rag.scoring.backend import (
     OutOfTime,
     Prefix,
     Reading,
+    Requested,
     Unsupported,
 )
+from attribot_rag.scoring.local.backend import requested_kinds
 from attribot_rag.scoring.local.probes import tolerance
-from attribot_rag.scoring.log_likelihoods import Matrix
 from attribot_rag.scoring.memory import REMEDY, Footprint, unless_out_of_memory
-from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
+Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions:
+    """Options of the computation of log-likelihoods.
+
+    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
+
+    Args:
+        implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
+            'reference', or a class of one's own; for a served model 'auto' or 'server'.
+        token_budget: The most tokens of a forward pass; with None, memory decides.
+        max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
+            None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
+            raised before the prompt is read.
+        self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
+    """
+
+    implementation: Requested = "auto"
+    token_budget: int | None = None
+    max_memory: int | None = None
+    self_check: bool = False
+
+    def __post_init__(self) -> None:
+        if self.implementation != "server":
+            requested_kinds(self.implementation)
+        if self.token_budget is not None and self.token_budget < 1:
+            raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
+        if self.max_memory is not None and self.max_memory < 1:
+            raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")
 
 
 @dataclass(eq=False)
@@ -50,12 +82,17 @@ class Engine:
     session: Session
     branch: int = 0
     num_units: int = 0
+    _prefix: Prefix | None = field(default=None, init=False)
     _is_read: bool = field(default=False, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
-    @cached_property
+    @property
     def prefix(self) -> Prefix:
-        return self.backend.encode_prefix(self.generation, self.options.implementation)
+        # Until Python 3.12, a cached_property would hold up all other engines.
+        if self._prefix is None:
+            chosen = self.options.implementation
+            self._prefix = self.backend.encode_prefix(self.generation, chosen)
+        return self._prefix
 
     @cached_property
     def footprint(self) -> Footprint | None:

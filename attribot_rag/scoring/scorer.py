@@ -17,11 +17,36 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.attention import UnitAttention
 from attribot_rag.scoring.backend import Backend
-from attribot_rag.scoring.engine import Engine
-from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
-from attribot_rag.scoring.options import ScoringOptions
+from attribot_rag.scoring.engine import Engine, Matrix, ScoringOptions
 from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request
 from attribot_rag.scoring.session import Session, Usage
+
+
+@dataclass(frozen=True, eq=False)
+class LogLikelihoods:
+    """Log-probabilities in nats of each response token.
+
+    `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
+    num_response_tokens]; both are NaN where the budget ran out. `in_step` says for each ablation
+    that was scored whether its text was removed exactly.
+    """
+
+    full: Matrix
+    ablated: Matrix
+    in_step: tuple[bool, ...]
+
+    @property
+    def scored(self) -> tuple[bool, ...]:
+        """For each ablation whether it was scored."""
+        return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
+
+    @property
+    def changes(self) -> list[tuple[float, ...] | None]:
+        """For each ablation the drop of each token's log-likelihood in nats, None if not scored."""
+        return [
+            tuple((self.full - row).tolist()) if scored else None
+            for row, scored in zip(self.ablated, self.scored, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)

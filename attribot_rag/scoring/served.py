@@ -101,7 +101,7 @@ class ServedBackend:
                 f"{self._weights.name!r} is on the server at {self._weights.client.url}; to check "
                 "its scores, connect with a `reference` that has its weights on this machine"
             )
-        return Reference(model, model, generation)
+        return Reference(model, generation)
 
     def make_ready(self, generation: Generation, implementation: Requested) -> None:
         self.encode_prefix(generation, implementation)

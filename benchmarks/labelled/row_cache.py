@@ -13,10 +13,9 @@ from attribot_rag import Attributor, Method, VerdictOptions
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend
-from attribot_rag.scoring.backend import Reading, Requested
+from attribot_rag.scoring.backend import Effects, Patch, Reading, Requested
 from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 _DEFAULTS = VerdictOptions()
@@ -99,7 +98,7 @@ class CachingBackend(LocalBackend):
         prefix = super().encode_prefix(generation, implementation)
         if type(prefix) is not Packed:
             return prefix
-        cached = _CachedPacked(prefix.twin, prefix.native, generation)
+        cached = _CachedPacked(prefix.twin, generation, prefix.native)
         cached.masked_refusal = prefix.masked_refusal
         cached.name_of_model, cached.store = self.name, self.store
         return cached

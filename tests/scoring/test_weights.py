@@ -14,8 +14,8 @@ from support.scorers import scorer as scorer_of
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
 from attribot_rag.scoring import Scorer
+from attribot_rag.scoring.backend import Effects, Patch
 from attribot_rag.scoring.local.packed import Packed
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 NAMES = (

@@ -69,12 +69,12 @@ class LocalBackend:
 
     def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether it is right or not."""
-        return kind(self.twin(kind.attention_function), self.twin(), generation)
+        return kind(self.twin(kind.attention_function), generation, self.twin())
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself; in training mode, where it draws at random, on its twin."""
         model = self.twin() if self._model.training else self._model
-        return Reference(model, model, generation)
+        return Reference(model, generation)
 
     def encode_prefix(
         self, generation: Generation, implementation: Requested = "auto"

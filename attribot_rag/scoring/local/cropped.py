@@ -93,7 +93,7 @@ class CachedPrefix(LocalPrefix):
         return super().num_tokens(row) if self._encodes_images(row) else row.num_tokens
 
     def score(self, rows: Sequence[Row]) -> Tensor:
-        reference = Reference(self.native, self.native, self.generation)
+        reference = Reference(self.native, self.generation)
         return torch.cat(
             [
                 (reference.score if whole else self.on_cache)(list(group))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attribot_rag.scoring.backend import Attention, Unsupported
+from attribot_rag.scoring.backend import Attention, Effects, Patch, Unsupported
 from attribot_rag.scoring.local.cropped import CachedPrefix
 from attribot_rag.scoring.local.packed_attention import (
     Attended,
@@ -21,8 +21,7 @@ from attribot_rag.scoring.local.packed_attention import (
     View,
     packed_layout,
 )
-from attribot_rag.scoring.local.visibility import PACKED_ATTENTION
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
+from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 

@@ -17,7 +17,7 @@ from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.backend import Unsupported
 from attribot_rag.scoring.local.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.local.visibility import PACKED_ATTENTION, Visibility
+from attribot_rag.scoring.local.prefix import PACKED_ATTENTION, Visibility
 from attribot_rag.scoring.row import Row
 
 _HARMLESS = frozenset(

@@ -92,7 +92,7 @@ class Probes:
         own = getattr(self._model.config, "_attn_implementation", None)
         takes_any_mask = own in ("eager", "sdpa", None)
         twin = self._twin(None if takes_any_mask else "sdpa")
-        reference = Reference(twin, twin, generation)
+        reference = Reference(twin, generation)
         with torch.no_grad():
             full = reference.log_likelihoods([_full(generation)])
             truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
@@ -102,7 +102,7 @@ class Probes:
         """Between the plain twin and the model itself."""
         rows = [_full(self._generation)]
         with torch.no_grad():
-            truth = Reference(self._model, self._model, self._generation).log_likelihoods(rows)
+            truth = Reference(self._model, self._generation).log_likelihoods(rows)
         return _largest(self._score(Reference, self._generation, rows), truth)
 
     def ignores(self, conditioning: Conditioning) -> bool:

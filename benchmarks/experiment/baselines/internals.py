@@ -15,6 +15,7 @@ from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer
 from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.local.packed_attention import Attended, View
@@ -102,8 +103,9 @@ def _norms(scorer: Scorer) -> list[float] | None:
         return None
     session.before_batch()
     started = session.clock()
+    model_here(scorer.language_model)  # raises without the weights
     backend = scorer.backend
-    assert isinstance(backend, LocalBackend), "gradients need the weights"
+    assert isinstance(backend, LocalBackend)
     if backend.is_conditioned(generation):
         raise UnsupportedModel(
             "gradients are not implemented for an answer that was also conditioned on "
