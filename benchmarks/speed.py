@@ -23,6 +23,7 @@ from attribot_rag import load_model
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
 from attribot_rag.methods.limits import Limits
+from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend
 from benchmarks.experiment.data_sets import load
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
@@ -66,7 +67,7 @@ def measure(way: str, answer: GeneratedAnswer, backend: LocalBackend, peak: floa
     assert answer.seconds is not None
     usage = scorer.usage
     seconds = watch.seconds * (count + 1) / (len(scorer.units) + 1)
-    linear = linear_parameters(scorer.language_model.model)
+    linear = linear_parameters(model_here(scorer.language_model))
     flops = 2.0 * linear * (usage.tokens + usage.backward_tokens)
     throughput = flops / watch.seconds / peak
     return Measured(seconds, seconds / answer.seconds, usage.tokens, throughput, watch.bytes)

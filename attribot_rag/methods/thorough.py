@@ -73,9 +73,9 @@ class Thorough:
             return None
         if len(scorer.units) <= self._few:
             return Masked().run(scorer)
-        attention = scorer.attention
-        sentences = answer_sentences(scorer)
-        estimates = attention and attention.patched(sentences, self.gates, located=True)
+        if scorer.attention is None:
+            return None
+        estimates = scorer.attention.patched(answer_sentences(scorer), self.gates, located=True)
         if estimates is None:
             return None
         of_sentences = [best(of_units) for of_units in estimates.effects.tolist()]

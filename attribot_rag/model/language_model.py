@@ -22,6 +22,8 @@ Prompt = str | Sequence[Message] | Sequence[int]
 class Weights(Protocol):
     """The weights of a model and what is known of it, here or on a server."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str: ...
 

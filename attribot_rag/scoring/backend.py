@@ -159,6 +159,7 @@ class Prefix(ABC):
         """Tokens of the prompt that have to be read before anything can be scored."""
         return 0
 
+    @abstractmethod
     def read(self, reading: Reading | None = None) -> None:
         """Encode the prompt, unless that was done or is not needed."""
 

@@ -117,11 +117,12 @@ class Engine:
         started = self.session.clock()
         try:
             self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
-        except Unsupported as error:
-            raise UnsupportedModel(
-                f"{self.prefix.name!r} is not right for this model: {error}; use "
-                "implementation='reference'"
-            ) from error
+        except Unsupported as error:  # which no probe showed
+            reason = f"{self.prefix.name}: {error}"
+            if self.options.implementation != "auto":
+                raise UnsupportedModel(f"{reason}; use 'auto'") from error
+            self._prefix = self.backend.encode_prefix(self.generation, "reference")
+            self._prefix.fallback = reason
         self.session.meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += self.prefix.prefilled_tokens
         self._is_read = True

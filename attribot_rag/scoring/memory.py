@@ -1,4 +1,4 @@
-"""The memory that an attribution takes, and batches of rows that fit into it."""
+"""The memory that an attribution takes."""
 
 from __future__ import annotations
 

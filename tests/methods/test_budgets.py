@@ -207,10 +207,11 @@ def test_progress_meets_its_expectation_or_stays_below(name: str) -> None:
 
 def test_a_cache_costs_nothing() -> None:
     target = limited(None)
-    implementation = target._engine.implementation
-    assert isinstance(implementation, CachedPrefix)
+    prefix = target._engine.prefix
+    assert isinstance(prefix, CachedPrefix)
+    prefix.read()
     generation = Generation(
-        target.generation.prompt_ids, target.generation.response_ids, implementation.prompt_cache
+        target.generation.prompt_ids, target.generation.response_ids, prefix.prompt_cache
     )
     cached = replace(target, generation=generation, session=Session())
     assert cached.session.meter.tokens == 0

@@ -100,7 +100,7 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
         return target
     ids = target.generation.prompt_ids
     with torch.inference_mode():
-        cache = prefill(target.backend.twin(), ids)
+        cache = prefill(backend_of(byte_level()).twin(), ids)
     return replace(target, generation=Generation(ids, target.generation.response_ids, cache=cache))
 
 

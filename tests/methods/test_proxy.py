@@ -61,7 +61,7 @@ def totals(rows: Any) -> list[float]:
 
 def seen_by(proxy: LocalModel, target: Scorer) -> Scorer:
     method = Proxy(proxy)
-    proxy_scorer = proxied(target, proxy, method._models)
+    proxy_scorer = proxied(target, proxy, method._backend)
     assert proxy_scorer is not None
     return proxy_scorer
 

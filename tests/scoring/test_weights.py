@@ -13,6 +13,7 @@ from support.scorers import scorer as scorer_of
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
+from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.backend import Effects, Patch
 from attribot_rag.scoring.local.packed import Packed
@@ -26,7 +27,7 @@ NAMES = (
 
 def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Any:
     """Of each layer: [1, heads, tokens, tokens]."""
-    model = copy.deepcopy(scorer.language_model.model)
+    model = copy.deepcopy(model_here(scorer.language_model))
     model.set_attn_implementation("eager")
     with torch.inference_mode():
         return model(torch.tensor([ids]), output_attentions=True).attentions

@@ -16,7 +16,7 @@ from transformers import AttentionMaskInterface, PreTrainedConfig, PreTrainedMod
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.backend import Batching, Prefix
+from attribot_rag.scoring.backend import Batching, Prefix, Reading
 from attribot_rag.scoring.memory import (
     ATTENTION_LAYERS,
     Footprint,
@@ -121,6 +121,9 @@ class LocalPrefix(Prefix):
         if "position_ids" not in inspect.signature(model.forward).parameters:
             return "it goes by the place of a token in its input, not by a position"
         return None
+
+    def read(self, reading: Reading | None = None) -> None:
+        """Nothing: rows that share nothing are read one by one."""
 
     def num_tokens(self, row: Row) -> int:
         return row.num_visible + row.num_tokens
