@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.scorers import plain, scorer, sibling
+from support.scorers import backend_of, plain, scorer, sibling
+from support.tiny_models import byte_level
 
 from attribot_rag.methods import (
     Auto,

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
-from support.families import RECURRENT_FAMILIES
 from support.implementations import (
     NATS,
     RESPONSE_LENGTH,
@@ -126,7 +125,7 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
         assert (score(backend, kind, generation, rows) - truth).abs().max() <= NATS
 
 
-RECURRENT = [x for x in (*WITH_STATES, *RECURRENT_FAMILIES) if x.expected == "cropped"]
+RECURRENT = [architecture for architecture in WITH_STATES if architecture.expected == "cropped"]
 
 
 @pytest.mark.parametrize("architecture", RECURRENT, ids=lambda architecture: architecture.name)
