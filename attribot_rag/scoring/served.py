@@ -98,8 +98,8 @@ class ServedBackend:
         model = self._weights.reference
         if model is None:
             raise UnsupportedModel(
-                f"{self._weights.name!r} is on the server at {self._weights.client.url}; to check "
-                "its scores, connect with a `reference` that has its weights on this machine"
+                f"{self._weights.name!r} is on the server at {self._weights.client.url}; a check "
+                "of its scores needs its weights on this machine, too: connect with a `reference`"
             )
         return Reference(model, generation)
 
