@@ -15,14 +15,15 @@ from transformers import AttentionInterface
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
-from attribot_rag.scoring.attention.kernels import (
+from attribot_rag.scoring.backend import Unsupported
+from attribot_rag.scoring.local.kernels import (
     Kernel,
     Keys,
     attend_at_once,
     attend_recomputed,
     merge,
 )
-from attribot_rag.scoring.base import PACKED_ATTENTION, Unsupported, Visibility
+from attribot_rag.scoring.local.prefix import PACKED_ATTENTION, Visibility
 from attribot_rag.scoring.row import Row
 
 _HARMLESS = frozenset(
@@ -32,7 +33,6 @@ _HARMLESS = frozenset(
     }
 )
 _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
-_MOST_AT_ONCE = 1 << 22  # pairs of a token and a key, in the mask of all tokens and all keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +66,7 @@ class Attended:
 
 
 class Observer(Protocol):
-    """Observes the layers' attention, through which gradients flow if it is `differentiable`."""
-
-    @property
-    def differentiable(self) -> bool: ...
+    """Observes the layers' attention, through which gradients flow."""
 
     def gate(self, view: View) -> Tensor | None:
         """An addend to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
@@ -114,7 +111,8 @@ class PackedLayout:
     """Rows in one sequence, block by block.
 
     `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
-    so that a layer of another kind is noticed. An `observer` sees the rows' attention.
+    so that a layer of another kind is noticed. An `observer` sees the rows' attention. With
+    `at_once`, layers attend to all keys in one operation, where their attention allows it.
     """
 
     cache: PromptCache
@@ -128,7 +126,12 @@ class PackedLayout:
 
     @classmethod
     def of(
-        cls, rows: Sequence[Row], cache: PromptCache, observer: Observer | None = None
+        cls,
+        rows: Sequence[Row],
+        cache: PromptCache,
+        observer: Observer | None = None,
+        *,
+        at_once: bool = False,
     ) -> PackedLayout:
         blocks: list[PackedBlock] = []
         end = 0
@@ -138,7 +141,7 @@ class PackedLayout:
                 start, end = end, end + len(block.token_ids)
                 blocks.append(PackedBlock((start, end), row_start, block.segments))
         positions = torch.tensor([position for row in rows for position in row.positions])
-        return cls(cache, positions, tuple(blocks), observer)
+        return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
 
     def views(self, visibility: Visibility) -> tuple[View, ...]:
         """The views of all tokens in the layers with this mask, made once."""
@@ -231,7 +234,7 @@ def packed_attention(
     kernel = Kernel(
         query.shape[-1] ** -0.5 if scaling is None else scaling,
         softcap,
-        differentiable=observer is not None and observer.differentiable,
+        differentiable=observer is not None,
     )
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
     if layout.at_once and observer is None and softcap is None and s_aux is None:
