@@ -84,6 +84,7 @@ class _Search:
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
             return False
+        self._expect_next(holder)
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
@@ -140,11 +141,14 @@ class _Search:
             return
         held = self._order.holding(self._part, self._losses.words(None))
         others = [unit for unit in held if unit not in units]
-        grown = [[*units, *others[:count]] for count in (1, 3)]
-        alone = [[other] for other in others[:_NUM_REPLACEMENTS]] if len(units) == 1 else []
-        fewer = [[other for other in units if other != unit] for unit in units]
-        expected = [*alone, *grown, *(fewer if len(units) > 1 else ())]
-        evidence.expect(evidence.keeping(each) for each in expected)
+        sets = [[*units]]
+        if len(units) == 1:
+            sets += ([other] for other in others[:_NUM_REPLACEMENTS])
+        else:
+            sets += ([other for other in units if other != unit] for unit in units)
+        sets += ([*units, *others[:count]] for count in (1, 3))
+        evidence.expect(map(evidence.keeping, sets))
+        evidence.expect(evidence.ablating([unit]) for unit in [*units, *others[:3]])
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.

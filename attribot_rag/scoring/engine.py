@@ -49,9 +49,9 @@ class ScoringOptions:
         max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
             None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
             raised before the prompt is read.
-        pass_tokens: The number of tokens that take as long as what a forward pass takes whatever its
-            tokens. If it is large, rows that may be needed are scored with those that are; 0 means
-            that tokens are the price. With None, it is measured once for the model.
+        pass_tokens: What a forward pass takes whatever its tokens, in tokens that take as long. If
+            it is large, rows that may be needed are scored with those that are; 0 means that
+            tokens are the price. With None, it is measured once for the model.
         self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
     """
 

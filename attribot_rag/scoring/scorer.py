@@ -147,7 +147,9 @@ class Scorer:
         """
         if self.session.meter.counts_tokens:
             return 0
-        tail = len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
+        tail = (
+            len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
+        )
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
