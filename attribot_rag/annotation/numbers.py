@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain, islice
 
 from attribot_rag.annotation.annotator import AnnotatedSentence
-from attribot_rag.context.locating.normalised import Visible
+from attribot_rag.annotation.visible import Visible
 from attribot_rag.context.number_words import number_words, power_words
 from attribot_rag.result import Check
 

@@ -32,6 +32,11 @@ def num_unspaced(text: str) -> int:
     return len(_UNSPACED_LETTER.findall(text))
 
 
+def single_spaced(text: str) -> str:
+    """The text with a single space between its words."""
+    return " ".join(text.split())
+
+
 def stands_alone(text: str, start: int, end: int) -> bool:
     """Whether the characters [start, end) are not part of a longer word."""
     return not within_word(text, start) and not within_word(text, end)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from attribot_rag.context import Document, texts_in_prompt
-from attribot_rag.context.locating.locator import single_spaced
+from attribot_rag.context.words import single_spaced
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
