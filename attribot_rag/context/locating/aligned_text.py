@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.characters import LETTERS, SILENT, number_sign
+from attribot_rag.context.locating.characters import SILENT, letters_of, number_sign
 from attribot_rag.context.locating.escapes import ESCAPE, MAX_DEPTH, meaning
 from attribot_rag.context.locating.text_index import Integers, TextIndex
 
@@ -64,7 +64,7 @@ class AlignedText:
         White space, case, mark-up, punctuation and typography are left out. Between two digits a
         separator is kept (1.5 is not 15), and so are minus, per cent and currency signs.
         """
-        letters = [*map(LETTERS.__getitem__, self.text)]
+        letters = [*map(letters_of, self.text)]
         for silent in SILENT.finditer(self.text):
             letters[slice(*silent.span())] = [""] * len(silent[0])
         lengths = numpy.fromiter(map(len, letters), numpy.int64, len(letters))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 # Without meaning: link targets, rules and separator rows of tables, marks before a line.
 SILENT = re.compile(
@@ -48,7 +49,8 @@ def unified(character: str) -> str:
     return unicodedata.normalize("NFKC", character).casefold()
 
 
-def _letters(character: str) -> str:
+@cache
+def letters_of(character: str) -> str:
     """A character's folded letters, or a separator ("" for mark-up)."""
     if character.isspace() or character == "|":
         return " "
@@ -76,14 +78,3 @@ def _separator(character: str) -> str:
     if character.isspace():
         return " "
     return character if character in _SEPARATORS else "."
-
-
-class _Letters(dict[str, str]):
-    """Letters by their characters, made at first use."""
-
-    def __missing__(self, character: str) -> str:
-        self[character] = _letters(character)
-        return self[character]
-
-
-LETTERS = _Letters()

@@ -53,11 +53,10 @@ class Location:
         """The location in the texts of which these are forms, by that of the forms."""
         start, end = prompt.source_span(self.start, self.end)
         starts = numpy.append(prompt.origins[:, 0], end)
-        indices = numpy.arange(len(document.source) + 1)
-        characters = numpy.append(document.origins[:, 0], len(document.source)).searchsorted(
-            indices, side="right"
-        )
-        offsets = starts[numpy.asarray(self.offsets)[characters - 1]].clip(start, end)
+        indices = numpy.arange(len(document.source))
+        characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
+        places = numpy.asarray(self.offsets)[[*characters.clip(0), -1]]
+        offsets = starts[places].clip(start, end)
         span = document.source_span(*self.document_span) if self.document_span else None
         is_escaped = end - start != self.end - self.start
         return Location(start, end, array("q", offsets.tobytes()), span, is_escaped)

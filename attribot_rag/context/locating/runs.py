@@ -47,7 +47,7 @@ def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> I
     not specific to a document.
     """
     text = prompt.text
-    hits = prompt.ngrams(length, stride).hits(document, _MAX_PLACES * len(document))
+    hits = prompt.hits(document, length, stride, _MAX_PLACES * len(document))
     done: dict[int, int] = {}
     for at, place in sorted(hits):
         diagonal = place - at

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rapidfuzz.distance import Indel, Postfix, Prefix
+from rapidfuzz.distance import Indel, LCSseq, Levenshtein
 
 from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.runs import Run, is_border
@@ -14,72 +14,109 @@ from attribot_rag.context.locating.text_index import TextIndex, Work
 _GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096
 # Places that begin about equally far before the document's n-grams are one; so many have to agree.
 _BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 32, 8, 1 / 32, 8
-_MAX_SLACK = 200
-# Texts are aligned a stretch at a time; where the first half ends, the next begins.
+_MAX_SLACK, _MAX_FITTED = 200, 1_024
+# Texts are aligned a stretch at a time; where its first half ends, the next begins.
 _STRETCH = 2_048
-_MAX_WORD = 200
+# So many equal letters in a row are no chance; a letter of other text outweighs so many.
+_PIN, _GAP = 8, 2
 
 
 def similar_passage(
     document: AlignedText, prompt: AlignedText, threshold: float, work: Work
 ) -> Sequence[Run]:
-    """The runs that a document and the most similar passage have in common, ascending.
+    """The letters that a document and the most similar passage have in common, in ascending runs.
 
-    The first and the last may be empty: they are the ends of the document and the passage. The
-    similarity is the share of common letters in the longer of both. Empty where no passage has the
-    least similarity `threshold`, 0 to 1. Time and memory are linear in the document's length.
+    The first and the last run are empty: the ends of the document and the passage. The similarity
+    is 1 less the differing letters, as a share of the document's characters. Empty where no passage
+    has the least similarity `threshold`, 0 to 1. Time and memory are linear in the document's
+    length.
     """
-    ours, theirs = document.text, prompt.text
-    best, chosen = threshold, []
-    for start in _starts(ours, prompt.index):
-        runs = _common_letters(ours, theirs, start, threshold, work)
+    most = (1 - threshold) * len(document.source) + 1e-9
+    chosen: Sequence[Run] = ()
+    for start in _starts(document.text, prompt.index):
+        runs = _aligned(document.text, prompt.text, start, most, work)
         if not runs:
             continue
-        first, last = _ends(document, prompt, runs)
-        common = sum(run.length for run in runs)
-        similarity = common / max(len(ours), last - first)
-        if similarity > best or (not chosen and similarity >= best):
-            best, chosen = similarity, [Run(0, first, 0), *runs, Run(len(ours), last, 0)]
+        runs = _fitted(document, prompt, runs, work)
+        longest = max(len(document.text), runs[-1].end - runs[0].start)
+        num_different = longest - sum(run.length for run in runs)
+        if num_different < most:
+            most, chosen = num_different, runs
     return chosen
 
 
 def _starts(document: str, index: TextIndex) -> list[int]:
     """Where a document could begin in a text, as the places of its n-grams have it."""
-    hits = list(index.ngrams(_GRAM, _STRIDE).hits(document, _MAX_HITS))
+    hits = list(index.hits(document, _GRAM, _STRIDE, _MAX_HITS))
     votes = Counter((place - at) // _BAND for at, place in hits)
     enough = min(_MIN_VOTES, _MIN_SHARE * len({at for at, _ in hits}))
     bands = votes.most_common(_MAX_STARTS)
     return sorted(band * _BAND for band, number in bands if number >= enough)
 
 
-def _common_letters(
-    document: str, text: str, start: int, threshold: float, work: Work
-) -> Sequence[Run]:
-    """The runs of a document and the passage that begins near `start`; none if they differ."""
-    can_miss = int((1 - threshold) * len(document) + 1e-9)
-    slack = min(_MAX_SLACK, can_miss) + _BAND
+def _aligned(document: str, text: str, start: int, most: float, work: Work) -> Sequence[Run]:
+    """The common runs of a document and the text from about `start` on.
+
+    None if more than `most` letters of the document are not in the text.
+    """
+    slack = min(_MAX_SLACK, int(most)) + _BAND
     at, place = 0, max(0, start - slack)
     runs: list[Run] = []
-    while at < len(document):
+    while True:
         ours = document[at : at + _STRETCH]
         theirs = text[place : place + len(ours) + 2 * slack]
         work.compare(ours, theirs)
-        end = len(document) if at + _STRETCH >= len(document) else at + _STRETCH // 2
-        blocks = Indel.editops(ours, theirs).as_matching_blocks()
-        common = [Run(at + x.a, place + x.b, x.size) for x in blocks if x.size and at + x.a < end]
+        is_last = at + _STRETCH >= len(document)
+        half = len(ours) if is_last else _STRETCH // 2
+        common = [run for run in _common(ours, theirs, at, place) if run.first - at < half]
         runs += common
-        if not common or runs[-1].last - sum(run.length for run in runs) > can_miss:
-            return []
-        at, place = (end, 0) if end == len(document) else (runs[-1].last, runs[-1].end)
-    return _extended(_dense(runs), document, text)
+        if not common or runs[-1].last - sum(run.length for run in runs) > most:
+            return ()
+        if is_last:
+            return runs
+        at, place = runs[-1].last, runs[-1].end
+
+
+def _common(ours: str, theirs: str, at: int, place: int) -> Sequence[Run]:
+    """The common runs of two texts that stand at these places of longer ones."""
+    blocks = Indel.editops(ours, theirs).as_matching_blocks()
+    return [Run(at + block.a, place + block.b, block.size) for block in blocks if block.size]
+
+
+def _fitted(
+    document: AlignedText, prompt: AlignedText, runs: Sequence[Run], work: Work
+) -> Sequence[Run]:
+    """The runs between the ends of the passage; a word in which a letter differs is not cut.
+
+    What is before the first and after the last certain run is aligned anew: where text around the
+    passage may be taken, letters of it are as good as those of the passage.
+    """
+    runs = _dense(runs)
+    pins = [run for run in runs if run.length >= _PIN] or runs
+    first, last = pins[0], pins[-1]
+    lead, tail = document.text[: first.first], document.text[last.last :]
+    before = prompt.text[max(0, first.start - len(lead) - _MAX_SLACK) : first.start]
+    after = prompt.text[last.end : last.end + len(tail) + _MAX_SLACK]
+    work.compare(lead + tail, before + after)
+    start = first.start - _length(
+        lead[::-1], before[::-1], lambda length: is_border(prompt, first.start - length)
+    )
+    end = last.end + _length(tail, after, lambda length: is_border(prompt, last.end + length))
+    return [
+        Run(0, start, 0),
+        *_common(lead, prompt.text[start : first.start], 0, start),
+        *runs[runs.index(first) : runs.index(last) + 1],
+        *_common(tail, prompt.text[last.end : end], last.last, last.end),
+        Run(len(document.text), end, 0),
+    ]
 
 
 def _dense(runs: Sequence[Run]) -> Sequence[Run]:
-    """The runs without those at the ends that have fewer letters than stand before the others."""
+    """The neighbouring runs with the most letters, less what stands between them in the text."""
     score = best = first = 0
-    dense = runs[:0]
+    dense = runs
     for index, run in enumerate(runs):
-        score -= run.start - runs[index - 1].end if index else 0
+        score -= _GAP * (run.start - runs[index - 1].end) if index else 0
         if score <= 0:
             score, first = 0, index
         score += run.length
@@ -88,31 +125,17 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
     return dense
 
 
-def _extended(runs: Sequence[Run], document: str, text: str) -> Sequence[Run]:
-    """The runs with equal letters before the first and after the last of them."""
-    first, last = runs[0], runs[-1]
-    before = Postfix.similarity(
-        document[: first.first], text[max(0, first.start - first.first) : first.start]
-    )
-    after = Prefix.similarity(
-        document[last.last :], text[last.end : last.end + len(document) - last.last]
-    )
-    return [
-        Run(first.first - before, first.start - before, before),
-        *runs,
-        Run(last.last, last.end, after),
-    ]
+def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
+    """The length of the beginning of another text that has the most in common with this one.
 
+    A single common letter is none; the last word is not cut where that is as similar.
+    """
+    text, other = text[:_MAX_FITTED], other[: _MAX_FITTED + _MAX_SLACK]
 
-def _ends(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> tuple[int, int]:
-    """The ends [first, last) of a passage; a word in which a letter differs is not cut."""
-    first, last = runs[0].start, runs[-1].end
-    if runs[0].first:
-        least = max(0, first - _MAX_WORD)
-        while first > least and not is_border(prompt, first):
-            first -= 1
-    if runs[-1].last < len(document.text):
-        most = last + _MAX_WORD
-        while last < most and not is_border(prompt, last):
-            last += 1
-    return first, last
+    def score(length: int) -> int:
+        common = LCSseq.similarity(text, other[:length])
+        return common - _GAP * (length - common) if length else 1
+
+    length = max(range(len(other) + 1), key=score)
+    word = next(filter(is_border, range(length, len(other) + 1)), length)
+    return min(word, length, key=lambda length: Levenshtein.distance(text, other[:length]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -20,49 +20,41 @@ _GRAM, _STRIDE = 16, 8
 _COMMON = 64
 
 
-class Ngrams:
-    """The n-grams of a text that begin at multiples of the stride, with their places."""
+class TextIndex:
+    """A text in which many others are looked up by n-grams, each with its places."""
 
-    def __init__(self, text: str, length: int, stride: int) -> None:
-        self._length = length
-        self._places: dict[str, list[int]] = {}
-        for place in range(0, len(text) - length + 1, stride):
-            self._places.setdefault(text[place : place + length], []).append(place)
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._ngrams = cache(self._indexed)
 
-    def places(self, gram: str) -> Sequence[int]:
-        """The places of an n-gram, ascending."""
-        return self._places.get(gram, ())
+    def _indexed(self, length: int, stride: int) -> Mapping[str, Sequence[int]]:
+        """The places of the n-grams that begin at multiples of the stride."""
+        places: dict[str, list[int]] = {}
+        for place in range(0, len(self.text) - length + 1, stride):
+            places.setdefault(self.text[place : place + length], []).append(place)
+        return places
 
-    def hits(self, text: str, most: int) -> Iterator[tuple[int, int]]:
+    def hits(self, text: str, length: int, stride: int, most: int) -> Iterator[tuple[int, int]]:
         """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
 
         N-grams of more than 64 places are left out, as are hits beyond `most`.
         """
-        ends = range(self._length, len(text) + 1)
-        places = [self.places(text[end - self._length : end]) for end in ends]
+        ngrams = self._ngrams(length, stride)
+        places = [ngrams.get(text[at : at + length], ()) for at in range(len(text) - length + 1)]
         rare = [at for at, hits in enumerate(places) if 0 < len(hits) <= _COMMON]
         rare.sort(key=lambda at: len(places[at]))
         return islice(((at, place) for at in rare for place in places[at]), most)
-
-
-class TextIndex:
-    """A text in which many others are looked up."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.ngrams = cache(partial(Ngrams, text))
 
     def find_all(self, needle: str) -> Iterator[int]:
         """Start positions of all places of the needle that do not overlap, ascending."""
         if len(self.text) < _MIN_LENGTH or len(needle) < _GRAM + _STRIDE:
             return find_all(self.text, needle)
-        ngrams = self.ngrams(_GRAM, _STRIDE)
-        places = [ngrams.places(needle[at : at + _GRAM]) for at in range(_STRIDE)]
+        ngrams = self._ngrams(_GRAM, _STRIDE)
+        places = [ngrams.get(needle[at : at + _GRAM], ()) for at in range(_STRIDE)]
         if any(len(hits) > _COMMON for hits in places):
             return find_all(self.text, needle)
-        return self._verified(
-            needle, sorted(x - at for at, hits in enumerate(places) for x in hits)
-        )
+        starts = sorted(place - at for at, hits in enumerate(places) for place in hits)
+        return self._verified(needle, starts)
 
     def _verified(self, needle: str, starts: Iterable[int]) -> Iterator[int]:
         done = 0
