@@ -1,4 +1,4 @@
-"""Remarks on the sentences of an answer: what annotators are made of; stable and public.
+"""Remarks on the sentences of an answer: the parts of annotators; stable and public.
 
 An `Annotator` compares each sentence with the texts that it cites and gives `Check`s. No verdict,
 citation or score depends on it. It is an option of whatever attributes:

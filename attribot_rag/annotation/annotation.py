@@ -121,7 +121,7 @@ def _blanked(text: str, intervals: Iterable[Interval]) -> str:
 
 
 def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Check]:
-    """The checks at characters of the response. Raises InvalidInput for what cannot be one."""
+    """The checks at characters of the response. Raises InvalidInput for invalid checks."""
     sources = {None, *(text.source for text in sentence.cited)}
     for check in checks:
         if not isinstance(check, Check):

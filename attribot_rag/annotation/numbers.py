@@ -1,4 +1,4 @@
-"""Numbers of a sentence that stand in no document."""
+"""Numbers of a sentence that the documents lack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME_AFTER = re.compile("[A-Za-z_]")
 
 @dataclass(frozen=True)
 class NumbersInDocuments:
-    """Tells the numbers in digits that stand nowhere in what the model read; the default annotator.
+    """Remarks on numbers, in digits, that the prompt lacks; the default annotator.
 
     Separators of thousands and decimals do not matter, nor do the script of the digits, rounding
     within 5 %, and numbers that a document has in words, as far as the CLDR spells them. Whole
@@ -103,7 +103,7 @@ def _numerals(text: str, language: str) -> Iterator[_Numeral]:
 
 
 def _values(numeral: str) -> frozenset[Decimal]:
-    """The numbers that it may be: 7,200 is 7200, or 7.2 where the comma is decimal."""
+    """The possible values of a number: 7,200 is 7200, or 7.2 where the comma is decimal."""
     groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
     whole, part = groups[:-1], groups[-1]
     values = set()

@@ -1,4 +1,4 @@
-"""Texts without the characters that are not seen."""
+"""Texts without invisible characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\
 
 @dataclass(frozen=True)
 class Visible:
-    """The `text` without characters that are not seen, which part no word and no number."""
+    """The `text` without invisible characters, which separate no word and no number."""
 
     source: str
     text: str
@@ -32,5 +32,5 @@ class Visible:
         return [index for index in range(len(self.source)) if index not in unseen]
 
     def interval(self, start: int, end: int) -> Interval:
-        """The characters of `source` for which [start, end) of `text`, not empty, stands."""
+        """The characters of `source` behind [start, end) of `text`, not empty."""
         return self._origins[start], self._origins[end - 1] + 1

@@ -1,4 +1,4 @@
-"""A summary of an answer that was made of earlier answers."""
+"""A summary of an answer composed of earlier answers."""
 
 from __future__ import annotations
 

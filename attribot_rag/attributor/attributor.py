@@ -91,7 +91,7 @@ class Attributor:
         reference: LanguageModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
-        """Attributes the answers of a model that vLLM or SGLang serves.
+        """Attributes the answers of a model served by vLLM or SGLang.
 
             Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
 
@@ -143,7 +143,7 @@ class Attributor:
         response: str | None = None,
         on_sentence: OnSentence | None = None,
     ) -> Attribution:
-        """Attribute a generation that was recorded (`recorder.find`) or put together by hand.
+        """Attribute a generation, recorded (`recorder.find`) or put together by hand.
 
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it; `on_sentence`

@@ -68,7 +68,7 @@ class Options:
     def of(
         cls, owner: str, values: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
     ) -> Self:
-        """The options that `owner` was given by name or whole, with `defaults` of its own.
+        """The options of `owner`, by name or whole, with its own `defaults`.
 
         `beside` are names of what else it takes. Raises UnknownOption for any other name,
         InvalidInput for values that are no options.
@@ -86,7 +86,7 @@ class Options:
 
 
 class AttributorOptions(TypedDict, total=False):
-    """Options by name, for the signatures of functions that pass them on."""
+    """Options by name, for the signatures of functions."""
 
     options: Options | None
     method: str | Method

@@ -84,7 +84,7 @@ class Statistics:
 
     @property
     def told_of_readers(self) -> str:
-        """Who read how many answers, in a line, or ''."""
+        """The readers and their numbers of answers, in one line, or ''."""
         readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
         return readers and words_for("read_all", basis="reader", readers=readers)
 

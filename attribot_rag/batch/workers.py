@@ -1,4 +1,4 @@
-"""Workers that attribute records: a thread, threads that wait for a server, or processes."""
+"""Workers for the attribution of records: a thread, threads for a server, or processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Iterator[tuple[int, object]]
 
 
 class Workers(NamedTuple):
-    """What tells their results from others', and the outcomes of values in the order of these."""
+    """The setting that identifies their results, and the outcomes of values, in order."""
 
     setting: dict[str, str]
     outcomes: Callable[[Values], Iterator[Outcome]]
@@ -33,7 +33,7 @@ class Workers(NamedTuple):
 
 @contextmanager
 def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
-    """One worker, or as many processes, each with an attributor that it makes for itself.
+    """One worker, or as many processes, each with its own attributor.
 
     A single worker attributes as many answers of a served model at a time as its server takes.
     Only a few values are read ahead. Raises InvalidInput for processes without a function, which
@@ -104,7 +104,7 @@ _make: MakeAttributor
 
 
 def _begin(make: MakeAttributor, num_threads: int) -> None:
-    """Begin a process: Ctrl-C is for the process that started it, and the two end together."""
+    """Begin a process: it ignores Ctrl-C, and ends with its parent."""
     global _make
     _make = make
     torch.set_num_threads(num_threads)
@@ -121,7 +121,7 @@ def _end_with_parent() -> None:
 
 @cache
 def _own() -> Attributor:
-    """Made by the first task, whose caller gets what it raises."""
+    """This process's attributor, made by the first task, whose caller gets the errors."""
     return _make()
 
 

@@ -187,7 +187,7 @@ def _kept_pieces(
 
 
 def _not_inside(prompt: TokenizedText, cut: _Cut) -> Iterator[int]:
-    """The window's tokens but for those whose text is removed, which may be thousands."""
+    """Indices of the window's tokens, without the tokens inside the removed text."""
     spans, first = prompt.spans, cut.left
     for start, end in cut.removed:
         inside = max(first, bisect_left(spans, start, key=itemgetter(0)))

@@ -1,4 +1,4 @@
-"""The parts of a prompt that are no documents: instructions, the question, what was said before."""
+"""The parts of a prompt besides documents: instructions, question, earlier turns."""
 
 from __future__ import annotations
 

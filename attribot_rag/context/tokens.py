@@ -1,4 +1,4 @@
-"""Tokens with the characters that each of them stands for."""
+"""Token ids with their text and the characters of each token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TokenizedText:
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:
-        """For each token the character that decides where it belongs."""
+        """For each token the character that decides to which source it belongs."""
         return token_anchors(self.spans, self.text)
 
     def tokens_in(self, interval: Interval) -> range:
@@ -68,7 +68,7 @@ class TokenizedText:
         return range(first, bisect_left(self.spans, end, key=itemgetter(0)))
 
     def aligned(self, shown: str | None) -> tuple[str, tuple[Interval, ...]]:
-        """The text as it was `shown`, and each token's characters [start, end) in it.
+        """The response as its reader saw it, and the characters [start, end) of each token in it.
 
         The shown text may differ a little from the decoded one; None stands for the decoded text
         without the white space around it.

@@ -1,4 +1,4 @@
-"""Words of a text, and where they begin and end."""
+"""Words of a text, and their borders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def has_words(text: str, number: int) -> bool:
 
 
 def num_unspaced(text: str) -> int:
-    """The number of characters that belong to scripts without spaces."""
+    """The number of characters of scripts without spaces."""
     return len(_UNSPACED_LETTER.findall(text))
 
 

@@ -66,6 +66,6 @@ class PartLosses:
         return row is None or not self.words(row)
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
-        """Whether it keeps them with only these units, in a row that was scored."""
+        """Whether these units alone preserve the part, by a scored row."""
         row = self.evidence.only(units)
         return row is not None and self.keeps(row, share)

@@ -1,4 +1,4 @@
-"""The places of an answer's characters in the text that an application made of it."""
+"""An answer's characters in a text that an application derived from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIN_SIMILARITY = 0.6
 
 @dataclass(frozen=True)
 class Offsets:
-    """Maps the characters of an answer to those of `shown`, the text that its caller was given."""
+    """Maps characters of an answer to the text that its reader saw (`shown`)."""
 
     shown: str
     similarity: float
@@ -20,7 +20,7 @@ class Offsets:
 
     @classmethod
     def between(cls, answer: str, shown: str) -> Offsets | None:
-        """None if the two have too little in common, or the shown text is blank.
+        """Align two texts; None if they have too little in common, or the second is blank.
 
         It may be a part of the answer, or the answer as a parser changed it: stripped, in capitals,
         without mark-up.
@@ -28,7 +28,7 @@ class Offsets:
         return _offsets(answer, shown) if shown.strip() else None
 
     def interval(self, start: int, end: int) -> tuple[int, int]:
-        """Characters [start, end) of the shown text; none of them if these are not shown."""
+        """The characters [start, end) of the shown text; an empty interval if it lacks them."""
         first = self._place(start, 0)
         return first, max(first, self._place(end - 1, 1) if start < end else first)
 
@@ -42,7 +42,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Shown:
-    """The place of a response in the text that its caller was given.
+    """The place of a response in its caller's text.
 
     It begins at character `start` of the model's answer. `offsets` map the answer's characters to
     those of another text that was made of it; `is_lost` says that these cannot be told.

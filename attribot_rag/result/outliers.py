@@ -1,4 +1,4 @@
-"""The values of a sample that are unusually high."""
+"""Outliers: unusually high values of a sample."""
 
 from __future__ import annotations
 

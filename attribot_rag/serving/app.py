@@ -222,7 +222,7 @@ async def _leaves(request: Request) -> None:
 
 
 def _shown(attribution: Attribution) -> Attribution:
-    """The attribution without the path or the address of the model, which clients must not see."""
+    """The attribution without the model's path or address, which are private."""
     provenance = attribution.provenance
     device = provenance.device.partition("://")[0]
     shown = replace(provenance, model=provenance.model_name, device=device)
@@ -230,7 +230,7 @@ def _shown(attribution: Attribution) -> Attribution:
 
 
 async def page() -> HTMLResponse:
-    """The page that asks and shows an answer with its attribution."""
+    """The page for asking questions, with the attribution of the answers."""
     text, policy = _page_and_policy()
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 

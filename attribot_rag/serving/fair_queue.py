@@ -50,7 +50,7 @@ class FairQueue:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """The number of requests that wait or run."""
+        """The number of waiting and running requests."""
         return sum(map(len, self._waiting.values())) + len(self._running)
 
     @contextmanager
@@ -97,7 +97,7 @@ class FairQueue:
         return max(1, round(self._seconds_until(1) or 0)) if self._durations else 5
 
     def close(self) -> None:
-        """Refuse whatever waits, and whatever comes; what runs goes on."""
+        """Refuse waiting and new requests; running ones finish."""
         self._is_closed = True
         for request in self._order():
             self._refuse(request, ServiceStopping("the service is stopping; it was not your turn"))
@@ -107,7 +107,7 @@ class FairQueue:
         return [request for request in chain.from_iterable(rounds) if request is not None]
 
     def _rotation(self) -> list[str]:
-        """The waiting clients, those that are served now at the end."""
+        """The waiting clients; clients that are being served come last."""
         return sorted(self._waiting, key=self._running.__contains__)
 
     def _seconds_until(self, num_served: int) -> float | None:

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with limits on what a connection may hold and for how long."""
+"""The HTTP server: uvicorn, with limits on the size and time of connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_se
 
 
 class _Server(uvicorn.Server):
-    """Closes the queue before it waits for what is not answered."""
+    """Closes the queue before it waits for open requests."""
 
     def __init__(self, config: uvicorn.Config, queue: FairQueue) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The verdict that follows from what was measured of a sentence: no model, no rows."""
+"""The verdict on a sentence as a function of its measurements: no model, no rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attribot_rag.verdicts.citation import Citation
 
 
 class Unknown(Enum):
-    """A measurement that was put off: most sentences do not need its rows."""
+    """A postponed measurement: most sentences do not need its rows."""
 
     SAID_BEFORE = "earlier sentences and turns"
     STATED = "instructions and the question"
 
 
 class Expected(NamedTuple):
-    """A word's log-likelihood with the whole context, and what it loses without, in nats."""
+    """A word's log-likelihood with the whole context, and its loss without, in nats."""
 
     likely: float
     reliance: float
@@ -34,7 +34,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class SaidBefore:
-    """The earlier sentence, or else the conversation (None), that a sentence comes from.
+    """The origin of a sentence: an earlier sentence, or else the conversation (None).
 
     `effect` is what removing it costs, in nats. `is_uncaused` says that nothing was found that
     caused the earlier sentence; `carriers` would carry the sentence without the conversation.
@@ -90,7 +90,7 @@ class Measured:
 
 
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
-    """The verdict: what is cited, else where the sentence comes from, else why neither is known.
+    """The verdict: the citation, else the origin of the sentence, else the reason for neither.
 
     `Unknown` where that depends on what was not measured yet.
     """
@@ -209,7 +209,7 @@ def _from(origin: SaidBefore, verdict: Verdict) -> Verdict:
 
 
 def _unsupported(verdict: Verdict, measured: Measured, *, is_searched: bool) -> Verdict | Unknown:
-    """Unsupported, unless the prompt states it, or it might rest on what was not located.
+    """Unsupported, unless the prompt states the sentence or an unlocated document may cause it.
 
     If the budget ended, it is open unless sources, turns and sentences were ruled out.
     """

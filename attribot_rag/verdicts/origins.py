@@ -1,4 +1,4 @@
-"""The earlier sentences or turns that a sentence comes from if it does not need the context."""
+"""The origins of a sentence in earlier sentences and turns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Origins:
             self._without_turns = _read(self._bare.rebased_without(turns))
 
     def largest(self, index: int, reliance: float) -> Origin | None:
-        """The origin of a sentence with the largest effect, if that is enough, None otherwise.
+        """The origin with the largest effect, None if that is too small.
 
         It is at least the reliance on the context.
         """
@@ -79,7 +79,7 @@ class Origins:
         return max(enough, key=lambda origin: origin.effect, default=None)
 
     def carriers_without_turns(self, part: Part) -> Carriers:
-        """The sources that carry a sentence, and each of its words, as the conversation does.
+        """The sources that could carry a sentence in place of the conversation.
 
         They are looked for without the conversation.
         """
@@ -114,7 +114,7 @@ class Origins:
         return Evidence(scorer, reliance)
 
     def find(self, index: int) -> Iterator[Origin]:
-        """The origins of a sentence: the conversation, and the earlier sentence that matters most.
+        """Find the origins of a sentence: the conversation, and the most influential sentence.
 
         Of the last hundred earlier sentences. None of them beyond the budget.
         """

@@ -1,4 +1,4 @@
-"""Forms of a text, and the characters of the text for which their characters stand."""
+"""Forms of a text, aligned with the text character by character."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class AlignedText:
         return TextIndex(self.text)
 
     def source_span(self, start: int, end: int) -> Interval:
-        """The characters of `source` for which [start, end) of `text`, not empty, stands."""
+        """The characters of `source` behind the characters [start, end) of `text`, not empty."""
         return int(self.origins[start, 0]), int(self.origins[end - 1, 1])
 
     def span_of(self, interval: Interval) -> Interval:
-        """The characters of `text` that stand for these characters of `source`."""
+        """The characters of `text` made of these characters of `source`."""
         start, end = self.origins[:, 0].searchsorted(interval).tolist()
         return start, end
 

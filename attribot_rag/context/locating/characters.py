@@ -1,4 +1,4 @@
-"""The letters for which each character stands, whatever its case, width or typography."""
+"""The letters of each character, whatever its case, width or typography."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escape sequences, and the characters for which they stand.
+"""Escape sequences and their meaning.
 
 Applications put documents into prompts as JSON, Python literals, YAML, CSV, HTML and XML.
 """
@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 
 
 def meaning(match: re.Match[str]) -> str:
-    """The text for which an escape sequence stands; empty between the pieces of a literal."""
+    """The text of an escape sequence; empty between the pieces of a literal."""
     escape = match[0]
     if escape[0] == "&":
         return "&" if escape.startswith("&amp;") else html.unescape(escape)

@@ -41,7 +41,7 @@ class Location:
     is_escaped: bool = False
 
     def document_interval(self, start: int, end: int) -> Interval:
-        """The document's characters that these characters of the prompt stand for."""
+        """The document's characters at these characters of the prompt."""
         return self.document_offset(start), self.document_offset(end)
 
     def document_offset(self, prompt_offset: int) -> int:
@@ -50,7 +50,7 @@ class Location:
         return min(max(bisect_left(self.offsets, prompt_offset), first), last)
 
     def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
-        """The location in the texts of which these are forms, by that of the forms."""
+        """Map the location of two forms to the source texts of these forms."""
         start, end = prompt.source_span(self.start, self.end)
         starts = numpy.append(prompt.origins[:, 0], end)
         indices = numpy.arange(len(document.source))
@@ -98,7 +98,7 @@ def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> 
 def _anchors(
     document: AlignedText, prompt: AlignedText, runs: Sequence[Run]
 ) -> tuple[Integers, Integers]:
-    """Characters of the document that the prompt has, ascending, and their places in it.
+    """Characters of the document, ascending, with their places in the prompt.
 
     A word that follows white space in the document begins right after white space in the prompt,
     together with opening mark-up.
@@ -133,13 +133,13 @@ def _aligned(text: str, other: str) -> Integers:
 
 
 def _folded(text: str) -> str:
-    """The text with every character unified for which a single character stands."""
+    """The text with each character unified, if that is a single character."""
     alike = map(unified, text)
     return "".join(x if len(x) == 1 else y for x, y in zip(alike, text, strict=True))
 
 
 def _claimed(document: str, prompt: str) -> tuple[int, int]:
-    """The numbers of first characters of both texts that are punctuation of both.
+    """The numbers of leading characters of both texts that are common punctuation.
 
     The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
     """

@@ -57,7 +57,7 @@ class Locator:
         return self.locate_unchanged(document) or self._locate_letters(document)
 
     def locate_unchanged(self, document: str) -> list[Location]:
-        """The places where nothing but white space differs."""
+        """The places with no difference but white space."""
         form = AlignedText.of(document).single_spaced()
         places = self._spaced.index.find_all(form.text)
         runs = ([Run(0, start, len(form.text))] for start in places)

@@ -1,4 +1,4 @@
-"""The parts that the prompt holds of documents which an application cut or thinned out."""
+"""Parts of documents in the prompt, where an application cut or shortened the documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 def find_parts(
     prompt: AlignedText, documents: Iterable[str], covered: Sequence[Interval], work: Work
 ) -> dict[str, list[Location]]:
-    """Parts of documents that the prompt does not hold as a whole, by the documents' texts.
+    """Locate parts of documents, by the documents' texts.
 
     Each document has at most one stretch of the prompt: common runs in the document's order, near
     each other. A run counts if it is a whole sentence or too long to be common by chance, and if
@@ -135,7 +135,7 @@ class _Parts:
         return [(first, last) for first, last in places if first < last]
 
     def _own(self, run: Run, occupied: Sequence[Interval]) -> int:
-        """The number of characters of a run that are free; 0 if none of its free pieces is long."""
+        """The number of free characters of a run; 0 if each of its free pieces is short."""
         place = self._place(run)
         free = subtract(place, overlapping(occupied, place))
         if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):

@@ -1,4 +1,4 @@
-"""Locating retrieved documents and earlier turns in a prompt: the context that the model saw."""
+"""Locating retrieved documents and earlier turns in a prompt."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _find_last(prompt: str, message: str, turns: Sequence[Interval]) -> tuple[In
 
 
 def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
-    """The share of each text's characters, white space aside, that its parts cover, if not all."""
+    """The share of each text's characters in its parts, white space aside, if below 1."""
     shares = {}
     for text, places in parts.items():
         spans = merge(part.document_span for part in places if part.document_span)
@@ -178,7 +178,7 @@ class LocatedDocuments:
 
 
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
-    """The texts that the prompt holds as a whole or in part, whatever their form.
+    """The texts that stand in the prompt, as a whole or in part, in any form.
 
     A text is not in the prompt if all that stands there of it belongs to another whole text.
     """

@@ -1,4 +1,4 @@
-"""Runs: text that a document and the prompt have in common, found in about linear time."""
+"""Common runs of a document and the prompt, found in about linear time."""
 
 from __future__ import annotations
 

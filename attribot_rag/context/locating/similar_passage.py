@@ -24,7 +24,7 @@ _PIN, _GAP = 8, 2
 def similar_passage(
     document: AlignedText, prompt: AlignedText, threshold: float, work: Work
 ) -> Sequence[Run]:
-    """The letters that a document and the most similar passage have in common, in ascending runs.
+    """The common runs of a document and the passage most similar to it, ascending.
 
     The first and the last run are empty: the ends of the document and the passage. The similarity
     is 1 less the differing letters, as a share of the document's characters. Empty where no passage
@@ -46,7 +46,7 @@ def similar_passage(
 
 
 def _starts(document: str, index: TextIndex) -> list[int]:
-    """Where a document could begin in a text, as the places of its n-grams have it."""
+    """Candidate starts of a document in a text, by the places of shared n-grams."""
     hits = list(index.hits(document, _GRAM, _STRIDE, _MAX_HITS))
     votes = Counter((place - at) // _BAND for at, place in hits)
     enough = min(_MIN_VOTES, _MIN_SHARE * len({at for at, _ in hits}))
@@ -78,7 +78,7 @@ def _aligned(document: str, text: str, start: int, most: float, work: Work) -> S
 
 
 def _common(ours: str, theirs: str, at: int, place: int) -> Sequence[Run]:
-    """The common runs of two texts that stand at these places of longer ones."""
+    """The common runs of two passages at these places of their texts."""
     blocks = Indel.editops(ours, theirs).as_matching_blocks()
     return [Run(at + block.a, place + block.b, block.size) for block in blocks if block.size]
 
@@ -86,7 +86,7 @@ def _common(ours: str, theirs: str, at: int, place: int) -> Sequence[Run]:
 def _fitted(
     document: AlignedText, prompt: AlignedText, runs: Sequence[Run], work: Work
 ) -> Sequence[Run]:
-    """The runs between the ends of the passage; a word in which a letter differs is not cut.
+    """Fit the ends of the passage, and align the runs between them.
 
     What is before the first and after the last certain run is aligned anew: where text around the
     passage may be taken, letters of it are as good as those of the passage.
@@ -112,7 +112,7 @@ def _fitted(
 
 
 def _dense(runs: Sequence[Run]) -> Sequence[Run]:
-    """The neighbouring runs with the most letters, less what stands between them in the text."""
+    """The neighbouring runs with the most letters, less the letters of the text between them."""
     score = best = first = 0
     dense = runs
     for index, run in enumerate(runs):
@@ -126,7 +126,7 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
-    """The length of the beginning of another text that has the most in common with this one.
+    """The length of the prefix of another text that is most similar to this one.
 
     A single common letter is none; the last word is not cut where that is as similar.
     """

@@ -1,4 +1,4 @@
-"""The sources: the pieces into which documents divide the prompt, equal pieces joined."""
+"""The sources: disjoint pieces of the prompt, equal pieces joined."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _spelling_variants(word: str, other: str) -> bool:
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of texts with equally many words that share consecutive words not common to many."""
+    """Pairs of texts with equally many words and shared, uncommon word sequences."""
     holders: dict[int, list[int]] = {}
     first_holder: dict[int, int] = {}
     lengths = []
@@ -156,7 +156,7 @@ class _Piece:
 
 
 class _Pieces:
-    """Disjoint pieces of the prompt, split as the longest document that holds them is split."""
+    """Disjoint pieces of the prompt, split as the longest document around them."""
 
     def __init__(self, prompt: TextIndex) -> None:
         self._index = prompt
@@ -170,7 +170,7 @@ class _Pieces:
     def add_documents(
         self, text: str, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
     ) -> None:
-        """Credit documents of equal text with the pieces that they share, and add the others."""
+        """Credit documents of equal text with shared pieces, and add their other pieces."""
         for interval in overlapping(self._intervals, (location.start, location.end)):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             shared = len(self._prompt[start:end].strip())

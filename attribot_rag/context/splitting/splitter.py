@@ -206,7 +206,7 @@ def _without_marks(run: re.Match[str]) -> str:
 
 
 def _with_closing(text: str, end: int) -> int:
-    """The end after what closes there, or before a quotation mark that opens."""
+    """Move an end past closing marks, or before an opening quotation mark."""
     closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
     if closing:
         return closing.end()
@@ -216,7 +216,7 @@ def _with_closing(text: str, end: int) -> int:
 
 
 def _goes_on(text: str, end: int, language: str) -> bool:
-    """Whether the full stop before this end is that of an abbreviation or a number."""
+    """Whether the full stop before this end belongs to an abbreviation or a number."""
     has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
     if begins_with_ordinal_sign(text, end):
         return True
@@ -252,7 +252,7 @@ def _enclosed(text: str, start: int, end: int) -> Iterator[Interval]:
 
 
 def _spaces(text: str) -> Iterator[int]:
-    """The spaces of Thai and Lao at which what came before is long enough to be read alone."""
+    """The spaces of Thai and Lao after a text that is long enough to be read alone."""
     start = 0
     for space in _SPACED.finditer(text):
         if len(_SPACED_LETTER.findall(text, start, space.start())) >= _MIN_SPACED:
