@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
-from rapidfuzz.distance import Indel
-
+from attribot_rag.context.alignment import places_in
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.model.language_model import LanguageModel
 
@@ -79,10 +78,7 @@ class TokenizedText:
             start -= len(text) - len(text.lstrip())
             places = [min(max(index - start, 0), len(text)) for index in range(len(self.text) + 1)]
         else:
-            places = [len(text)] * (len(self.text) + 1)
-            for step in Indel.opcodes(self.text, text):
-                for index in range(step.src_start, step.src_end):
-                    places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+            places = places_in(text, self.text)
         return text, tuple((places[first], places[last]) for first, last in self.spans)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-from rapidfuzz.distance import Levenshtein
 
+from attribot_rag.context.alignment import places_in
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.characters import unified
@@ -88,10 +88,10 @@ def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> 
     for gap in numpy.flatnonzero((lengths > 1) & (lengths != widths)).tolist():
         # A letter that both texts have, with what stands after it.
         if lengths[gap] * widths[gap] <= _MAX_COMPARED:
-            between = document.source[at[gap] : at[gap + 1]]
-            counterpart = prompt.source[places[gap] : places[gap + 1]]
-            aligned = _aligned(between, counterpart)
-            offsets[at[gap] + 1 : at[gap + 1]] = places[gap] + aligned[1:]
+            between = _folded(document.source[at[gap] : at[gap + 1]])
+            counterpart = _folded(prompt.source[places[gap] : places[gap + 1]])
+            aligned = numpy.array(places_in(counterpart, between))
+            offsets[at[gap] + 1 : at[gap + 1]] = places[gap] + aligned[1:-1]
     return Location(start, end, array("q", offsets.tobytes()), document_span)
 
 
@@ -117,19 +117,6 @@ def _anchors(
             opening = _OPENING.search(prompt.source[ends[gap] : places[gap + 1]])
             places[gap + 1] -= len(opening[0]) if opening else 0
     return at, places
-
-
-def _aligned(text: str, other: str) -> Integers:
-    """For each character of a short text its place in a slightly different text.
-
-    A replaced character maps to its replacement, a missing character to the next character; case
-    and the kind of quotes, dashes and white space make no difference.
-    """
-    places = numpy.full(len(text), len(other))
-    for step in Levenshtein.opcodes(_folded(text), _folded(other)):
-        steps = numpy.arange(step.src_end - step.src_start)
-        places[step.src_start : step.src_end] = (step.dest_start + steps).clip(max=step.dest_end)
-    return places
 
 
 def _folded(text: str) -> str:
