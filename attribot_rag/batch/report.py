@@ -58,7 +58,7 @@ def render_report(
         .render(
             style=part("page.css") + part("report.css", "batch"),
             basis=statistics.basis,
-            readers=statistics.told_of_readers,
+            readers=statistics.readers_line,
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
             states=statistics.states,
             items=items,

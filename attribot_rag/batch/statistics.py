@@ -83,7 +83,7 @@ class Statistics:
         return "reader" if self.read.total() else "cause"
 
     @property
-    def told_of_readers(self) -> str:
+    def readers_line(self) -> str:
         """The readers and their numbers of answers, in one line, or ''."""
         readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
         return readers and words_for("read_all", basis="reader", readers=readers)
@@ -104,7 +104,7 @@ class Statistics:
     def to_text(self) -> str:
         """A few lines for the terminal."""
         lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
-        lines += [on_one_line(self.told_of_readers)] if self.told_of_readers else []
+        lines += [on_one_line(self.readers_line)] if self.readers_line else []
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
             lines.append(f"sentences: {', '.join(shares)}")

@@ -45,10 +45,10 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
         with _processes(attributor, count) as workers:
             yield workers
         return
-    own = attributor if isinstance(attributor, Attributor) else attributor()
-    task = partial(Outcome.of, own)
-    setting = _setting(own)
-    concurrency = own.language_model.backend.concurrency
+    worker = attributor if isinstance(attributor, Attributor) else attributor()
+    task = partial(Outcome.of, worker)
+    setting = _setting(worker)
+    concurrency = worker.language_model.backend.concurrency
     if concurrency == 1:
         yield Workers(setting, lambda values: (task(*value) for value in values))
         return
@@ -64,9 +64,9 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (attributor, num_threads))
     try:
         with _shut_down(pool) as executor:
-            setting = executor.submit(_own_setting).result()
+            setting = executor.submit(_worker_setting).result()
             yield Workers(
-                setting, lambda values: _in_order(executor, _own_outcome, values, 2 * count)
+                setting, lambda values: _in_order(executor, _worker_outcome, values, 2 * count)
             )
     except BrokenProcessPool as error:
         raise WorkerLost(
@@ -120,14 +120,14 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _own() -> Attributor:
+def _worker_attributor() -> Attributor:
     """This process's attributor, made by the first task, whose caller gets the errors."""
     return _make()
 
 
-def _own_setting() -> dict[str, str]:
-    return _setting(_own())
+def _worker_setting() -> dict[str, str]:
+    return _setting(_worker_attributor())
 
 
-def _own_outcome(number: int, value: object) -> Outcome:
-    return Outcome.of(_own(), number, value)
+def _worker_outcome(number: int, value: object) -> Outcome:
+    return Outcome.of(_worker_attributor(), number, value)

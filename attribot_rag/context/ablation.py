@@ -141,7 +141,7 @@ def _replacement(
     context = prompt.ids[max(0, cut.left - _CONTEXT) : cut.left]
     before = prompt.ids[cut.left : cut.first]
     after = prompt.ids[cut.last : cut.right]
-    pieces = list(_kept_pieces(prompt, cut, boundary_ids))
+    pieces = list(_remaining_pieces(prompt, cut, boundary_ids))
     encoded: list[int] = []
     for piece in pieces:
         if isinstance(piece, int):
@@ -164,7 +164,7 @@ def _replacement(
     return None
 
 
-def _kept_pieces(
+def _remaining_pieces(
     prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
 ) -> Iterator[str | int]:
     """The window without the removed text: runs of text, and boundary tokens by their ids."""

@@ -210,10 +210,10 @@ class Result:
         Tokens without text at the end of the response belong to its last character. Raises
         InvalidInput for characters outside the response.
         """
-        return self._shown.tokens_in(start, end)
+        return self._response_text.tokens_in(start, end)
 
     @cached_property
-    def _shown(self) -> ResponseText:
+    def _response_text(self) -> ResponseText:
         return ResponseText(self.response, self.token_spans)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:

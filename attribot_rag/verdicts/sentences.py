@@ -206,11 +206,11 @@ def thinking_of(
         if decoded.text.strip() == response.text.strip():
             return thinking_in(response.text, tags)
         thinking = thinking_in(decoded.text, tags)
-    shown = (_shown(response, decoded, interval) for interval in thinking)
+    shown = (_response_span(response, decoded, interval) for interval in thinking)
     return merge((start, end) for start, end in shown if start < end)
 
 
-def _shown(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
+def _response_span(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
     """The characters of the response behind an interval of the decoded text."""
     spans = [response.token_spans[token] for token in decoded.tokens_in(interval)]
     if not spans:

@@ -76,18 +76,18 @@ class _Parts:
 
     def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most characters that are free."""
-        own = {run: size for run in self._runs if (size := self._own(run, occupied))}
-        strong = [run for run in own if self._is_strong(run)]
+        free = {run: size for run in self._runs if (size := self._num_free(run, occupied))}
+        strong = [run for run in free if self._is_strong(run)]
         runs = [
             run
-            for run in own
+            for run in free
             if run in strong or any(self._fit(run, x) or self._fit(x, run) for x in strong)
         ]
         best: list[tuple[int, tuple[Run, ...]]] = []
         for index, run in enumerate(runs):
             before = (best[i] for i in range(index) if self._fit(runs[i], run))
             size, chain = max(before, key=lambda item: item[0], default=(0, ()))
-            best.append((size + own[run], (*chain, run)))
+            best.append((size + free[run], (*chain, run)))
         return max(best, key=lambda item: item[0], default=(0, ()))
 
     @cached_property
@@ -106,10 +106,10 @@ class _Parts:
         is_unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
         grams = _UNSPACED_GRAMS if is_unspaced else _GRAMS
         for run in common_runs(self.document.text, self._prompt.index, *grams):
-            if not _is_long(self._shown(run)):
+            if not _is_long(self._text(run)):
                 continue
             kept = at_words(self.document, self._prompt, run)
-            if _is_long(self._shown(kept)) and not self._is_question(kept):
+            if _is_long(self._text(kept)) and not self._is_question(kept):
                 yield kept
 
     @cached_property
@@ -134,7 +134,7 @@ class _Parts:
         places = map(self.document.span_of, split_spans(self.document.source, sentences))
         return [(first, last) for first, last in places if first < last]
 
-    def _own(self, run: Run, occupied: Sequence[Interval]) -> int:
+    def _num_free(self, run: Run, occupied: Sequence[Interval]) -> int:
         """The number of free characters of a run; 0 if each of its free pieces is short."""
         place = self._place(run)
         free = subtract(place, overlapping(occupied, place))
@@ -144,7 +144,7 @@ class _Parts:
 
     def _is_strong(self, run: Run) -> bool:
         """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
-        text = self._shown(run)
+        text = self._text(run)
         if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
             return True
         return run in self._whole_sentences or any(
@@ -168,7 +168,7 @@ class _Parts:
             mark in text for mark in ".!。！"
         )
 
-    def _shown(self, run: Run) -> str:
+    def _text(self, run: Run) -> str:
         return self._prompt.source[slice(*self._place(run))] if run.length else ""
 
     def _place(self, run: Run) -> Interval:

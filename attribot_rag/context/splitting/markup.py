@@ -53,13 +53,13 @@ class Tags:
         """A part of the document as a reader of the page sees it; as it is if it is only tags."""
         kept = text
         for _ in range(_MAX_NESTED):  # what stood around a tag may make another
-            shown = _CODE_OR_TAG.sub(self._shown, kept)
+            shown = _CODE_OR_TAG.sub(self._rendered, kept)
             if shown == kept:
                 return kept.strip() or text
             kept = shown
         return text
 
-    def _shown(self, match: re.Match[str]) -> str:
+    def _rendered(self, match: re.Match[str]) -> str:
         name = (match["name"] or "").lower()
         if match["fence"] or match["ticks"] or (name and name not in self.names):
             return match[0]
