@@ -36,7 +36,7 @@ class Annotation:
     ) -> tuple[Verdict, ...]:
         """The same verdicts with the checks of their sentences, at characters of the response.
 
-        `markers` are the model's own citation markers, which are no part of what it says.
+        `markers` are the model's own citation markers, which are no part of the sentence.
         """
         cited = [verdict for verdict in verdicts if verdict.traced(verdicts).source_ids]
         new = [verdict for verdict in cited if verdict not in self._checks]

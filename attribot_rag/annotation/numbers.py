@@ -35,7 +35,7 @@ class NumbersInDocuments:
 
     Separators of thousands and decimals do not matter, nor do the script of the digits, rounding
     within 5 %, and numbers that a document has in words, as far as the CLDR spells them. Whole
-    numbers below 13 and digits in names (B12) are not told. Sums, units and dates are not
+    numbers below 13 and digits in names (B12) get no remark. Sums, units and dates are not
     understood: the package attribot-checks does that.
     """
 

@@ -165,8 +165,8 @@ class Composition:
     ) -> str:
         """The last answer with the numbers of retrieved documents; as Attribution.to_cited_text.
 
-        A sentence that comes from an earlier answer alone has the remark on that. Markers that the
-        model wrote stay in a plain answer only: elsewhere their numbers are of other documents.
+        A sentence from an earlier answer alone gets a remark. Markers that the model wrote stay in
+        a plain answer only: elsewhere their numbers are of other documents.
         """
         attribution = self.attribution
         if self.is_plain:

@@ -42,7 +42,7 @@ def attributed(
 ) -> Attribution:
     """The attribution of a response by a method; judged if scores are in nats.
 
-    `answered_by` is None where the model gave the response, else the name of the one that did, or
+    `answered_by` is None if the model gave the response, else the name of the model that did, or
     ''.
     """
     judged = options.verdicts is not None

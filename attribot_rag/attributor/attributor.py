@@ -50,10 +50,10 @@ class Attributor:
 
     The model comes with its tokenizer, or both together as a LanguageModel.
 
-    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' where that
-    takes fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds
-    than the default. `options` are those of Options, by name or whole; one that does not exist
-    raises UnknownOption, an InvalidInput.
+    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
+    fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds than
+    the default. `options` are those of Options, by name or whole; one that does not exist raises
+    UnknownOption, an InvalidInput.
 
     Several threads may use it: attributions of one local model's answers take turns.
     """

@@ -52,7 +52,7 @@ class Record(_Given):
 
     `prompt` is rendered text or token ids, `messages` chat messages; without either, the prompt is
     that of `attribot-rag ask` for the `question`. `response` is the answer's text or token ids.
-    `answered_by` is the name of another model that gave it, '' if that is not known.
+    `answered_by` is the name of another model that gave it, '' if unknown.
     """
 
     id: str | int | None = None

@@ -30,7 +30,7 @@ class Statistics:
     """Counts over the results of a batch; memory grows with the number of documents' names.
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
-    judged ones by what readers are told: a value that is in no document comes from none. `read` is
+    judged ones by the words for readers: a value that is in no document comes from none. `read` is
     the number of answers by each model that read them and did not give them.
     """
 

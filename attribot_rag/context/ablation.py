@@ -2,8 +2,8 @@
 
 Only a window of tokens around a cut is tokenized again: of the tokens a b|c d x x e f|g, without
 the x, the text of c d e f. It is in step where the new ids join the prompt's own: on the right they
-end with f, as before g; on the left d stands as in the prompt, so that c can replace what a
-tokenizer makes of the beginning of a text. Otherwise a wider window is tried.
+end with f, as before g; on the left d stands as in the prompt, so that c can replace the token that
+a tokenizer puts at the beginning of a text. Otherwise a wider window is tried.
 """
 
 from __future__ import annotations

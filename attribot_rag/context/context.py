@@ -58,7 +58,7 @@ class Context:
     holds only parts (cut or thinned out by the application) the share of its characters, white
     space aside, in (0, 1), by the document's index. `not_in_time` are the documents of
     `not_located` that there was no time to look for; `crowded` stand in further places, which are
-    no occurrences of their sources. `language` is what the options say, None where it is detected.
+    no occurrences of their sources. `language` is the option, None if it is detected.
     """
 
     documents: tuple[Document, ...]
@@ -139,8 +139,8 @@ class Context:
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
         """Ablate all other sources, and the text around documents with no source left.
 
-        A document keeps the text before it, such as its title: the first that is left without what
-        separates documents.
+        A document keeps the text before it, such as its title: the first remaining document loses
+        the separator before it.
         """
         places = merge(self._places(Ablation(frozenset(source_ids))))
         around: list[Interval] = []

@@ -101,7 +101,7 @@ class ShownDocuments:
     def labels(self, *forms: Labels, last_only: bool = True) -> dict[int, tuple[str, ...]]:
         """The labels of each document that has some.
 
-        With `last_only`, a label is that of the last retrieval that has it.
+        With `last_only`, a label counts only in its last retrieval.
         """
         latest: dict[str, int] = {}
         for start, label in (item for labels in forms for item in labels.items()):

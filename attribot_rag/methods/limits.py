@@ -50,7 +50,7 @@ class Limits:
 class VerdictOptions:
     """The public limits of verdicts; docs/tuning-verdicts.md explains them.
 
-    Raises InvalidInput for a limit that is not above 0, and for tags that are no two texts.
+    Raises InvalidInput for limits of 0 or less, and for tags other than two texts.
 
     Args:
         min_effect: Nats without which a sentence is not cited from a source that does not suffice.

@@ -23,7 +23,7 @@ class BudgetEnded(Exception):
 class Necessity:
     """Ablates documents, then units, to find the units that a part needs.
 
-    Raises `BudgetEnded` where a row that it needs was not scored.
+    Raises `BudgetEnded` if a needed row was not scored.
     """
 
     def __init__(self, losses: PartLosses, order: Order) -> None:
@@ -35,9 +35,9 @@ class Necessity:
     def decisive(self) -> Steps[Carriers]:
         """Find the one unit that a part with little reliance on the context needs.
 
-        The reliance is no bound: without the context, what speaks against the part is gone, too.
-        So the document that holds most of its words is left out, then all others together; what
-        matters of these is looked into, down to a unit, which is scored exactly.
+        The reliance is no bound: without the context, what speaks against the part is gone, too. So
+        the document that holds most of its words is left out, then all others together; documents
+        that matter are divided, down to one unit, which is scored exactly.
         """
         evidence, least = self._evidence, _MASKED_SHARE * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]

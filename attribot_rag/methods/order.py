@@ -61,9 +61,9 @@ class Order:
     def holding(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that hold words of the part worth these nats, highest worth first.
 
-        Of units with the same words, those come first that hold more of all that the part says.
-        None where the words in all units are worth less than half of the nats: the model says it in
-        words of its own.
+        Of units with the same words, those with more of all the part's words come first. None where
+        the words in all units are worth less than half of the nats: the model says it in words of
+        its own.
         """
         words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
         held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]

@@ -14,7 +14,7 @@ from attribot_rag.methods.limits import Limits
 class PartLosses:
     """The losses of a part, and of its content words, in rows of the evidence, in nats.
 
-    It asks for no rows. Where a row is not there, the part has lost all that it relies on.
+    It asks for no rows. Without a row, the part is taken to lose its whole reliance.
     """
 
     part: Part

@@ -46,8 +46,8 @@ def find_carriers(
 ) -> Steps[Carriers]:
     """Finds the smallest source set that preserves a part's likelihood, step by step.
 
-    Units that hold the words of the part are tried first, then those that the order ranks first.
-    Where no set suffices, the carriers are the units without which the part loses most.
+    Units with words of the part are tried first, then the highest ranked ones. If no set suffices,
+    the carriers are the units with the highest necessity.
     """
     losses = PartLosses(part, evidence, limits)
     search = _Search(losses, order)
@@ -110,7 +110,7 @@ class _Search:
     def _enough(self) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does.
 
-        Four follow the first where that leaves half of the reliance unexplained.
+        Four follow the first if that leaves half of the reliance unexplained.
         """
         losses, reliance = self._losses, self._losses.reliance
         worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
@@ -154,7 +154,7 @@ class _Search:
     def _promising(self, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
         """The other units with words worth these nats, mixed with the ranked ones if needed.
 
-        That is where no units hold such words, and once two units were not enough.
+        They are needed if no unit holds such words, or if two units were not enough.
         """
         holders = [unit for unit in self._order.holding(self._part, nats) if unit not in units]
         if holders and len(units) < 2:

@@ -90,7 +90,7 @@ class GenerateArguments:
     def mask(self, prompts: torch.Tensor) -> torch.Tensor:
         """The attention mask, given or inferred from padding as by `generate`: bool, like prompts.
 
-        Of a mask that covers a cache too, the part of the ids that were given.
+        Of a mask that covers a cache too, the part for the given ids.
         """
         mask = self.by_name.get("attention_mask")
         if mask is not None and prompts.shape[1]:

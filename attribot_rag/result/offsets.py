@@ -41,7 +41,7 @@ class Shown:
     """The place of a response in its caller's text.
 
     It begins at character `start` of the model's answer. `offsets` map the answer's characters to
-    those of another text that was made of it; `is_lost` says that these cannot be told.
+    those of another text that was made of it; `is_lost` says that these are unknown.
     """
 
     start: int = 0

@@ -100,8 +100,8 @@ class AttributedRun:
     ) -> str:
         """The answer with the numbers of its citations; as Attribution.to_cited_text.
 
-        Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
-        error if there is one.
+        If it was composed of earlier answers, the numbers are those of their citations. Raises the
+        run's error if there is one.
         """
         compositions = self.compositions()
         if self.attribution is not None:

@@ -17,8 +17,8 @@ class DeduplicatedText:
     """A remaining text: its index, its text, and the indices of the texts that it replaces.
 
     `merged` are the indices of texts that are gone because this one says the same, `overlapping`
-    those of texts that lost a beginning or an end which stands here. What a text lost by repeating
-    itself stands in itself, and is not told.
+    those of texts that lost a beginning or an end which stands here. Repetitions within one text
+    are removed without a mention.
     """
 
     index: int

@@ -149,7 +149,7 @@ class Observer:
     def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
         """The answer's run, which may be pending; None if no documents were seen.
 
-        The call ends by it, unless that was told before. What is told again changes nothing.
+        The call ends with it, unless it has ended before. A repeated event changes nothing.
         """
         if not call.is_answered:
             call.is_answered = True

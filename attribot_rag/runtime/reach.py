@@ -50,7 +50,7 @@ class Reach:
     def reading(self, step: Step, prompt: str, *, shares: bool = False) -> Reading:
         """The documents and answers that stand, or may stand, in a call's prompt.
 
-        Of documents that it `shares` with other calls, those count that stand there.
+        Of documents that it `shares` with other calls, only those in the prompt count.
         """
         before = [(tick, run) for tick, run in self._answers_of(step) if tick < step.begun]
         answers = [run for _, run in before]

@@ -133,7 +133,7 @@ class AttributionService:
         the run has them as its `earlier`, with those of the same root that these were made of. It
         ends after them.
 
-        What came of it is told to the OpenTelemetry span of the model's call: the answer's, or the
+        The outcome is written into the OpenTelemetry span of the model's call: the answer's, or the
         one that was current when the model generated, or is when this is called.
         """
         if earlier:

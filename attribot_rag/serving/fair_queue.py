@@ -35,8 +35,8 @@ class FairQueue:
 
     The requests of `at_once` clients are worked on at the same time, each in a thread, and one of a
     client. At most `max_requests` wait or are worked on, and as many of a client's are received at
-    once. Where the queue is full, a client with fewer requests takes the place of the newest one of
-    the client that has most. For one event loop.
+    once. If the queue is full, a client with fewer requests replaces the newest request of the
+    client with most. For one event loop.
     """
 
     def __init__(self, max_requests: int, *, at_once: int) -> None:

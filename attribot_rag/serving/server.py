@@ -19,7 +19,7 @@ _MAX_CONNECTIONS = 512
 def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_seconds: int) -> None:
     """Serve until Ctrl-C or SIGTERM; a client has `read_seconds` for each request's head.
 
-    Then what runs is answered, for at most `stop_seconds`, and what waits in the queue is refused.
+    Then running requests are answered, for at most `stop_seconds`, and waiting ones are refused.
     """
     config = uvicorn.Config(
         app,

@@ -119,8 +119,8 @@ class Citing:
     def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:
         """The words that the other members alone lose, with the losses in nats.
 
-        If that was not scored, with those beside which the member could not be left out, or with
-        all other units: more units cannot lose what fewer keep.
+        If that row was not scored, it is the row with the units beside which the member is needed,
+        or with all other units: more units cannot lose what fewer keep.
         """
         only = self._evidence.only
         others = tuple(unit for unit in carriers.members if unit != member)

@@ -36,8 +36,8 @@ class Expected(NamedTuple):
 class SaidBefore:
     """The origin of a sentence: an earlier sentence, or else the conversation (None).
 
-    `effect` is what removing it costs, in nats. `is_uncaused` says that nothing was found that
-    caused the earlier sentence; `carriers` would carry the sentence without the conversation.
+    `effect` is what removing it costs, in nats. `is_uncaused` says that the earlier sentence has no
+    known cause; `carriers` would carry the sentence without the conversation.
     """
 
     sentence: int | None
@@ -64,10 +64,10 @@ class Stated:
 class Measured:
     """The measurements of a sentence, the characters [start, end) of the response, in nats.
 
-    `reliance` is what it loses without the whole context, None if the budget did not allow that;
-    the context matters from `least` on: `min_reliance`, or more where a server's noise is large.
-    `words` and `figures` are its content words and numbers. `carriers` were found for it, of which
-    `citation` is the part that may be cited.
+    `reliance` is its loss without the whole context, None if the budget did not allow its row; the
+    context matters from `least` on: `min_reliance`, or more where a server's noise is large.
+    `words` and `figures` are its content words and numbers. `citation` is the part of its
+    `carriers` that may be cited.
     """
 
     start: int
@@ -92,7 +92,7 @@ class Measured:
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
     """The verdict: the citation, else the origin of the sentence, else the reason for neither.
 
-    `Unknown` where that depends on what was not measured yet.
+    `Unknown` if it depends on a postponed measurement.
     """
     verdict = Verdict(start=measured.start, end=measured.end, kind="open")
     reliance, citation = measured.reliance, measured.citation
@@ -128,7 +128,7 @@ def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
 def _is_needed(citation: Citation, measured: Measured, limits: Limits) -> bool:
     """Whether the sentence, or a word of it, loses enough without the cited sources.
 
-    A word that the model does not expect only counts for a source that holds it.
+    An unexpected word only counts for a source that holds it.
     """
     if citation.relation != "each":
         return citation.effect >= limits.min_reliance

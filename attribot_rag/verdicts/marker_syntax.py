@@ -63,8 +63,8 @@ _MAX_RANGE = 20
 class KnownLabels:
     """The labels of a prompt's documents, each with its documents, by its text in lower case.
 
-    A document that the prompt gives no number has its place among all, if no other has that number.
-    `words` stand before numbers in the prompt; it writes `in_parentheses` so.
+    A document without a number in the prompt has the number of its place, if that is free. `words`
+    stand before numbers in the prompt; it writes `in_parentheses` so.
     """
 
     documents: Mapping[str, tuple[int, ...]]

@@ -43,8 +43,8 @@ def written_markers(
     """The markers in a response, in order.
 
     What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
-    the like, or if another marker stands right before it. It is none in code, right after a name or
-    a bracket (`items[1]`), or where it stands so in a document, from which the model copied it.
+    the like, or if another marker stands right before it. It is no marker in code, right after a
+    name or a bracket (`items[1]`), or in text copied from a document.
     """
     code = markdown(response).code
     markers: list[WrittenMarker] = []
@@ -187,8 +187,8 @@ class MarkerAudit:
     ) -> tuple[Marker, ...]:
         """The markers among the characters [start, end) of the response.
 
-        `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
-        that are cited for these tokens.
+        `tokens` are the response tokens before the markers, `cited` the ids of the sources cited
+        for these tokens.
         """
         supports = cache(partial(self._supports, tokens, cited))
         by_start = attrgetter("start")

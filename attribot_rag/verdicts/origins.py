@@ -139,20 +139,20 @@ class Origins:
     def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
         """Whether earlier text explains the sentence's unlikely numbers.
 
-        A number that was not said has to be likely then. Of those that are unlikely where nothing
-        was said, one at least loses half of what makes it unlikely.
+        A number that was not said has to be likely then. Of the numbers that are unlikely without
+        earlier text, at least one loses half of its surprise with it.
         """
         assert self._after_all is not None
         least, share = self._limits.min_figure, self._limits.kept_word
         said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
-        told = []
+        explained = []
         for figure in self._sentences[index].figures:
             after, alone = self._sum(self._after_all, figure), self._after([], index, figure)
             if -after >= least and not numbers_in(self._text(figure)) <= said:
                 return False
             if alone is not None and -alone >= least:
-                told.append(after - alone >= share * -alone)
-        return any(told) or not told
+                explained.append(after - alone >= share * -alone)
+        return any(explained) or not explained
 
     def _text(self, tokens: Sequence[int]) -> str:
         """The response's text at neighbouring tokens."""

@@ -28,7 +28,7 @@ _ALIKE = 3
 class PromptOrigin:
     """The part of the prompt that states a sentence.
 
-    `effect` is what the sentence loses without all statements that hold words of it, in nats.
+    `effect` is the sentence's loss without all statements with its words, in nats.
     """
 
     part: PromptPart
@@ -216,11 +216,10 @@ def _after_role(text: str, start: int, end: int) -> int:
 def is_stated(said: Sequence[Word], limits: Limits) -> bool:
     """Whether the statements explain the sentence's informative words.
 
-    A word is explained if it stands there, and loses without the statements half of what makes it
-    unlikely then. No fewer words are explained than do not stand there at all; and among the others
-    is no unlikely number, and no name or number that does not stand there. The statements have to
-    be worth the effect of a turn to the words that stand there, and most of what makes all words
-    unlikely.
+    A word is explained if it stands in them, and they take half of its surprise. At least as many
+    words are explained as are absent from the statements; no unlikely number is unexplained, and no
+    name or number is absent. The statements must be worth as much as a turn to the words in them,
+    and explain most of the surprise of all words.
     """
     unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
     explained = [

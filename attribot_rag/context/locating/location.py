@@ -65,8 +65,7 @@ class Location:
 def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> Location:
     """The location by common runs of forms of both texts, ascending.
 
-    It is that of a part of the document from the first to the last run, with punctuation around it
-    that both texts have.
+    It reaches from the first to the last run, with common punctuation around them.
     """
     first, last = runs[0], runs[-1]
     ours = document.source_span(first.first, last.last)

@@ -128,7 +128,7 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
 def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
     """The length of the prefix of another text that is most similar to this one.
 
-    A single common letter is none; the last word is not cut where that is as similar.
+    A single common letter is none; the last word is kept whole if that is as similar.
     """
     text, other = text[:_MAX_FITTED], other[: _MAX_FITTED + _MAX_SLACK]
 

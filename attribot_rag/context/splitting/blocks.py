@@ -79,8 +79,8 @@ def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
 def _entries(lines: Sequence[str]) -> set[int]:
     """The lines that begin an entry.
 
-    The entry before or after it is on the next line, or on the next line that is indented less
-    than what its value goes on with.
+    The neighbouring entry is on the next line, or on the next line with less indentation than the
+    continuation of the value.
     """
     entries: set[int] = set()
     last, indent = -1, 0

@@ -112,7 +112,7 @@ _MAX_LENGTH = 400
 def language_of(text: str, further: Iterable[str] = ()) -> str:
     """The ISO 639 code of a text's language, by its beginning.
 
-    Where the text is too short, it is that of the first long enough of the `further` texts, or else
+    If the text is too short, the first long enough of the `further` texts decides, or else it is
     English.
     """
     detected = (_detected(candidate[:_MAX_LENGTH]) for candidate in (text, *further))
@@ -173,8 +173,8 @@ def sentence_ends(text: str, language: str) -> list[int]:
 
     Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
     end a sentence too; ordinals, dates and references such as "3. Mai", "3 janv. 1983", "n.º 7" and
-    "Art. 5"; Thai and Lao, whose sentences end in spaces. Quotation marks and mark-up that close
-    belong to what they close.
+    "Art. 5"; Thai and Lao, whose sentences end in spaces. Closing quotation marks and mark-up
+    belong to the sentence before them.
     """
     readable = _SURROGATE.sub("?", _RUN.sub(_without_marks, text))
     ends = {_with_closing(text, end) for end in _segmented(readable, language)}
