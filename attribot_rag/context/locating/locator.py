@@ -27,8 +27,8 @@ class Locator:
     """Searches a prompt for whole documents: as they are, then by their letters, then fuzzily.
 
     White space may always differ; letters and digits are compared without case, mark-up,
-    typography and Unicode forms. `threshold` is the least share of them (0 to 1) that a document
-    has in common with a fuzzy location. `crowded` are the documents that have further places.
+    typography and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1.
+    `crowded` are the documents with further places.
     """
 
     def __init__(self, prompt: str, *, threshold: float, work: Work | None = None) -> None:

@@ -115,7 +115,7 @@ class LocatedDocuments:
     the prompt and the documents are read as they are, then without their escape sequences.
     `crowded` are documents with further places. `index` is that of the prompt.
 
-    `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
+    `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `similar_passage`).
     `occupied` are characters of the prompt that are no document's own, such as earlier turns.
     """
 
