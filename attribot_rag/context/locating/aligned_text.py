@@ -76,7 +76,7 @@ class AlignedText:
     ) -> AlignedText:
         lengths = numpy.ones(len(self.text), numpy.int64)
         starts, ends = self.origins.T.copy()
-        pieces, done = [], 0
+        pieces, done = list[str](), 0
         for match in pattern.finditer(self.text):
             first, last = match.span()
             if (new := value(match)) != match[0]:

@@ -157,7 +157,8 @@ class _Parts:
         if other.first < run.last or other.start < run.end:
             return False
         gap = self._place(other)[0] - self._place(run)[1]
-        left_out = self.document.origins[other.first, 0] - self.document.origins[run.last - 1, 1]
+        source_span = self.document.source_span
+        left_out = source_span(other.first, other.last)[0] - source_span(run.first, run.last)[1]
         return gap <= max(_MAX_GAP, left_out)
 
     def _is_question(self, run: Run) -> bool:

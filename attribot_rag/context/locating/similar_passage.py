@@ -13,7 +13,7 @@ from attribot_rag.context.locating.text_index import TextIndex, Work
 
 _GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096
 # Places that begin about equally far before the document's n-grams are one; so many have to agree.
-_BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 32, 8, 1 / 32, 8
+_BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 8, 24, 1 / 32, 8
 _MAX_SLACK, _MAX_FITTED = 200, 1_024
 # Texts are aligned a stretch at a time; where its first half ends, the next begins.
 _STRETCH = 2_048
