@@ -15,9 +15,9 @@ from support.families import FAMILIES
 from support.implementations import generation_for, plain_log_likelihoods
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS, ScoringModels
+from attribot_rag.scoring.local.backend import IMPLEMENTATIONS, LocalBackend
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
 from benchmarks import ROOT
 
@@ -35,24 +35,22 @@ def rows_without(generation: Generation, width: int, step: int) -> list[Row]:
     ]
 
 
-def tokens_read(
-    models: ScoringModels, kind: type[TwinImplementation], architecture: Architecture
-) -> int:
+def tokens_read(backend: LocalBackend, kind: type[LocalPrefix], architecture: Architecture) -> int:
     """Of the full prompt, and of the prompt without each of ten documents."""
     generation = generation_for(replace(architecture, prompt_length=NUM_PROMPT_TOKENS))
     rows = rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
     full = Row.exact(generation.prompt_ids, NUM_PROMPT_TOKENS, generation)
-    implementation = models.make(kind, generation)
+    implementation = backend.make(kind, generation)
     with torch.inference_mode():
         implementation.log_likelihoods([full, *rows])
     return implementation.prefilled_tokens + implementation.scored_tokens
 
 
 def describe(architecture: Architecture) -> tuple[str, ...]:
-    models = ScoringModels(architecture.build())
+    backend = LocalBackend(architecture.build())
     generation = generation_for(architecture)
     rows = rows_without(generation, 5, 7)
-    implementation = models.select("auto", generation)
+    implementation = backend.encode_prefix(generation)
     with torch.inference_mode():
         scores = implementation.log_likelihoods(rows)
     model = architecture.build()
@@ -61,10 +59,10 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     for kind in IMPLEMENTATIONS:
         if kind.name == implementation.name:
             break
-        reasons.append(f"{kind.name}: {models.refusal(kind, generation)}")
-    refusal = models.masked_refusal(type(implementation), generation)
+        reasons.append(f"{kind.name}: {backend.refusal(kind, generation)}")
+    refusal = backend.masked_refusal(type(implementation), generation)
     read, most = (
-        tokens_read(models, kind, architecture) for kind in (type(implementation), Reference)
+        tokens_read(backend, kind, architecture) for kind in (type(implementation), Reference)
     )
     return (
         architecture.name,

@@ -34,7 +34,7 @@ from support.tiny_models import byte_level, endless, smollm2_tokenizer, with_tok
 
 from attribot_rag import Attributor
 from attribot_rag.batch.run import run_batch
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributionService
 from benchmarks.experiment.setting import hardware
 
@@ -78,7 +78,7 @@ class Endured(NamedTuple):
         return self.last.objects / self.first.objects - 1
 
 
-def adapted_model() -> LanguageModel:
+def adapted_model() -> LocalModel:
     """A model that nothing else uses, with two adapters."""
     local = endless(copy.deepcopy(byte_level().tokenizer))
     for name in _ADAPTERS:
@@ -88,7 +88,7 @@ def adapted_model() -> LanguageModel:
     return local
 
 
-def library(local: LanguageModel) -> tuple[Attribute, Close]:
+def library(local: LocalModel) -> tuple[Attribute, Close]:
     service = AttributionService(local, **_EXACT)
     ids = torch.tensor([local.encode_prompt(rendered(local))])
 
@@ -103,7 +103,7 @@ def library(local: LanguageModel) -> tuple[Attribute, Close]:
     return attribute, service.close
 
 
-def langchain(local: LanguageModel) -> tuple[Attribute, Close]:
+def langchain(local: LocalModel) -> tuple[Attribute, Close]:
     from langchain_core.documents import Document
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.runnables import RunnableLambda, RunnablePassthrough
@@ -130,7 +130,7 @@ def langchain(local: LanguageModel) -> tuple[Attribute, Close]:
     return attribute, handler.close
 
 
-def llama_index(local: LanguageModel) -> tuple[Attribute, Close]:
+def llama_index(local: LocalModel) -> tuple[Attribute, Close]:
     from llama_index.core import SummaryIndex
     from llama_index.core.schema import TextNode
     from llama_index.llms.huggingface import HuggingFaceLLM

@@ -29,7 +29,7 @@ from transformers import (
     Qwen3_5TextConfig,
 )
 
-from attribot_rag import Document, LanguageModel
+from attribot_rag import Document, LocalModel
 from attribot_rag.recording import generate_answer
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import GeneratedAnswer, prepare
@@ -99,17 +99,17 @@ def byte_tokenizer(num_tokens: int) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)  # type: ignore[no-untyped-call]
 
 
-def random_model(name: str, dtype: torch.dtype, device: torch.device) -> LanguageModel:
+def random_model(name: str, dtype: torch.dtype, device: torch.device) -> LocalModel:
     torch.manual_seed(0)
     build = cast(Any, AutoModelForCausalLM).from_config
     with device:
         model: PreTrainedModel = build(MODELS[name], dtype=dtype)
     model.generation_config.eos_token_id = None
-    return LanguageModel(model.train(False), byte_tokenizer(model.config.vocab_size))
+    return LocalModel(model.train(False), byte_tokenizer(model.config.vocab_size))
 
 
 def random_answer(
-    num_tokens: int, num_response_tokens: int, language_model: LanguageModel
+    num_tokens: int, num_response_tokens: int, language_model: LocalModel
 ) -> GeneratedAnswer:
     """An answer after documents of random letters, each of which is one source."""
     chosen, count = random.Random(0), NUM_SOURCES[num_tokens]

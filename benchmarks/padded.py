@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 _WIDTH, _INNER, _LAYERS, _HEADS = 4096, 14336, 32, 64
 
 
-def padded(local: LanguageModel) -> LanguageModel:
+def padded(local: LocalModel) -> LocalModel:
     """The Llama-shaped model with the width, layers and heads of an 8B one, on its device.
 
     Weights beyond the small model's are zero, so that all log-probabilities stay what they were.
@@ -45,4 +45,4 @@ def padded(local: LanguageModel) -> LanguageModel:
                 weight = weights[name] * (shrink**0.5 if "norm" in name else 1)
                 parameter[tuple(map(slice, weight.shape))] = weight
     large.generation_config = small.generation_config
-    return LanguageModel(large, local.tokenizer)
+    return LocalModel(large, local.tokenizer)

@@ -20,6 +20,7 @@ import torch
 
 from attribot_rag import Attributor, Budget, load_model
 from attribot_rag.attribution import cite
+from attribot_rag.model.local_model import LocalModel
 from benchmarks.experiment.data_sets import load, sample
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import answer_question, prepare
@@ -39,7 +40,9 @@ class Timed(NamedTuple):
 
 def timed(attributor: Attributor, example: Example, max_new_tokens: int) -> Timed | None:
     """None if the answer has no tokens."""
-    question = prepare(example, attributor.language_model, "attribot", max_new_tokens)
+    language_model = attributor.language_model
+    assert isinstance(language_model, LocalModel)
+    question = prepare(example, language_model, "attribot", max_new_tokens)
     clock = "cpu" if attributor.language_model.device.type == "cpu" else "wall"
     answered = answer_question(question, clock)
     if answered is None or answered.seconds is None:

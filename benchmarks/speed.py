@@ -23,7 +23,8 @@ from attribot_rag import load_model
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
 from attribot_rag.methods.limits import Limits
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.model.local_model import model_here
+from attribot_rag.scoring import LocalBackend
 from benchmarks.experiment.data_sets import load
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
 from benchmarks.experiment.setting import hardware
@@ -53,10 +54,10 @@ class Measured:
     bytes: int
 
 
-def measure(way: str, answer: GeneratedAnswer, models: ScoringModels, peak: float) -> Measured:
+def measure(way: str, answer: GeneratedAnswer, backend: LocalBackend, peak: float) -> Measured:
     """Raises UnsupportedModel where this way does not take the model."""
     implementation, method, limit = WAYS[way]
-    scorer = answer.scorer(models, implementation)
+    scorer = answer.scorer(backend, implementation)
     count = len(scorer.units)
     if limit is not None and limit < count:
         places = sorted({int((number + 0.5) * count / limit) for number in range(limit)})
@@ -66,7 +67,7 @@ def measure(way: str, answer: GeneratedAnswer, models: ScoringModels, peak: floa
     assert answer.seconds is not None
     usage = scorer.usage
     seconds = watch.seconds * (count + 1) / (len(scorer.units) + 1)
-    linear = linear_parameters(scorer.language_model.model)
+    linear = linear_parameters(model_here(scorer.language_model))
     flops = 2.0 * linear * (usage.tokens + usage.backward_tokens)
     throughput = flops / watch.seconds / peak
     return Measured(seconds, seconds / answer.seconds, usage.tokens, throughput, watch.bytes)
@@ -75,18 +76,18 @@ def measure(way: str, answer: GeneratedAnswer, models: ScoringModels, peak: floa
 def measured(answers: Sequence[GeneratedAnswer]) -> dict[str, list[Measured]]:
     """The measurements of each way that takes the model, answer by answer."""
     language_model = answers[0].question.language_model
-    models = ScoringModels(language_model.model)
+    backend = LocalBackend(language_model.model)
     peak = matrix_throughput(language_model.dtype, language_model.device)
     results: dict[str, list[Measured]] = {}
     for way in WAYS:
         try:
-            measure(way, answers[0], models, peak)  # warms up
+            measure(way, answers[0], backend, peak)  # warms up
             results[way] = []
         except UnsupportedModel as error:
             print(f"{way}: {error}")
     for answer in answers:
         for way, of_way in results.items():
-            of_way.append(measure(way, answer, models, peak))
+            of_way.append(measure(way, answer, backend, peak))
     return results
 
 

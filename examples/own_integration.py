@@ -12,7 +12,7 @@ from uuid import uuid4
 from transformers import TextGenerationPipeline
 from typing_extensions import Unpack
 
-from attribot_rag import LanguageModel, load_model
+from attribot_rag import LocalModel, load_model
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, ServiceOptions
 
 
@@ -25,7 +25,7 @@ class AttributedPipeline:
 
     def __init__(self, pipeline: TextGenerationPipeline, **options: Unpack[ServiceOptions]) -> None:
         self._pipeline = pipeline
-        model = LanguageModel(pipeline.model, pipeline.tokenizer)
+        model = LocalModel(pipeline.model, pipeline.tokenizer)
         self._service = AttributionService(model, **options)  # records the model from here on
 
     def __call__(

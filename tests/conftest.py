@@ -12,7 +12,7 @@ from support.patience import PATIENCE
 from support.tiny_models import byte_level
 
 from attribot_rag.model import load_model
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> LanguageModel:
+def smollm2() -> LocalModel:
     """The embedded model: real weights, offline."""
     return load_model()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformers import TextGenerationPipeline
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 ROOT = Path(__file__).parents[1]
 GETTING_STARTED = ROOT / "docs" / "getting-started.md"
@@ -79,7 +79,7 @@ def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 def test_an_integration_of_one_s_own_attributes_recorded_answers(
-    smollm2: LanguageModel,
+    smollm2: LocalModel,
 ) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "own_integration.py"))
     make: Any = TextGenerationPipeline

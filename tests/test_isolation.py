@@ -13,7 +13,7 @@ from support.scripted_generation import ANSWER, DOCUMENTS, generate, messages, r
 from support.tiny_models import build, byte_level
 from transformers import PreTrainedModel
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def repeating(function: Callable[[], Any]) -> Iterator[list[Any]]:
     running.result()
 
 
-def attributor_of(model: LanguageModel) -> Attributor:
+def attributor_of(model: LocalModel) -> Attributor:
     """Exact, so that scores of all sources can be compared; `auto` decides which are scored."""
     return Attributor(model, method="leave_one_out", progress=False)
 
@@ -58,11 +58,11 @@ def test_a_model_generates_and_is_scored(name: str | None, record: bool) -> None
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
+def test_the_real_model_generates_and_is_scored(smollm2: LocalModel) -> None:
     run_at_once(smollm2, times=2, max_new_tokens=12, record=False)
 
 
-def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record: bool) -> None:
+def run_at_once(model: LocalModel, *, times: int, max_new_tokens: int, record: bool) -> None:
     attributor = attributor_of(model)
     documents = DOCUMENTS[:2]
     prompt = messages(documents) if model.tokenizer.chat_template else rendered(model, documents)

@@ -12,7 +12,7 @@ from attribot_rag import (
     Attribution,
     Attributor,
     Document,
-    LanguageModel,
+    LocalModel,
     ServedModel,
     ServerOptions,
 )
@@ -58,16 +58,16 @@ def totals(attribution: Attribution) -> np.ndarray[Any, Any]:
     return np.array([sum(row or ()) for row in attribution.token_scores])
 
 
-def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: LanguageModel) -> None:
+def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: LocalModel) -> None:
     """The build for CPUs has the first model runner, which does not take ids to score."""
     language_model = served(smollm2.name).language_model
     assert isinstance(language_model, ServedModel)
-    assert language_model.backend.protocol.name == "vllm"
+    assert language_model.weights.protocol.name == "vllm"
     protocol = VllmGenerate(language_model.name)
     body = protocol.scoring(language_model.encode("The lighthouse is high."), 3)
     with pytest.raises(ServerFailed, match="prompt_logprob_token_ids requires the V2 model runner"):
-        language_model.backend.client.ask(protocol.path, body)
-    answered = language_model.backend.client.ask(
+        language_model.weights.client.ask(protocol.path, body)
+    answered = language_model.weights.client.ask(
         protocol.path, protocol.completing(language_model.encode("The lighthouse"), 4, {})
     )
     assert len(protocol.completion(answered).ids or ()) == 4
@@ -76,7 +76,7 @@ def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: Language
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_scores_ranks_and_verdicts_are_those_of_the_model_here(
-    smollm2: LanguageModel, question: str
+    smollm2: LocalModel, question: str
 ) -> None:
     attributor = served(smollm2.name)
     attribution = attributor.ask(question, documents(question), max_new_tokens=24)

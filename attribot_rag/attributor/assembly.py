@@ -116,7 +116,7 @@ def _provenance(
     options: Options,
     answered_by: str | None,
 ) -> Provenance:
-    session, generation, backend = scorer.session, scorer.generation, scorer.language_model.backend
+    session, generation, weights = scorer.session, scorer.generation, scorer.language_model.weights
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
     cost = method.cost(Workload.of(scorer))
@@ -126,8 +126,8 @@ def _provenance(
         model=scorer.language_model.name,
         basis="cause" if answered_by is None else "reader",
         answered_by=answered_by or None,
-        dtype=backend.dtype_name,
-        device=backend.device_name,
+        dtype=weights.dtype_name,
+        device=weights.device_name,
         implementation=scorer.implementation,
         fallback=scorer.fallback,
         retokenized=generation.retokenized,
@@ -141,7 +141,7 @@ def _provenance(
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
-        noise=backend.noise,
+        noise=weights.noise,
         options={
             **_plain(options.context or ContextOptions()),
             **_plain(scorer.options),
@@ -163,7 +163,7 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "Prompt or response was tokenized again, as no generation with both was recorded; "
             "tokens may differ from those that the model saw."
         )
-        if scorer.language_model.backend.dequantized:
+        if scorer.language_model.weights.dequantized:
             yield (
                 "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
                 "or llama.cpp gave the answer, its log-probabilities differ."
@@ -180,7 +180,7 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             f"Not every token was the model's choice: {names} made others the best. The answer is "
             "scored as if the model had chosen it."
         )
-    if scorer.models.changed_since(scorer.generation):
+    if scorer.backend.changed_since(scorer.generation):
         yield (
             "The model was changed after it gave this answer (another adapter, a hook, other "
             "weights); the scores are those of the model as it is now."
@@ -212,7 +212,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
             "the places that were not found stay in the prompt."
         )
-    if (noise := scorer.language_model.backend.noise or 0.0) > _NOISY:
+    if (noise := scorer.language_model.weights.noise or 0.0) > _NOISY:
         yield (
             f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
             "call to the next, or from the reference; scores are no more exact than that."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -23,12 +23,14 @@ from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.methods import make_method
 from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
-from attribot_rag.model.served import ServerOptions
-from attribot_rag.model.served_model import ServedModel
+from attribot_rag.model.local_model import LocalModel, language_model_of
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
-from attribot_rag.scoring import Meter, Progress, Scorer, ScoringOptions, Session, scoring_models
-from attribot_rag.scoring.implementations.memory import naming_out_of_memory
+from attribot_rag.scoring import Meter, Progress, Scorer, ScoringOptions, Session, scoring_backend
+from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
+
+if TYPE_CHECKING:
+    from attribot_rag.model.served import ServerOptions
 
 _GENERATION_WAIT = 0.5
 
@@ -69,13 +71,13 @@ class Attributor:
         **options: Unpack[AttributorOptions],
     ) -> None:
         self.options = Options.of("Attributor", options, beside=("proxy", "recorder", "is_reader"))
-        self.language_model = LanguageModel.of(model, tokenizer)
+        self.language_model = language_model_of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
         self.is_reader = is_reader
         self.context_options = self.options.context or ContextOptions()
         self.scoring_options = self.options.scoring or ScoringOptions()
         self.method = make_method(self.options.method, proxy, self.options.keep)
-        self._scoring_models = scoring_models(self.language_model)
+        self._backend = scoring_backend(self.language_model)
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
         self._read_prompts: MutableMapping[Provenance, Prompt] = WeakIdKeyDictionary()
@@ -88,7 +90,7 @@ class Attributor:
         tokenizer: PreTrainedTokenizerBase | str,
         model: str | None = None,
         server: ServerOptions | None = None,
-        reference: LanguageModel | None = None,
+        reference: LocalModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
         """Attributes the answers of a model served by vLLM or SGLang.
@@ -101,6 +103,8 @@ class Attributor:
         short text are requested at once: raises ServerFailed if the server does not answer,
         UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is another one.
         """
+        from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
+
         served = ServedModel.connect(
             url, tokenizer, model=model, options=server, reference=reference
         )
@@ -193,7 +197,7 @@ class Attributor:
             )
             self.recorder.release(scorer.generation)
             kept = generation.without_tensors()
-            if not self._scoring_models.is_conditioned(generation):
+            if not self._backend.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
         self._generations[attribution.provenance] = kept
         if answered_by is not None and prompt is not None:
@@ -205,10 +209,10 @@ class Attributor:
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         device = self.language_model.device.type
         with (
-            self.language_model.backend.turn(),
+            self.language_model.weights.turn(),
             naming_out_of_memory(num_tokens),
             torch.autocast("cpu" if device == "meta" else device, enabled=False),
-            self._scoring_models.for_attribution(),
+            self._backend.for_attribution(),
         ):
             yield
 
@@ -221,8 +225,8 @@ class Attributor:
     ) -> Scorer:
         """The scorer of this generation, once its documents are located in its prompt."""
         generation = transcript.generation
-        self._scoring_models.make_ready(self.scoring_options.implementation, generation)
-        if self._scoring_models.changed_since(generation):
+        self._backend.make_ready(generation, self.scoring_options.implementation)
+        if self._backend.changed_since(generation):
             generation = generation.without_cache()
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
@@ -233,7 +237,7 @@ class Attributor:
             language_model=self.language_model,
             generation=generation,
             context=context,
-            models=self._scoring_models,
+            backend=self._backend,
             options=self.scoring_options,
             session=Session(meter, progress, self.between_batches),
             prompt_input=PromptInput(read, context, self.context_options),
@@ -286,10 +290,9 @@ class Attributor:
         prompt = self._read_prompts.get(attribution.provenance)
         second = rerun.answer(generate) if prompt is None else rerun.asked(prompt, ask, generate)
         with self._turn(generation):
-            models = self._scoring_models
-            models.make_ready(self.scoring_options.implementation, generation)
+            self._backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
-            return rerun.compared(second, models, self.scoring_options, session)
+            return rerun.compared(second, self._backend, self.scoring_options, session)
 
     def between_batches(self) -> float:
         """Let the model's generations go first; returns the seconds that the budget does not count.

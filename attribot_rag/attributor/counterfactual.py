@@ -17,9 +17,10 @@ from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.errors import InvalidInput, NotRecorded, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.local_model import model_here
 from attribot_rag.recording import generate_with
 from attribot_rag.recording.arguments import GenerateArguments
-from attribot_rag.scoring import AnyScoringModels, Scorer, ScoringOptions, Session
+from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 
 Ask = Callable[..., str]
 """Has the model that answered complete a prompt, by keyword with other settings; gives its text."""
@@ -120,7 +121,7 @@ class Rerun:
     def compared(
         self,
         second: SecondAnswer,
-        models: AnyScoringModels,
+        backend: Backend,
         options: ScoringOptions,
         session: Session,
     ) -> Counterfactual:
@@ -129,11 +130,11 @@ class Rerun:
             language_model=self.language_model,
             generation=self.generation,
             context=self.context,
-            models=models,
+            backend=backend,
             options=options,
             session=session,
         ).score([self.removed])
-        has_changed = models.changed_since(self.generation)
+        has_changed = backend.changed_since(self.generation)
         changed = ["The model was changed after it gave the first answer."] * has_changed
         return Counterfactual(
             documents=self.documents,
@@ -149,7 +150,9 @@ class Rerun:
         used = second.settings if second is not None else recorded
         if self.generation.retokenized or recorded is None:
             yield "The first answer was not recorded; it may have been generated in another way."
-        if used and GenerateArguments(self.language_model.model, used.values).setting("do_sample"):
+        if used and GenerateArguments(model_here(self.language_model), used.values).setting(
+            "do_sample"
+        ):
             yield "Answers are drawn at random, so they may differ without any cause."
         if recorded and recorded.left_out:
             yield f"Not repeated for the second answer: {', '.join(recorded.left_out)}."

@@ -16,7 +16,6 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, continued_text, message_text, readable
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
-from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.recording import (
     Answer,
     GenerationRecorder,
@@ -177,8 +176,8 @@ def _answer_ids(
     """The response without the prompt before it and the end of sequence after it."""
     if response_ids[: len(prompt_ids)] == prompt_ids:
         response_ids = response_ids[len(prompt_ids) :]
-    if language_model.backend.is_encoder_decoder:
-        starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
+    if language_model.weights.is_encoder_decoder:
+        starts_so = response_ids[:1] == language_model.weights.decoder_start_ids
         response_ids = response_ids[1:] if starts_so else response_ids
     ends = (i for i, token_id in enumerate(response_ids) if token_id in language_model.eos_ids)
     return response_ids[: next(ends, None)]

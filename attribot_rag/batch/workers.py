@@ -48,7 +48,7 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     worker = attributor if isinstance(attributor, Attributor) else attributor()
     task = partial(Outcome.of, worker)
     setting = _setting(worker)
-    concurrency = worker.language_model.backend.concurrency
+    concurrency = worker.language_model.weights.concurrency
     if concurrency == 1:
         yield Workers(setting, lambda values: (task(*value) for value in values))
         return

@@ -44,7 +44,7 @@ class TokenizedText:
         ):
             spans += [(len(text), len(text) + len(piece))] * num_tokens
             text += piece
-        placeholder_ids = language_model.backend.placeholder_ids
+        placeholder_ids = language_model.weights.placeholder_ids
         placeholders = (
             span for span, token_id in zip(spans, ids, strict=True) if token_id in placeholder_ids
         )

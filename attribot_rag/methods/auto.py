@@ -104,7 +104,7 @@ class Auto:
             method = LeaveOneOut() if scorer.masked_refusal else Masked()
         elif proxy is not None:
             method = _on(proxy)
-        elif scorer.sees_attention:
+        elif scorer.attention is not None:
             method = _PATCHING
         else:
             return scores
@@ -127,7 +127,7 @@ class Auto:
         """The reason why the proxy does not rank the units; None if it does, or without a proxy."""
         if len(scorer.units) <= self.few:
             return f"up to {self.few} sources are all scored by the model itself"
-        if self.proxy is None or not scorer.sees_attention:
+        if self.proxy is None or scorer.attention is None:
             return None
         workload = replace(Workload.of(scorer), is_cached=True)
         own, of_proxy = _PATCHING.cost(workload), _on(self.proxy).cost(workload)
@@ -164,7 +164,7 @@ class _Estimates:
     name = "estimates"
 
     def run(self, scorer: Scorer) -> Scores:
-        method = _PATCHING if scorer.sees_attention else Auto()
+        method = Auto() if scorer.attention is None else _PATCHING
         return method.run(scorer)
 
     def cost(self, workload: Workload) -> Cost:

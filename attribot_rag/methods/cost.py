@@ -63,7 +63,7 @@ class Workload:
             response_tokens=len(generation.response_ids),
             num_sources=num_sources,
             num_groups=max(1, min(num_documents, num_sources)),
-            num_parameters=scorer.language_model.backend.num_parameters,
+            num_parameters=scorer.language_model.weights.num_parameters,
             is_cached=generation.cache is not None,
             preamble_tokens=first,
         )

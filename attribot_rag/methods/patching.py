@@ -43,9 +43,9 @@ class Patching:
         return f"patching, {self.gates} gates" if self.gates > 1 else "patching"
 
     def run(self, scorer: Scorer) -> Scores:
-        scorer.require_attention()
+        attention = scorer.require_attention()
         sentences = answer_sentences(scorer)
-        estimates = scorer.patched(sentences, self.gates, located=self.located)
+        estimates = attention.patched(sentences, self.gates, located=self.located)
         scores = whole_response(scorer, None, "nats")
         if estimates is None:
             return scores

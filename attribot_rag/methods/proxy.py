@@ -25,7 +25,7 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat
-from attribot_rag.scoring import AnyScoringModels, Scorer, scoring_models
+from attribot_rag.scoring import Backend, Scorer, scoring_backend
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ class Proxy:
         return f"proxy ({self.language_model.name}, {self.method.name})"
 
     @cached_property
-    def _models(self) -> AnyScoringModels:
-        return scoring_models(self.language_model)
+    def _backend(self) -> Backend:
+        return scoring_backend(self.language_model)
 
     def cost(self, workload: Workload) -> Cost:
         """With the target's tokenizer; the proxy has to read the prompt first."""
-        parameters = self.language_model.backend.num_parameters
+        parameters = self.language_model.weights.num_parameters
         on_proxy = replace(workload, num_parameters=parameters, is_cached=False)
         cost = self.method.cost(on_proxy)
         return Cost(0.0, cost.target_tokens + cost.proxy_tokens, cost.flops)
 
     def run(self, scorer: Scorer) -> Scores:
-        other = proxied(scorer, self.language_model, self._models)
+        other = proxied(scorer, self.language_model, self._backend)
         if other is None:
             return whole_response(scorer, None, "nats")
         scores = self.method.run(other)
@@ -81,9 +81,7 @@ class Proxy:
         )
 
 
-def proxied(
-    scorer: Scorer, language_model: LanguageModel, models: AnyScoringModels
-) -> Scorer | None:
+def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> Scorer | None:
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
     Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks a document
@@ -113,17 +111,17 @@ def proxied(
         language_model=language_model,
         generation=generation,
         context=context,
-        models=models,
+        backend=backend,
         decoded=None,
     )
 
 
 def _check_length(generation: Generation, proxy: LanguageModel) -> None:
     length = len(generation.prompt_ids) + len(generation.response_ids) - 1
-    if proxy.backend.max_positions is not None and length > proxy.backend.max_positions:
+    if proxy.weights.max_positions is not None and length > proxy.weights.max_positions:
         raise ContextTooLong(
             f"prompt and response take {length} positions of the proxy {proxy.name!r}, which has "
-            f"{proxy.backend.max_positions}; use another proxy"
+            f"{proxy.weights.max_positions}; use another proxy"
         )
 
 

@@ -73,7 +73,9 @@ class Thorough:
             return None
         if len(scorer.units) <= self._few:
             return Masked().run(scorer)
-        estimates = scorer.patched(answer_sentences(scorer), self.gates, located=True)
+        if scorer.attention is None:
+            return None
+        estimates = scorer.attention.patched(answer_sentences(scorer), self.gates, located=True)
         if estimates is None:
             return None
         of_sentences = [best(of_units) for of_units in estimates.effects.tolist()]

@@ -173,13 +173,6 @@ def cache_inputs(model: nn.Module, cache: Any) -> dict[str, Any]:
     return {} if name is None else {name: cache}
 
 
-def returned_cache(model: nn.Module, output: Mapping[str, Any]) -> Any:
-    """The cache in an output of the model's forward pass, or None."""
-    name = cache_name(model)
-    caches = (value for value in output.values() if isinstance(value, Cache))
-    return next(caches, None if name is None else output.get(name))
-
-
 def holds_cache(value: object) -> bool:
     """Whether a value is a Cache, or a container with one in it."""
     if isinstance(value, Mapping):

@@ -4,42 +4,101 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import cast
+from typing import Protocol, cast
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
+from attribot_rag.model.background import Background
 from attribot_rag.model.chat_messages import Message, render
-from attribot_rag.model.local_backend import LocalBackend, check_loaded
-from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.tokenizer import PrivateTokenizer, stream
 
 Prompt = str | Sequence[Message] | Sequence[int]
-Backend = LocalBackend | ServerBackend
+
+
+class Weights(Protocol):
+    """The weights of a model and what is known of it, here or on a server."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def background(self) -> Background:
+        """The tasks that wait for this model."""
+
+    @property
+    def concurrency(self) -> int:
+        """The best number of attributions at a time."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for the model's turn, and keep it for the block, see `Turn.taken`."""
+
+    def give_way(self) -> float:
+        """Let others go first that have had less of the turn, see `Turn.give_way`."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the log-probabilities, and so `dtype`; their names are the weights'."""
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    @property
+    def device_name(self) -> str: ...
+
+    @property
+    def dtype_name(self) -> str: ...
+
+    @property
+    def dequantized(self) -> bool:
+        """Whether they are those of a GGUF file, as floats."""
+
+    @property
+    def noise(self) -> float | None:
+        """The largest difference in nats at a token between two calls; None for weights here."""
+
+    @property
+    def num_parameters(self) -> int:
+        """0 where nobody said."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence in tokens, or None where there is no limit."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end a response, by the generation configuration."""
+
+    @property
+    def placeholder_ids(self) -> frozenset[int]:
+        """Ids that stand for something else than text in a prompt: images, video, audio."""
+
+    @property
+    def is_encoder_decoder(self) -> bool: ...
+
+    @property
+    def decoder_start_ids(self) -> tuple[int, ...]:
+        """The ids with which an encoder-decoder's decoder begins."""
 
 
 class LanguageModel:
-    """A loaded Hugging Face model with the tokenizer it was trained with.
+    """A model with the tokenizer it was trained with: a `LocalModel`, or a `ServedModel`.
 
-    Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer has ids for
-    which the model has no embedding, or covers less than half of its vocabulary, UnsupportedModel
-    for PEFT's prompt learning.
-
-    Args:
-        model: Perhaps compiled, or wrapped with PEFT's adapters; the attribute `model` is the model
-            inside, and `backend` is shared by all that use it.
-        tokenizer: The model's own.
+    Raises InvalidInput if the tokenizer is not loaded, TokenizerMismatch if it has ids for which
+    the model has no embedding, or covers less than half of its vocabulary.
     """
 
-    def __init__(
-        self, model: PreTrainedModel | ServerBackend, tokenizer: PreTrainedTokenizerBase
-    ) -> None:
-        self.backend: Backend = (
-            model if isinstance(model, ServerBackend) else LocalBackend.of(model)
-        )
+    def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase) -> None:
         check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)
+        self.weights = weights
         self.tokenizer = tokenizer
         self._private = PrivateTokenizer(tokenizer)
         tokenizer_size, model_size = len(tokenizer), self.vocabulary_size
@@ -49,59 +108,35 @@ class LanguageModel:
                 f"model {self.name!r} embeds {model_size}; load both from the same checkpoint"
             )
 
-    @classmethod
-    def of(
-        cls, model: PreTrainedModel | LanguageModel, tokenizer: PreTrainedTokenizerBase | None
-    ) -> LanguageModel:
-        """A LanguageModel as it is, or one of a model with its tokenizer.
-
-        Raises InvalidInput for a model without tokenizer, and a LanguageModel with another one.
-        """
-        if isinstance(model, LanguageModel):
-            if tokenizer is not None and tokenizer is not model.tokenizer:
-                raise InvalidInput("a LanguageModel has its own tokenizer; leave the other one out")
-            return model
-        if tokenizer is None and isinstance(model, torch.nn.Module):
-            raise InvalidInput(
-                f"the {type(model).__name__} came without its tokenizer; pass that as the second "
-                "argument, or a LanguageModel, such as load_model gives, alone"
-            )
-        return cls(model, tokenizer)  # raises for what is not loaded
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r} at {self.backend.device_name})"
-
-    @property
-    def model(self) -> PreTrainedModel:
-        """Raises UnsupportedModel where the weights are on a server."""
-        return self.backend.model
+        return f"{type(self).__name__}({self.name!r} at {self.weights.device_name})"
 
     @property
     def name(self) -> str:
-        return self.backend.name
+        return self.weights.name
 
     @property
     def device(self) -> torch.device:
-        return self.backend.device
+        return self.weights.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.backend.dtype
+        return self.weights.dtype
 
     @property
     def vocabulary_size(self) -> int:
-        return self.backend.vocabulary_size
+        return self.weights.vocabulary_size
 
     @property
     def eos_ids(self) -> frozenset[int]:
         """Ids that end a response: the generation configuration's and the tokenizer's."""
-        return frozenset({*self.backend.eos_ids, self.tokenizer.eos_token_id} - {None})
+        return frozenset({*self.weights.eos_ids, self.tokenizer.eos_token_id} - {None})
 
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
         """Raises ContextTooLong if the model has fewer positions than these tokens need."""
-        limit = self.backend.max_positions
+        limit = self.weights.max_positions
         lengths = (num_prompt_tokens, num_response_tokens - 1)
-        length = max(lengths) if self.backend.is_encoder_decoder else sum(lengths)
+        length = max(lengths) if self.weights.is_encoder_decoder else sum(lengths)
         if limit is not None and length > limit:
             raise ContextTooLong(
                 f"prompt and response take {length} positions, {self.name!r} has {limit}; "
@@ -177,7 +212,7 @@ class LanguageModel:
         rendered_with_bos = bool(bos) and prompt.startswith(str(bos))
         ids = self._encode(prompt, add_special_tokens=not rendered_with_bos)
         ends_with_added_eos = (
-            not self.backend.is_encoder_decoder
+            not self.weights.is_encoder_decoder
             and len(ids) > 1
             and ids[-1] == self.tokenizer.eos_token_id
             and not prompt.endswith(str(self.tokenizer.eos_token))
@@ -198,3 +233,18 @@ def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
             f"{ids!r:.80} is neither text nor token ids; pass a text, a prompt also as "
             "dicts of role and content, or the integers of a list or of a tensor's row"
         ) from error
+
+
+def check_loaded(field: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        if field == "model" and isinstance(value, PreTrainedTokenizerBase):
+            raise InvalidInput(
+                f"a {type(value).__name__} was passed as the model; the model comes first, then "
+                "its tokenizer"
+            )
+        name = value if isinstance(value, str) else "gpt2"
+        shown = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
+        raise InvalidInput(
+            f"{shown} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
+            "transformers loaded"
+        )

@@ -21,8 +21,7 @@ from transformers import (
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.gguf import converted, is_gguf
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.local_backend import LocalBackend
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.ollama import ORIGINAL, PREFIX, OllamaModel
 from attribot_rag.model.smollm2 import smollm2_folder
 
@@ -40,7 +39,7 @@ _WHAT_WORKS = (
 
 def load_model(
     name: str = DEFAULT_MODEL, *, device: str | None = None, dtype: torch.dtype | None = None
-) -> LanguageModel:
+) -> LocalModel:
     """Load a model with its tokenizer; raises InvalidInput if it cannot be loaded.
 
     Args:
@@ -80,9 +79,9 @@ def load_model(
         model.name_or_path = name if in_ollama else str(location)
     if in_ollama and tokenizer.chat_template:
         tokenizer.chat_template = in_ollama.completed(tokenizer.chat_template)
-    backend = LocalBackend.of(model)
-    backend.dequantized = location.is_file()
-    return LanguageModel(model, tokenizer)
+    language_model = LocalModel(model, tokenizer)
+    language_model.weights.dequantized = location.is_file()
+    return language_model
 
 
 def _location(name: str) -> Path:

@@ -15,9 +15,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from attribot_rag.errors import InvalidInput, ServerFailed, TokenizerMismatch, UnsupportedServer
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served.backend import SERVERS, ServerBackend
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.served.client import Client, Refused, ServerOptions
 from attribot_rag.model.served.protocols import SglangGenerate, VllmCompletions, VllmGenerate
+from attribot_rag.model.served.weights import SERVERS, ServedWeights
 
 _TEST_TEXT = (
     "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "
@@ -30,12 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 class ServedModel(LanguageModel):
-    """A LanguageModel whose weights are behind an HTTP server; its tokenizer is here.
+    """A LanguageModel whose weights are behind an HTTP server; its tokenizer is here."""
 
-    `model`, which needs the weights, raises UnsupportedModel.
-    """
-
-    backend: ServerBackend
+    weights: ServedWeights
 
     @classmethod
     def connect(
@@ -46,7 +44,7 @@ class ServedModel(LanguageModel):
         model: str | None = None,
         num_parameters: int = 0,
         options: ServerOptions | None = None,
-        reference: LanguageModel | None = None,
+        reference: LocalModel | None = None,
     ) -> ServedModel:
         """The model at a URL, after a test of the server's log-probabilities.
 
@@ -70,7 +68,7 @@ class ServedModel(LanguageModel):
         kind = _PROTOCOLS[client.options.protocol or default]
         length = entry.get("max_model_len")
         loaded = _loaded(tokenizer)
-        backend = ServerBackend(
+        weights = ServedWeights(
             client,
             kind(str(entry["id"])),
             len(loaded),
@@ -78,12 +76,12 @@ class ServedModel(LanguageModel):
             num_parameters=num_parameters,
             reference=None if reference is None else reference.model,
         )
-        language_model = cls(backend, loaded)
+        language_model = cls(weights, loaded)
         language_model._check_tokenizer()
         if kind is VllmCompletions and client.options.protocol is None:
             language_model._prefer_generate()
         noise = language_model._measured_noise(reference)
-        language_model.backend = replace(language_model.backend, noise=noise)
+        language_model.weights = replace(language_model.weights, noise=noise)
         return language_model
 
     def _check_tokenizer(self) -> None:
@@ -94,7 +92,7 @@ class ServedModel(LanguageModel):
         if theirs is not None and theirs != ours:
             raise TokenizerMismatch(
                 f"the tokenizer {self.tokenizer.name_or_path!r} and that of the server at "
-                f"{self.backend.client.url} give different ids for a text; pass the tokenizer of "
+                f"{self.weights.client.url} give different ids for a text; pass the tokenizer of "
                 f"{self.name!r}"
             )
         if not self.tokenizer.chat_template:
@@ -105,12 +103,12 @@ class ServedModel(LanguageModel):
             logger.warning(
                 "the server at %s renders chat messages differently from the tokenizer here; pass "
                 "prompts as rendered text or ids",
-                self.backend.client.url,
+                self.weights.client.url,
             )
 
     def _their_ids(self, **text: Any) -> list[int] | None:
         try:
-            answer = self.backend.client.ask("/tokenize", {"model": self.name, **text})
+            answer = self.weights.client.ask("/tokenize", {"model": self.name, **text})
         except ServerFailed as error:
             logger.info("the tokenizer cannot be compared with the server's: %s", error)
             return None
@@ -127,37 +125,37 @@ class ServedModel(LanguageModel):
         protocol = VllmGenerate(self.name)
         body = protocol.uncached(protocol.scoring(ids, num_scored))
         try:
-            answer = self.backend.client.ask(protocol.path, body)
+            answer = self.weights.client.ask(protocol.path, body)
             scored = None if answer is None else protocol.scored(answer, ids, num_scored)
         except (ServerFailed, LookupError, TypeError, ValueError) as error:
             logger.info("%s is not used: %s", protocol.path, error)
             return
         if scored is not None:
-            self.backend = replace(self.backend, protocol=protocol)
+            self.weights = replace(self.weights, protocol=protocol)
 
-    def _measured_noise(self, reference: LanguageModel | None) -> float:
+    def _measured_noise(self, reference: LocalModel | None) -> float:
         """The largest difference in nats at a token from a call alone.
 
         To a call among calls for other ids, and to the reference.
         """
         ids, num_scored = self._test_ids()
         try:
-            alone = self.backend.score([ids], num_scored)[0]
+            alone = self.weights.score([ids], num_scored)[0]
         except Refused as error:
             raise UnsupportedServer(f"{error}; {SERVERS}") from error
         if max(alone.log_probabilities) > 0:
             raise UnsupportedServer(
-                f"the server at {self.backend.client.url} gives logits, not log-probabilities; "
+                f"the server at {self.weights.client.url} gives logits, not log-probabilities; "
                 "start vLLM without --logprobs-mode"
             )
-        among = self.backend.score([ids[1:], ids, ids[2:]], num_scored)[1]
+        among = self.weights.score([ids[1:], ids, ids[2:]], num_scored)[1]
         compared = [among.log_probabilities]
         if reference is not None:
             compared.append(self._by_reference(reference, ids, num_scored))
         return float(np.abs(np.subtract(compared, alone.log_probabilities)).max())
 
     def _by_reference(
-        self, reference: LanguageModel, token_ids: tuple[int, ...], num_scored: int
+        self, reference: LocalModel, token_ids: tuple[int, ...], num_scored: int
     ) -> tuple[float, ...]:
         if reference.encode(_TEST_TEXT) != token_ids:
             raise TokenizerMismatch(

@@ -18,7 +18,7 @@ from attribot_rag.model.generation import (
     TokenInput,
     holds_cache,
 )
-from attribot_rag.model.local_backend import placeholder_ids
+from attribot_rag.model.local_model import placeholder_ids
 
 _CONFIGURED = frozenset(GenerationConfig().to_dict())  # type: ignore[no-untyped-call]
 _VALUES = _CONFIGURED | {"generation_config", "tokenizer"}  # which stop strings need

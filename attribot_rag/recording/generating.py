@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served import ServerBackend
+from attribot_rag.model.local_model import LocalModel, model_here
 from attribot_rag.recording.recorder import GenerationRecorder
+
+if TYPE_CHECKING:
+    from attribot_rag.model.served import ServedWeights
 
 
 def generate_answer(
@@ -22,11 +25,11 @@ def generate_answer(
     `options` go to the model's own `generate`, or to the server of a served model, which is waited
     for no longer than `max_time` seconds, and whose answer a `streamer` gets as a whole.
     """
-    match language_model.backend:
-        case ServerBackend() as server:
-            return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
-    settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
-    return generate_with(language_model, prompt_ids, settings)
+    if isinstance(language_model, LocalModel):
+        settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
+        return generate_with(language_model, prompt_ids, settings)
+    server = cast("ServedWeights", language_model.weights)
+    return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
 
 
 def generate_with(
@@ -35,7 +38,7 @@ def generate_with(
     """Let the model's own `generate` answer a prompt with these settings and no others."""
     inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
     with GenerationRecorder(language_model) as recorder, torch.inference_mode():
-        generate = cast(Callable[..., Any], language_model.model.generate)
+        generate = cast(Callable[..., Any], model_here(language_model).generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile
     return next((match for match in latest if match.prompt_ids == tuple(prompt_ids)), None)
@@ -43,7 +46,7 @@ def generate_with(
 
 def _served_answer(
     language_model: LanguageModel,
-    server: ServerBackend,
+    server: ServedWeights,
     prompt_ids: Sequence[int],
     max_new_tokens: int,
     options: dict[str, Any],

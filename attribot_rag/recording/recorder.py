@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.local_model import model_here
 from attribot_rag.recording.hook import GenerateHook, RunningCall
 from attribot_rag.recording.mismatch import mismatch
 from attribot_rag.recording.transcript import Answer, PromptText, Transcript
@@ -51,7 +52,7 @@ class GenerationRecorder:
     def attach(self) -> GenerationRecorder:
         """Start recording; nothing happens if it has already started."""
         if self._hook is None:
-            self._hook = GenerateHook.attach(self._language_model.model, self._keep)
+            self._hook = GenerateHook.attach(model_here(self._language_model), self._keep)
         return self
 
     def detach(self) -> None:

@@ -114,7 +114,7 @@ class ServiceRegistry:
             return tuple(self._services.values())
 
     def service_for(self, language_model: LanguageModel) -> AttributionService:
-        model = language_model.backend
+        model = language_model.weights
         with self._lock:
             if model not in self._services:
                 self._services[model] = AttributionService(

@@ -22,6 +22,7 @@ from attribot_rag.errors import (
     NotRecorded,
 )
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import Answer, GenerationRecorder
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.attributed_run import AttributedRun
@@ -76,8 +77,8 @@ class AttributionService:
             is_reader=is_reader,
             options=self.options,
         )
-        self._backend = language_model.backend
-        self._records = self._backend.generates_here and not is_reader
+        self._weights = language_model.weights
+        self._records = isinstance(language_model, LocalModel) and not is_reader
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
@@ -190,7 +191,7 @@ class AttributionService:
 
         max_pending = self.options.max_pending if self.in_background else sys.maxsize
         ready = all_done([match, *map(self.store.ended, earlier)])
-        future = self._backend.background.submit(task, max_pending=max_pending, after=ready)
+        future = self._weights.background.submit(task, max_pending=max_pending, after=ready)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
 

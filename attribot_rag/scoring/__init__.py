@@ -1,25 +1,37 @@
-"""Log-likelihoods of a response under ablations, by interchangeable implementations."""
+"""Log-likelihoods of a response under ablations, by interchangeable backends."""
 
-from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.implementations.server import AnyScoringModels, scoring_models
-from attribot_rag.scoring.log_likelihoods import LogLikelihoods
-from attribot_rag.scoring.options import ScoringOptions
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring.backend import Backend
+from attribot_rag.scoring.engine import ScoringOptions
+from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.row import Reencoded, Request
-from attribot_rag.scoring.scorer import Scorer
+from attribot_rag.scoring.scorer import LogLikelihoods, Scorer
 from attribot_rag.scoring.session import Budget, Meter, Progress, Session, Usage
 
 __all__ = [
-    "AnyScoringModels",
+    "Backend",
     "Budget",
+    "LocalBackend",
     "LogLikelihoods",
     "Meter",
     "Progress",
     "Reencoded",
     "Request",
     "Scorer",
-    "ScoringModels",
     "ScoringOptions",
     "Session",
     "Usage",
-    "scoring_models",
+    "scoring_backend",
 ]
+
+
+def scoring_backend(language_model: LanguageModel) -> Backend:
+    """What scores for a model: its weights here, or the server that has them."""
+    if isinstance(language_model, LocalModel):
+        return LocalBackend(language_model.model)
+    from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
+    from attribot_rag.scoring.served import ServedBackend
+
+    assert isinstance(language_model, ServedModel), "no other model is scored"
+    return ServedBackend(language_model.weights)

@@ -8,73 +8,124 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from attribot_rag.context import Ablation
-from attribot_rag.errors import ScoringFailed
+from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation, OutOfTime, Prefill, Reduction
-from attribot_rag.scoring.implementations.cropped import CachedImplementation
-from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
-from attribot_rag.scoring.implementations.probes import tolerance
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.server import AnyScoringModels
-from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
-from attribot_rag.scoring.options import ScoringOptions
+from attribot_rag.scoring.backend import (
+    Attention,
+    Backend,
+    Batching,
+    OutOfTime,
+    Prefix,
+    Reading,
+    Requested,
+    Unsupported,
+)
+from attribot_rag.scoring.local.backend import requested_kinds
+from attribot_rag.scoring.local.probes import tolerance
+from attribot_rag.scoring.memory import REMEDY, Footprint, unless_out_of_memory
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
+Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions:
+    """Options of the computation of log-likelihoods.
+
+    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
+
+    Args:
+        implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
+            'reference', or a class of one's own; for a served model 'auto' or 'server'.
+        token_budget: The most tokens of a forward pass; with None, memory decides.
+        max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
+            None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
+            raised before the prompt is read.
+        self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
+    """
+
+    implementation: Requested = "auto"
+    token_budget: int | None = None
+    max_memory: int | None = None
+    self_check: bool = False
+
+    def __post_init__(self) -> None:
+        if self.implementation != "server":
+            requested_kinds(self.implementation)
+        if self.token_budget is not None and self.token_budget < 1:
+            raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
+        if self.max_memory is not None and self.max_memory < 1:
+            raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")
 
 
 @dataclass(eq=False)
 class Engine:
-    """The implementation that all scorers of a prompt share, prepared on first use.
+    """The prefix that all scorers of a prompt share, read on first use.
 
-    So the prompt is prefilled once, and not at all if only a proxy scores. Tokens and passes are
-    counted in the session; seconds of rows are not, because a scorer times itself.
+    So the prompt is read once, and not at all if only a proxy scores. Tokens and passes are counted
+    in the session; seconds of rows are not, because a scorer times itself. `branch` is the first
+    position of the prompt from which rows go on.
     """
 
     language_model: LanguageModel
     generation: Generation
-    models: AnyScoringModels
+    backend: Backend
     options: ScoringOptions
     session: Session
-    branches: Sequence[int] = ()
+    branch: int = 0
     num_units: int = 0
-    _implementation: Implementation | None = field(default=None, init=False)
+    _prefix: Prefix | None = field(default=None, init=False)
+    _is_read: bool = field(default=False, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
-    def implementation(self) -> Implementation:
-        """The requested implementation, or the fastest that is right; its prefill is counted.
+    def prefix(self) -> Prefix:
+        # Until Python 3.12, a cached_property would hold up all other engines.
+        if self._prefix is None:
+            chosen = self.options.implementation
+            self._prefix = self.backend.encode_prefix(self.generation, chosen)
+        return self._prefix
 
-        Raises ScoringOutOfMemory, before the prompt is read, if scoring would take too much memory.
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """The estimated memory that scoring takes here."""
+        return self.prefix.footprint(self.branch, self.num_units)
+
+    @cached_property
+    def batching(self) -> Batching:
+        batching = self.prefix.batching(self.options.token_budget)
+        if self.options.max_memory is not None and self.footprint is not None:
+            most = self.footprint.batch_tokens(self.options.max_memory)
+            batching.budget = min(batching.budget, most)
+        return batching
+
+    def _read(self) -> None:
+        """Read the prompt, which is counted; raises OutOfTime.
+
+        Raises ScoringOutOfMemory, before that, if scoring would take too much memory.
         """
-        # Until Python 3.12, a cached_property would hold the prompts of all other engines up.
-        if self._implementation is None:
-            self._implementation = self._prepare()
-        return self._implementation
-
-    def _prepare(self) -> Implementation:
         if self.footprint is not None:
             self.footprint.check(self.options.max_memory, self.language_model.device)
         started = self.session.clock()
-        prefill = Prefill(self.branches, self._before_piece, self.session.meter.deadline)
-        implementation = self.models.select(self.options.implementation, self.generation, prefill)
-        self.session.meter.spend(implementation.prefilled_tokens, self.session.clock() - started)
-        self.usage.prefilled_tokens += implementation.prefilled_tokens
-        return implementation
-
-    @property
-    def footprint(self) -> Footprint | None:
-        """The estimated memory that scoring takes; None for a served model."""
-        if not self.language_model.backend.generates_here:
-            return None
-        model = self.language_model.model
-        return Footprint.of(model, self.kind, self.generation, self.branches, self.num_units)
+        try:
+            self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
+        except Unsupported as error:  # which no probe showed
+            reason = f"{self.prefix.name}: {error}"
+            if self.options.implementation != "auto":
+                raise UnsupportedModel(f"{reason}; use 'auto'") from error
+            self._prefix = self.backend.encode_prefix(self.generation, "reference")
+            self._prefix.fallback = reason
+        self.session.meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
+        self.usage.prefilled_tokens += self.prefix.prefilled_tokens
+        self._is_read = True
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first; raises OutOfTime after the first piece if time is over."""
@@ -85,32 +136,17 @@ class Engine:
 
     def _is_ready(self) -> bool:
         """Whether the prompt is read, or could be, within the budget."""
-        if not self._out_of_time:
-            try:
-                return self.implementation is not None
-            except OutOfTime:
-                self._out_of_time = True
-        self.session.meter.exhausted = True
-        return False
-
-    @property
-    def kind(self) -> type[Implementation]:
-        """The class that the implementation has or will have; reads no prompt."""
-        if self._implementation is not None:
-            return type(self._implementation)
-        return self.models.first(self.options.implementation, self.generation)
+        try:
+            if not self._is_read and not self._out_of_time:
+                self._read()
+        except OutOfTime:
+            self._out_of_time = True
+        self.session.meter.exhausted |= not self._is_read
+        return self._is_read
 
     @property
     def usage(self) -> Usage:
         return self.session.usage_of(self.language_model)
-
-    @property
-    def num_unread(self) -> int:
-        """Tokens of the prompt that have to be read before anything can be scored."""
-        cached = self._implementation is not None or self.generation.cache is not None
-        if cached or not issubclass(self.kind, CachedImplementation):
-            return 0
-        return len(self.generation.prompt_ids) - 1
 
     def log_likelihoods(self, rows: Sequence[Row], *, has_full: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
@@ -120,7 +156,7 @@ class Engine:
         """
         parts, done = [torch.empty(0, len(self.generation.response_ids))], 0
         meter = self.session.meter
-        if (meter.tokens and not meter.affords(self.num_unread)) or not self._is_ready():
+        if (meter.tokens and not meter.affords(self.prefix.num_unread)) or not self._is_ready():
             return parts[0]
         while done < len(rows):
             self.session.before_batch()
@@ -130,65 +166,58 @@ class Engine:
             if not batch:
                 break
             started = self.session.clock()
-            before = self.implementation.scored_tokens
+            before = self.prefix.scored_tokens
             try:
-                part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
+                part = unless_out_of_memory(partial(self.prefix.log_likelihoods, batch))
             except OutOfTime:
                 break
             if part is None:
-                self.batching.halve(batch)
+                self._make_room(batch)
                 continue
             parts.append(part)
-            tokens = self.implementation.scored_tokens - before
+            tokens = self.prefix.scored_tokens - before
             meter.spend(tokens, self.session.clock() - started)
             self.usage.scored_tokens += tokens
-            self.usage.forward_passes += 1 if self.implementation.packs_rows else len(batch)
+            self.usage.forward_passes += 1 if self.prefix.packs_rows else len(batch)
             self.session.progress.advance(len(batch) - (has_full and not done))
             done += len(batch)
         meter.exhausted |= done < len(rows)
         return torch.cat(parts)
 
-    def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
-        """As `Implementation.weights`; None where budget or memory do not allow it."""
-        return self._observed(row.num_tokens, 0, lambda model: model.weights(row, reduction))
-
-    def effects(self, row: Row, patch: Patch) -> Effects | None:
-        """As `Implementation.effects`; None where budget or memory do not allow it."""
-        tokens = patch.num_rows * row.num_tokens
-        # A backward pass takes as long as two forward passes, and so does reading off the effects.
-        backward = 2 * (patch.num_backward + 1) * tokens
-        effects = self._observed(tokens, backward, lambda model: model.effects(row, patch))
-        if effects is not None:
-            self.usage.backward_tokens += patch.num_backward * tokens
-        return effects
-
-    def _observed(
-        self, tokens: int, backward: int, compute: Callable[[Implementation], Result]
+    def observed(
+        self, compute: Callable[[Attention], Result], tokens: int, passes_back: int = 0
     ) -> Result | None:
-        """A result of these tokens, forward and backward, within the budget and the memory."""
+        """A result of attention to these tokens; None where budget or memory do not allow it.
+
+        A pass back takes as long as two forward, and so does reading off what it gives.
+        """
+        attention = self.prefix.attention
+        assert attention is not None, "attention is seen"
+        backward = 2 * (passes_back + 1) * tokens if passes_back else 0
         meter = self.session.meter
-        if not meter.affords(self.num_unread + tokens, backward):
+        if not meter.affords(self.prefix.num_unread + tokens, backward):
             return None
         began = self.session.clock()
         self.session.before_batch()
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
         started = self.session.clock()
-        result = unless_out_of_memory(partial(compute, self.implementation))
+        result = unless_out_of_memory(partial(compute, attention))
         if result is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
-            self.usage.observed(tokens, 0, self.session.clock() - began)
+            self.usage.observed(tokens, passes_back * tokens, self.session.clock() - began)
         return result
 
-    @cached_property
-    def batching(self) -> Batching:
-        batching = self.models.batching(self.implementation, self.options.token_budget)
-        max_memory = self.options.max_memory
-        if max_memory is not None and self.footprint is not None:
-            most = self.footprint.batch_tokens(max_memory)
-            batching.budget = min(batching.budget, most)
-        return batching
+    def _make_room(self, batch: Sequence[Row]) -> None:
+        """Smaller batches, after one did not fit; raises ScoringOutOfMemory for a single row."""
+        if len(batch) == 1:
+            raise ScoringOutOfMemory(
+                f"one ablation of {self.prefix.num_tokens(batch[0])} tokens does not fit into "
+                f"memory; {REMEDY}"
+            )
+        self.batching.halve(batch)
+        torch.cuda.empty_cache()  # nothing without a GPU
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
         """As many of these rows as the budget allows.
@@ -197,7 +226,7 @@ class Engine:
         """
         least = min(2 if first else 1, len(batch))
         for count in range(len(batch), least - 1, -1):
-            tokens = sum(map(self.implementation.num_tokens, batch[:count]))
+            tokens = sum(map(self.prefix.num_tokens, batch[:count]))
             if self.session.meter.allows(tokens):
                 return batch[:count]
         return batch[:1] if first and not self.usage.scored_tokens else ()
@@ -228,14 +257,14 @@ class Engine:
         changes = np.abs(scored - full).sum(axis=1)
         index = max(indices, key=lambda index: changes[index])
         with torch.no_grad():
-            reference = Reference(self.models.original, self.generation)
+            reference = self.backend.reference(self.generation)
             truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
         difference = float(np.abs(truth - scored[index]).max())
         self.session.self_check = max(difference, self.session.self_check or 0.0)
         model = self.language_model
-        limit = tolerance(model.dtype) + (model.backend.noise or 0.0)
+        limit = tolerance(model.dtype) + (model.weights.noise or 0.0)
         if difference > limit:
             raise ScoringFailed(
-                f"{self.kind.name!r} differs from the reference by {difference:.3g} nats at "
+                f"{self.prefix.name!r} differs from the reference by {difference:.3g} nats at "
                 f"a token, more than {limit}; use implementation='reference' and report the model"
             )

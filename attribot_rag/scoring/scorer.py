@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
@@ -17,14 +15,38 @@ from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.local_backend import decoder_start_ids
-from attribot_rag.scoring.base import Reduction
-from attribot_rag.scoring.engine import Engine
-from attribot_rag.scoring.implementations.server import AnyScoringModels
-from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
-from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request, masked_row
+from attribot_rag.scoring.attention import UnitAttention
+from attribot_rag.scoring.backend import Backend
+from attribot_rag.scoring.engine import Engine, Matrix, ScoringOptions
+from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request
 from attribot_rag.scoring.session import Session, Usage
+
+
+@dataclass(frozen=True, eq=False)
+class LogLikelihoods:
+    """Log-probabilities in nats of each response token.
+
+    `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
+    num_response_tokens]; both are NaN where the budget ran out. `in_step` says for each ablation
+    that was scored whether its text was removed exactly.
+    """
+
+    full: Matrix
+    ablated: Matrix
+    in_step: tuple[bool, ...]
+
+    @property
+    def scored(self) -> tuple[bool, ...]:
+        """For each ablation whether it was scored."""
+        return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
+
+    @property
+    def changes(self) -> list[tuple[float, ...] | None]:
+        """For each ablation the drop of each token's log-likelihood in nats, None if not scored."""
+        return [
+            tuple((self.full - row).tolist()) if scored else None
+            for row, scored in zip(self.ablated, self.scored, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +74,7 @@ class Scorer:
     language_model: LanguageModel
     generation: Generation
     context: Context
-    models: AnyScoringModels
+    backend: Backend
     options: ScoringOptions = field(default_factory=ScoringOptions)
     session: Session = field(default_factory=Session)
     prompt_input: PromptInput | None = None
@@ -64,10 +86,10 @@ class Scorer:
         self._engine = Engine(
             self.language_model,
             self.generation,
-            self.models,
+            self.backend,
             self.options,
             self.session,
-            self.context.branches,
+            min(self.context.branches, default=0),
             len(self.units),
         )
         # With the same prompt and response, a row is scored once, whoever asks for it.
@@ -76,14 +98,12 @@ class Scorer:
     @property
     def implementation(self) -> str:
         """The name of the implementation that scores."""
-        return self._engine.kind.name
+        return self._engine.prefix.name
 
     @property
     def fallback(self) -> str | None:
         """Why 'auto' does not use the fastest implementation for this model, None if it does."""
-        if self.options.implementation != "auto":
-            return None
-        return self.models.fallback(self._engine.kind, self.generation)
+        return self._engine.prefix.fallback
 
     @property
     def usage(self) -> Usage:
@@ -97,10 +117,25 @@ class Scorer:
             self.generation.response_ids, self.language_model, skip_special_tokens=True
         )
 
-    @cached_property
+    @property
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
-        return self.models.masked_refusal(self._engine.kind, self.generation)
+        return self._engine.prefix.masked_refusal
+
+    @property
+    def attention(self) -> UnitAttention | None:
+        """The attention to the units, None where it is not seen."""
+        is_seen = self._engine.prefix.attention is not None
+        return UnitAttention(self._engine, self.context, self.units) if is_seen else None
+
+    def require_attention(self) -> UnitAttention:
+        """The attention to the units; raises UnsupportedModel where it is not seen."""
+        if self.attention is not None:
+            return self.attention
+        reason = f": {self.masked_refusal}" if self.masked_refusal else ""
+        raise UnsupportedModel(
+            f"attention is not seen in {self.language_model.name!r}{reason}; use 'auto'"
+        )
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
@@ -136,8 +171,8 @@ class Scorer:
     ) -> Scorer | None:
         """A scorer of what follows `preceding` tokens of an answer; None beyond the budget."""
         generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
-        if self.language_model.backend.is_encoder_decoder:
-            begun = generation.decoder_ids or decoder_start_ids(self.language_model.model)
+        if self.language_model.weights.is_encoder_decoder:
+            begun = generation.decoder_ids or self.language_model.weights.decoder_start_ids
             generation = replace(generation, decoder_ids=(*begun, *preceding))
         else:
             generation = replace(generation, prompt_ids=(*generation.prompt_ids, *preceding))
@@ -205,76 +240,3 @@ class Scorer:
         exact = [i for i, each in enumerate(new[: len(scored)]) if each != NOTHING and not each[1]]
         if self.options.self_check and exact:
             self._engine.check_against_reference(rows, scored, full, exact)
-
-    @property
-    def sees_attention(self) -> bool:
-        """Whether `attention` is available here."""
-        return self._engine.kind.sees_weights and self.masked_refusal is None
-
-    def require_attention(self) -> None:
-        """Raises UnsupportedModel where attention is not seen."""
-        if self.sees_attention:
-            return
-        reason = f": {self.masked_refusal}" if self.masked_refusal else ""
-        raise UnsupportedModel(
-            f"attention is not seen in {self.language_model.name!r}{reason}; use 'auto'"
-        )
-
-    def attention(self, reduction: Reduction = "largest") -> list[float] | None:
-        """Attention weights on each unit, summed over its tokens and all layers, or None.
-
-        For each token of a unit, 'largest' takes the largest weight from a token of the question
-        or the response, summed over heads; 'total' takes all weights from the response's tokens,
-        averaged over heads. It takes a single row. None if the implementation does not expose
-        weights, beyond the budget, and if they do not fit into memory.
-        """
-        if not self.sees_attention:
-            return None
-        seeing: Reencoded = "question" if reduction == "largest" else "response"
-        row = masked_row(self.context, self.generation, Ablation(), seeing)
-        weights = self._engine.weights(row, reduction)
-        if weights is None:
-            return None
-        if reduction == "total":
-            config = self.language_model.model.config.get_text_config(decoder=True)
-            weights = weights / config.num_attention_heads
-        return self._of_units(weights)
-
-    def patched(
-        self, parts: Sequence[Sequence[int]], gates: int = 1, *, located: bool = False
-    ) -> Estimates | None:
-        """Estimated effects of each unit on each part of the response; parts are response tokens.
-
-        The attention of question and response to a unit is removed from each attention head, and
-        the log-likelihood follows to first order (attribution patching): a forward pass, and a
-        backward pass for each part. With several `gates` the attention to all units is scaled
-        by as many factors between 0 and 1, in rows of one pass, and derivatives are averaged along
-        that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. If they
-        are `located`, there is one backward pass: an effect counts for the part whose tokens attend
-        to the unit, one through the question's tokens for each part; the ranks are nearly the same.
-        None if attention is not seen, beyond the budget, and if it does not fit into memory.
-        """
-        if not self.sees_attention:
-            return None
-        self.session.progress.expect(gates)
-        row = masked_row(self.context, self.generation, Ablation(), "question")
-        members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
-        for index, tokens in enumerate(self._unit_tokens):
-            members[tokens, index] = 1.0
-        members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
-        factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
-        patch = Patch(members, parts, factors, located)
-        effects = self._engine.effects(row, patch)
-        if effects is None:
-            return None
-        self.session.progress.advance(gates)
-        return Estimates(effects.by_part, self._of_units(effects.weights))
-
-    @property
-    def _unit_tokens(self) -> list[list[int]]:
-        """Positions of each unit's tokens in the prompt."""
-        return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
-
-    def _of_units(self, values: Tensor) -> list[float]:
-        """The sum over each unit's tokens of values [num_prompt_tokens]."""
-        return [float(values[tokens].sum()) for tokens in self._unit_tokens]

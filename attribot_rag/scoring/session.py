@@ -193,7 +193,7 @@ class Session:
         for model, usage in self.usages:
             if model is language_model:
                 return usage
-        usage = Usage(language_model.name, language_model.backend.num_parameters)
+        usage = Usage(language_model.name, language_model.weights.num_parameters)
         self.usages.append((language_model, usage))
         return usage
 

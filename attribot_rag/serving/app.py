@@ -119,7 +119,7 @@ class _Sharing(Attributor):
     """Shares the model by time with other threads that attribute, between two batches."""
 
     def between_batches(self) -> float:
-        return self.language_model.backend.give_way()
+        return self.language_model.weights.give_way()
 
 
 @dataclass

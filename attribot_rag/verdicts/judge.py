@@ -240,7 +240,7 @@ class _Judge:
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
         """The reliance, in nats, from which the context matters to a sentence."""
-        noise = self._scorer.language_model.backend.noise or 0.0
+        noise = self._scorer.language_model.weights.noise or 0.0
         of_sentence = noise * math.sqrt(len(sentence.tokens))
         return max(self._limits.min_reliance, self._limits.noise_factor * of_sentence)
 

@@ -16,7 +16,7 @@ from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.log_likelihoods import Matrix
+from attribot_rag.scoring.engine import Matrix
 from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
 _DEFAULTS = Limits()

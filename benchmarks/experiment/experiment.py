@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from attribot_rag.context import Ablation
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
 from attribot_rag.methods import Auto, Method
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import Progress, ScoringModels
-from attribot_rag.scoring.implementations.memory import naming_out_of_memory
+from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring import LocalBackend, Progress
+from attribot_rag.scoring.memory import naming_out_of_memory
 from benchmarks.experiment.baselines import Similarity
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import TEMPLATES, answer_question, prepare
@@ -83,7 +83,7 @@ class Experiment:
 
     def __init__(
         self,
-        language_model: LanguageModel,
+        language_model: LocalModel,
         methods: Mapping[str, Method],
         results: ResultStore,
         options: ExperimentOptions,
@@ -95,7 +95,7 @@ class Experiment:
         self._results = results
         self._options = options
         self._progress = progress or Progress()
-        self._models = ScoringModels(language_model.model)
+        self._models = LocalBackend(language_model.model)
         self._warm = self._has_progress = False
         check_clock(options.clock, language_model.device.type)
         self._setting = setting(language_model, options.clock)

@@ -10,9 +10,10 @@ from pathlib import Path
 from attribot_rag.attributor.transcripts import TEMPLATE
 from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.language_model import Prompt
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import generate_answer
-from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring import LocalBackend, Scorer, ScoringOptions
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.results import AnswerRecord, Setting
 from benchmarks.experiment.setting import CLOCKS
@@ -36,7 +37,7 @@ class Question:
     """
 
     example: Example
-    language_model: LanguageModel
+    language_model: LocalModel
     prompt_ids: tuple[int, ...]
     prompt_input: PromptInput
     max_new_tokens: int | None
@@ -50,7 +51,7 @@ class Question:
             for source in self.prompt_input.context.sources
         ]
         example = (self.example.documents, sources, self.example.response)
-        checkpoint = (Path(model.name).name, model.backend.num_parameters, model.dtype)
+        checkpoint = (Path(model.name).name, model.weights.num_parameters, model.dtype)
         return _digest(self.prompt_ids, self.max_new_tokens, example, *checkpoint)
 
     @property
@@ -95,20 +96,20 @@ class GeneratedAnswer:
             num_random=num_random,
         )
 
-    def scorer(self, models: ScoringModels, implementation: str = "auto") -> Scorer:
+    def scorer(self, backend: LocalBackend, implementation: str = "auto") -> Scorer:
         """A new scorer, with nothing read or counted yet."""
         return Scorer(
             self.question.language_model,
             self.generation,
             self.question.prompt_input.context,
-            models,
+            backend,
             options=ScoringOptions(implementation=implementation),
             prompt_input=self.question.prompt_input,
         )
 
 
 def prepare(
-    example: Example, language_model: LanguageModel, template: str, max_new_tokens: int
+    example: Example, language_model: LocalModel, template: str, max_new_tokens: int
 ) -> Question:
     """The example as a prompt; raises ContextTooLong if it exceeds the model's positions."""
     prompt = prompt_of(example, template, language_model)
@@ -127,7 +128,7 @@ def prepare(
     )
 
 
-def prompt_of(example: Example, template: str, language_model: LanguageModel) -> Prompt:
+def prompt_of(example: Example, template: str, language_model: LocalModel) -> Prompt:
     """The example's prompt: a chat message for a chat model, otherwise text."""
     passages = "\n\n".join(
         f"{heading}\n{document.text.strip()}" if heading else document.text.strip()

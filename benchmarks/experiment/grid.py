@@ -19,7 +19,7 @@ from attribot_rag.methods import (
     Pruned,
     Thorough,
 )
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from benchmarks.experiment.setting import model_digest
 
@@ -37,7 +37,7 @@ BASELINES: dict[str, Method] = {
 }
 
 
-def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
+def methods(proxy: LocalModel | None = None) -> dict[str, Method]:
     """All methods by name; those with a proxy only if it is given."""
     grid: dict[str, Method] = {
         EXACT: LeaveOneOut(),
@@ -114,9 +114,9 @@ DEFAULT = (
 
 def method_description(value: object) -> str:
     """The method with all its options as text, equal in every process."""
-    if isinstance(value, LanguageModel):
+    if isinstance(value, LocalModel):
         checkpoint = (
-            f"{value.backend.num_parameters} parameters, {value.dtype}, {model_digest(value)}"
+            f"{value.weights.num_parameters} parameters, {value.dtype}, {model_digest(value)}"
         )
         return f"{Path(value.name).name} ({checkpoint})"
     if is_dataclass(value) and not isinstance(value, type):

@@ -8,7 +8,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.methods import Method
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import LocalBackend, Scorer
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer
 from benchmarks.experiment.grid import NAIVE, method_description
@@ -34,7 +34,7 @@ class Measurement:
 
     answered: GeneratedAnswer
     record: AnswerRecord
-    models: ScoringModels
+    backend: LocalBackend
     setting: Setting
     _samplings: dict[ContextCite, _Sampling] = field(init=False, default_factory=dict)
 
@@ -44,7 +44,7 @@ class Measurement:
             return self._naive(method)
         if isinstance(method, ContextCite):
             return self._sampled(name, method)
-        return self._measured(name, method, self.answered.scorer(self.models))
+        return self._measured(name, method, self.answered.scorer(self.backend))
 
     def _measured(
         self, name: str, method: Method, scorer: Scorer, already: float = 0.0
@@ -64,7 +64,7 @@ class Measurement:
         kind = replace(method, num_ablations=ContextCite.num_ablations)
         sampling = self._samplings.get(kind)
         if sampling is None or sampling.num_ablations > method.num_ablations:
-            sampling = self._samplings[kind] = _Sampling(self.answered.scorer(self.models))
+            sampling = self._samplings[kind] = _Sampling(self.answered.scorer(self.backend))
         record = self._measured(name, method, sampling.scorer, sampling.seconds)
         sampling.num_ablations, sampling.seconds = method.num_ablations, record.seconds
         return record
@@ -74,7 +74,7 @@ class Measurement:
 
         Logits are computed for the response only. There are no scores: they are the exact ones.
         """
-        scorer = self.answered.scorer(self.models, "reference")
+        scorer = self.answered.scorer(self.backend, "reference")
         count = len(scorer.units)
         places = sorted({int((i + 0.5) * count / _NUM_NAIVE_ROWS) for i in range(_NUM_NAIVE_ROWS)})
         now = CLOCKS[self.setting.clock]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from benchmarks.experiment.results import Setting
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -33,7 +33,7 @@ def check_clock(clock: str, device_type: str) -> None:
         raise InvalidInput(f"clock 'cpu' does not count what {device_type} does; use 'wall'")
 
 
-def setting(language_model: LanguageModel, clock: str) -> Setting:
+def setting(language_model: LocalModel, clock: str) -> Setting:
     """The setting of a run of this process."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return Setting(
@@ -46,7 +46,7 @@ def setting(language_model: LanguageModel, clock: str) -> Setting:
     )
 
 
-def model_digest(language_model: LanguageModel) -> str:
+def model_digest(language_model: LocalModel) -> str:
     """A digest of the configuration and of some values of every parameter."""
     config = json.loads(language_model.model.config.to_json_string())
     digest = hashlib.sha256(repr(_without_unset(config)).encode())

@@ -55,7 +55,7 @@ def _scorer(attributor: CachingAttributor, case: LabelledCase) -> Scorer:
     generation = Generation(prompt_ids, language_model.encode(case.answer), retokenized=True)
     prompt = TokenizedText.of(prompt_ids, language_model)
     context = locate_context(prompt, list(case.shown), attributor.context_options)
-    return Scorer(language_model, generation, context, attributor.scoring_models)
+    return Scorer(language_model, generation, context, attributor.backend)
 
 
 @dataclass(frozen=True)

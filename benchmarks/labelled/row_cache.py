@@ -11,12 +11,11 @@ import torch
 
 from attribot_rag import Attributor, Method, VerdictOptions
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import ScoringModels
-from attribot_rag.scoring.base import Implementation, Prefill, Reduction, TwinImplementation
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.selection import Requested
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
+from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring import LocalBackend
+from attribot_rag.scoring.backend import Effects, Patch, Reading, Requested
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.row import Row
 
 _DEFAULTS = VerdictOptions()
@@ -72,84 +71,78 @@ class CachingAttributor(Attributor):
 
     def __init__(
         self,
-        language_model: LanguageModel,
+        language_model: LocalModel,
         store: RowStore,
         method: str | Method = "auto",
         *,
         verdicts: VerdictOptions | None = _DEFAULTS,
     ) -> None:
         super().__init__(language_model, method=method, verdicts=verdicts, progress=False)
-        self._scoring_models = self.scoring_models = CachingModels(language_model, store)
+        self._backend = self.backend = CachingBackend(language_model, store)
 
 
-class CachingModels(ScoringModels):
-    """Scoring models whose implementations look into the store first.
+class CachingBackend(LocalBackend):
+    """A backend whose prefixes look into the store first.
 
-    All scorers of an attribution share them, with reduced prompts too.
+    All scorers of an attribution share it, with reduced prompts too.
     """
 
-    def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
+    def __init__(self, language_model: LocalModel, store: RowStore) -> None:
         super().__init__(language_model.model)
         self.name = language_model.name, str(language_model.dtype)
         self.store = store
 
-    def select(
-        self, requested: Requested, generation: Generation, prefill: Prefill | None = None
-    ) -> TwinImplementation:
-        if self.first(requested, generation) is not Packed:
-            return super().select(requested, generation, prefill)
-        return _CachedPacked(self, generation)
-
-    def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
-        return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)
+    def encode_prefix(
+        self, generation: Generation, implementation: Requested = "auto"
+    ) -> LocalPrefix:
+        prefix = super().encode_prefix(generation, implementation)
+        if type(prefix) is not Packed:
+            return prefix
+        cached = _CachedPacked(prefix.twin, generation, prefix.native)
+        cached.masked_refusal = prefix.masked_refusal
+        cached.name_of_model, cached.store = self.name, self.store
+        return cached
 
 
 class _CachedPacked(Packed):
-    """Packed, with a prefill only if a row is not in the store.
+    """Packed, which reads the prompt only if a row is not in the store.
 
     The key of an exact row is its ids; of a masked row the prompt, and the hidden and recomputed
     positions.
     """
 
-    def __init__(self, models: CachingModels, generation: Generation) -> None:
-        super().__init__(models._twin(Packed.attention), generation)
-        self._models = models
-        self._is_ready = False
+    name_of_model: tuple[str, str]
+    store: RowStore
+    _was_asked = False
+
+    @property
+    def num_unread(self) -> int:
+        return 0 if self._was_asked else super().num_unread
+
+    def read(self, reading: Reading | None = None) -> None:
+        self._was_asked = True
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         def score(lacking: list[int]) -> Iterable[torch.Tensor]:
-            self._make_ready()
+            super(_CachedPacked, self).read()
             return super(_CachedPacked, self).log_likelihoods([rows[index] for index in lacking])
 
-        return torch.stack(self._models.store.vectors([self._key(row) for row in rows], score))
-
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
-        def read() -> torch.Tensor:
-            self._make_ready()
-            return super(_CachedPacked, self).weights(row, reduction)
-
-        return self._models.store.vector(("weights", reduction, self._key(row)), read)
+        return torch.stack(self.store.vectors([self._key(row) for row in rows], score))
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         def estimate() -> torch.Tensor:
-            self._make_ready()
+            super(_CachedPacked, self).read()
             effects = super(_CachedPacked, self).effects(row, patch)
             return torch.cat([effects.by_part.flatten(), effects.weights])
 
         members = hashlib.sha256(patch.members.numpy().tobytes()).hexdigest()
         parts = tuple(map(tuple, patch.parts))
         key = ("effects", members, parts, patch.factors, patch.located, self._key(row))
-        vector = self._models.store.vector(key, estimate)
+        vector = self.store.vector(key, estimate)
         num_effects = len(vector) - len(patch.members)
         return Effects(vector[:num_effects].view(len(parts), -1), vector[num_effects:])
-
-    def _make_ready(self) -> None:
-        if not self._is_ready:
-            with torch.inference_mode():
-                self.prepare(self._models.plain_twin)
-            self._is_ready = True
 
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self._models.name, read, generation.response_ids)
+        return (self.name_of_model, read, generation.response_ids)

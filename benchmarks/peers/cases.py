@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from benchmarks.experiment.data_sets import load, sample
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import TEMPLATES, answer_question, prepare
@@ -27,7 +27,7 @@ def questions(paths: dict[str, Path], count: int) -> list[Example]:
     return list(chain.from_iterable(zip(*drawn, strict=False)))
 
 
-def answered(examples: Sequence[Example], language_model: LanguageModel, path: Path) -> list[Case]:
+def answered(examples: Sequence[Example], language_model: LocalModel, path: Path) -> list[Case]:
     """The cases of the examples, which are also in the file at `path`.
 
     What it has already is taken from it. A question whose answer has no tokens is left out.
@@ -42,7 +42,7 @@ def answered(examples: Sequence[Example], language_model: LanguageModel, path: P
     return cases
 
 
-def answer(example: Example, language_model: LanguageModel) -> Case | None:
+def answer(example: Example, language_model: LocalModel) -> Case | None:
     """Let the model answer; None if the answer has no tokens."""
     question = prepare(example, language_model, "attribot", MAX_NEW_TOKENS)
     answered = answer_question(question)

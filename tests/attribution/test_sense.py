@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag import Attribution, Attributor, Document, LocalModel
 from attribot_rag.attributor.transcripts import rag_prompt
 
 SETS: list[dict[str, Any]] = json.loads(
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module", params=["auto"])
 def attributed(
-    request: pytest.FixtureRequest, smollm2: LanguageModel
+    request: pytest.FixtureRequest, smollm2: LocalModel
 ) -> list[tuple[dict[str, Any], Attribution]]:
     return list(attribute_all(smollm2, request.param))
 
 
 def attribute_all(
-    language_model: LanguageModel, method: str
+    language_model: LocalModel, method: str
 ) -> Iterator[tuple[dict[str, Any], Attribution]]:
     model, tokenizer = language_model.model, language_model.tokenizer
     attributor = Attributor(model, tokenizer, method=method, verdicts=None, progress=False)

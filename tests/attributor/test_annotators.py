@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.annotation import AnnotatedSentence, Check
 
 DOCUMENTS = ["The ferry Kittiwake carries 84 passengers.", "The lighthouse is 38 metres high."]
@@ -25,7 +25,7 @@ class Begins:
         return [[Check(start=0, end=1, kind="letter", value="T", message="T")] for _ in sentences]
 
 
-def test_each_sentence_is_given_once_and_a_failure_costs_its_checks(smollm2: LanguageModel) -> None:
+def test_each_sentence_is_given_once_and_a_failure_costs_its_checks(smollm2: LocalModel) -> None:
     plain = Attributor(smollm2, progress=False).attribute(PROMPT, ANSWER, DOCUMENTS)
     assert [[check.value for check in verdict.checks] for verdict in plain.verdicts] == [[], ["39"]]
     assert plain.to_cited_text().endswith("(39 is in none of the documents)")

@@ -18,13 +18,13 @@ from support.scripted_generation import (
 from support.threads import at_once
 from support.tiny_models import byte_level, metaspace
 
-from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag import Attribution, Attributor, Document, LocalModel
 
 MODEL = byte_level()
 PROMPT = rendered(MODEL)
 
 
-def attributor_of(model: LanguageModel) -> Attributor:
+def attributor_of(model: LocalModel) -> Attributor:
     """Exact, so that scores that came about in two ways can be compared; nothing is read twice."""
     return Attributor(
         model.model, model.tokenizer, method="leave_one_out", verdicts=None, progress=False

@@ -18,7 +18,7 @@ from support.tiny_models import (
 )
 from transformers import PreTrainedModel
 
-from attribot_rag import Attributor, Document, LanguageModel, ScoringOptions
+from attribot_rag import Attributor, Document, LocalModel, ScoringOptions
 from attribot_rag.attribution import cite
 from attribot_rag.errors import (
     ContextTooLong,
@@ -35,7 +35,7 @@ EOS = int(MODEL.tokenizer.eos_token_id)
 PENGUINS = "Penguins cannot fly at all, they swim."
 
 
-def attributor_of(model: LanguageModel, **options: Any) -> Attributor:
+def attributor_of(model: LocalModel, **options: Any) -> Attributor:
     return Attributor(model.model, model.tokenizer, progress=False, **options)
 
 
@@ -167,7 +167,7 @@ def test_weights_that_are_not_finite(value: float, implementation: str) -> None:
     broken = copy.deepcopy(MODEL.model)
     head_weights(broken)[7, 3] = value
     scoring = ScoringOptions(implementation=implementation)
-    attributor = attributor_of(LanguageModel(broken, MODEL.tokenizer), scoring=scoring)
+    attributor = attributor_of(LocalModel(broken, MODEL.tokenizer), scoring=scoring)
     with pytest.raises(ScoringFailed, match=r"of the full prompt is (nan|-inf) at response"):
         attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
 
@@ -177,7 +177,7 @@ def test_one_token_of_a_document_that_is_not_finite() -> None:
     broken = copy.deepcopy(MODEL.model)
     token_id = MODEL.encode(" harbour")[0]
     broken.get_parameter("model.embed_tokens.weight").data[token_id] = float("nan")
-    attributor = attributor_of(LanguageModel(broken, MODEL.tokenizer), method="leave_one_out")
+    attributor = attributor_of(LocalModel(broken, MODEL.tokenizer), method="leave_one_out")
     with pytest.raises(ScoringFailed, match="try float32 or bfloat16"):
         attributor.attribute(PROMPT, "In the hall.", DOCUMENTS)
 
@@ -257,7 +257,7 @@ UNICODE = (
 
 @pytest.mark.parametrize("make", [byte_level, metaspace, byt5, byt5_encoder_decoder])
 def test_unicode(make: Any) -> None:
-    model: LanguageModel = make()
+    model: LocalModel = make()
     response = "🙂 cafe\u0301 האמנה 条約\r\n."
     attributor = attributor_of(model, method="leave_one_out")
     result = attributor.attribute(rendered(model, UNICODE), response, UNICODE)

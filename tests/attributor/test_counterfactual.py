@@ -10,7 +10,7 @@ import torch
 from support.scripted_generation import DOCUMENTS, generate, rendered, say
 from support.tiny_models import byt5_encoder_decoder, byte_level
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.attributor.counterfactual import Rerun
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.recording import Generation
@@ -28,12 +28,12 @@ PROMPT = rendered(MODEL)
 ANSWER = "In the old town hall."
 
 
-def attributor_of(model: LanguageModel) -> Attributor:
+def attributor_of(model: LocalModel) -> Attributor:
     return Attributor(model, method="leave_one_out", verdicts=None, progress=False)
 
 
 @pytest.fixture(scope="module")
-def attributor(smollm2: LanguageModel) -> Attributor:
+def attributor(smollm2: LocalModel) -> Attributor:
     return attributor_of(smollm2)
 
 
@@ -105,7 +105,7 @@ def test_a_sentence_that_another_document_shares_stays_there() -> None:
     assert cut_prompt("\n".join([*documents, "Where?"]), documents, 0) == f"{documents[1]}\nWhere?"
 
 
-def recorded(model: LanguageModel, prompt: str, **settings: Any) -> tuple[Attributor, Attribution]:
+def recorded(model: LocalModel, prompt: str, **settings: Any) -> tuple[Attributor, Attribution]:
     """The attribution of the answer that `generate` gives by these settings, and its attributor."""
     attributor = attributor_of(model)
     inputs = torch.tensor([model.encode(prompt, special=True)])
@@ -115,7 +115,7 @@ def recorded(model: LanguageModel, prompt: str, **settings: Any) -> tuple[Attrib
     return attributor, attributor.attribute_generation(generation, DOCUMENTS)
 
 
-def generated(model: LanguageModel, prompt: str, num_begun: int = 0, **settings: Any) -> str:
+def generated(model: LocalModel, prompt: str, num_begun: int = 0, **settings: Any) -> str:
     inputs = torch.tensor([model.encode(prompt, special=True)])
     ids = generate(model, inputs, **settings)[0, num_begun or inputs.shape[1] :]
     return model.decode(ids.tolist(), skip_special_tokens=True).strip()
@@ -137,7 +137,7 @@ def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
 
 
 def test_a_model_that_was_changed_since() -> None:
-    model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    model = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
     attributor = attributor_of(model)
     with attributor.recorder:
         say(model, [rendered(model)], [ANSWER])

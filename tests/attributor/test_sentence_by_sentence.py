@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.schemas import SUMMARIES
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.result.summary import summarize
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
 
@@ -29,7 +29,7 @@ ELSEWHERE = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
 
 
 @pytest.fixture(scope="module")
-def at_once(smollm2: LanguageModel) -> Attribution:
+def at_once(smollm2: LocalModel) -> Attribution:
     attribution = Attributor(smollm2, progress=False).attribute(PROMPT, ANSWER, DOCUMENTS)
     assert [verdict.kind for verdict in attribution.verdicts] == ["grounded"] * NUM_SENTENCES
     return attribution
@@ -50,7 +50,7 @@ def check(pending: Sequence[Attribution], whole: Attribution) -> None:
         assert summarize(so_far)["status"] == "pending"
 
 
-def test_sentences_are_settled_in_their_order(smollm2: LanguageModel, at_once: Attribution) -> None:
+def test_sentences_are_settled_in_their_order(smollm2: LocalModel, at_once: Attribution) -> None:
     pending: list[Attribution] = []
     attributor = Attributor(smollm2, progress=False)
     whole = attributor.attribute(PROMPT, ANSWER, DOCUMENTS, on_sentence=pending.append)
@@ -61,7 +61,7 @@ def test_sentences_are_settled_in_their_order(smollm2: LanguageModel, at_once: A
 
 
 def test_a_service_tells_of_its_pending_runs_and_a_run_is_followed(
-    smollm2: LanguageModel, at_once: Attribution
+    smollm2: LocalModel, at_once: Attribution
 ) -> None:
     pending: list[AttributedRun] = []
     kept: list[AttributedRun] = []

@@ -8,7 +8,7 @@ from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.ablation import ablate
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 LONG = CORPUS.split("Die Stadt")[0]
@@ -26,11 +26,11 @@ def is_subsequence(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     return all(token_id in rest for token_id in part)
 
 
-def num_boundaries(ids: tuple[int, ...], language_model: LanguageModel) -> int:
+def num_boundaries(ids: tuple[int, ...], language_model: LocalModel) -> int:
     return sum(token_id in language_model.boundary_ids for token_id in ids)
 
 
-def tokenized(text: str, language_model: LanguageModel, *, special: bool = False) -> TokenizedText:
+def tokenized(text: str, language_model: LocalModel, *, special: bool = False) -> TokenizedText:
     return TokenizedText.of(language_model.encode(text, special=special), language_model)
 
 
@@ -42,7 +42,7 @@ def interval(text: str, part: str) -> tuple[int, int]:
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
 def test_an_ablated_prompt_is_the_text_without_the_removed_characters(
-    build: Callable[[], LanguageModel], data: st.DataObject, special: bool
+    build: Callable[[], LocalModel], data: st.DataObject, special: bool
 ) -> None:
     language_model = build()
     prompt = tokenized(data.draw(texts(markers=True)), language_model, special=special)
@@ -70,9 +70,7 @@ def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, speci
 
 @each_tokenizer
 @pytest.mark.parametrize("part", ["👩", "\u200d", "約は", "🙂" * 30, "\u0301"])
-def test_cuts_between_the_tokens_of_characters(
-    build: Callable[[], LanguageModel], part: str
-) -> None:
+def test_cuts_between_the_tokens_of_characters(build: Callable[[], LocalModel], part: str) -> None:
     language_model = build()
     text = "x👩\u200d👩\u200d👧条約は町で" + "𝛝" * 50 + "🙂" * 40 + "🦜" * 50 + "e\u0301y"
     prompt = tokenized(text, language_model)
@@ -82,7 +80,7 @@ def test_cuts_between_the_tokens_of_characters(
 
 
 @each_tokenizer
-def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LanguageModel]) -> None:
+def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LocalModel]) -> None:
     language_model = build()
     end = str(language_model.tokenizer.eos_token)
     first, second = "The ships came up.", "The river was open. The seals are lost."
@@ -101,7 +99,7 @@ def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LanguageMo
 @each_tokenizer
 @pytest.mark.parametrize("as_special", [True, False])
 def test_markers_in_a_document_stay_text_or_special_tokens(
-    build: Callable[[], LanguageModel], as_special: bool
+    build: Callable[[], LocalModel], as_special: bool
 ) -> None:
     language_model = build()
     marker = str(language_model.tokenizer.eos_token)
@@ -129,7 +127,7 @@ def test_text_that_no_ids_stand_for_is_reported() -> None:
     assert ablated.ids == language_model.encode_prompt("Today it is a museum.")
 
 
-def letter_by_letter(text: str, language_model: LanguageModel) -> tuple[int, ...]:
+def letter_by_letter(text: str, language_model: LocalModel) -> tuple[int, ...]:
     return tuple(token for letter in text for token in language_model.encode(letter))
 
 

@@ -19,7 +19,7 @@ from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import find_all
 from attribot_rag.errors import DocumentsNotLocated
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 
 def context_of(prompt: str, documents: list[str], in_time: int | None = None) -> Context:
@@ -149,7 +149,7 @@ def test_runs_of_marks_are_split_without_a_loss(mark: str) -> None:
 
 @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
 def test_decoding_a_run_of_replacement_characters_grows_with_it(
-    build: Callable[[], LanguageModel],
+    build: Callable[[], LocalModel],
 ) -> None:
     language_model = build()
 

@@ -9,7 +9,7 @@ from support.tiny_models import TOKENIZERS
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.reduction import reduced
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 DOCUMENTS = (
     "The treaty was signed in the town hall. The river was closed for two winters. Löwe 🦁 条約。",
@@ -19,7 +19,7 @@ DOCUMENTS = (
 TURNS = ("What was signed there, and by whom?", "The envoys of the emperor signed it.")
 
 
-def context_of(language_model: LanguageModel) -> Context:
+def context_of(language_model: LocalModel) -> Context:
     turns = "\n".join(TURNS)
     text = f"{turns}\nRead this.\n[1] {DOCUMENTS[0]}\n[2] {DOCUMENTS[1]}\n[3] {DOCUMENTS[2]}\nWho?"
     prompt = TokenizedText.of(language_model.encode(text, special=True), language_model)
@@ -30,7 +30,7 @@ def context_of(language_model: LanguageModel) -> Context:
 @given(data=st.data())
 @settings(max_examples=25)
 def test_sources_stand_where_their_text_does(
-    build: Callable[[], LanguageModel], data: st.DataObject
+    build: Callable[[], LocalModel], data: st.DataObject
 ) -> None:
     language_model = build()
     context = context_of(language_model)

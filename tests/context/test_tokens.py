@@ -10,7 +10,7 @@ from support.tiny_models import TOKENIZERS, byt5, byte_level, metaspace
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.tokens import decoded_in_windows, token_anchors
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 
@@ -28,7 +28,7 @@ def assert_spans_cover(text: TokenizedText) -> None:
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
 def test_spans_cover_the_decoded_text(
-    build: Callable[[], LanguageModel], data: st.DataObject, special: bool
+    build: Callable[[], LocalModel], data: st.DataObject, special: bool
 ) -> None:
     language_model = build()
     ids = language_model.encode(data.draw(texts(markers=True)), special=special)
@@ -41,7 +41,7 @@ def test_spans_cover_the_decoded_text(
 @pytest.mark.parametrize("build", [byte_level, byt5])
 @given(data=st.data())
 def test_any_ids_at_all_are_decoded_as_a_whole_would_be(
-    build: Callable[[], LanguageModel], data: st.DataObject
+    build: Callable[[], LocalModel], data: st.DataObject
 ) -> None:
     language_model = build()
     ordinary = sorted(set(range(language_model.vocabulary_size)) - language_model.boundary_ids)
@@ -63,7 +63,7 @@ def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[in
 @each_tokenizer
 @given(data=st.data())
 def test_parts_of_the_text_share_out_its_tokens(
-    build: Callable[[], LanguageModel], data: st.DataObject
+    build: Callable[[], LocalModel], data: st.DataObject
 ) -> None:
     tokens = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
     middle = data.draw(st.integers(0, len(tokens.text)))
@@ -90,7 +90,7 @@ def test_a_broken_character_does_not_swallow_the_boundary_token_after_it() -> No
 
 
 @each_tokenizer
-def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> None:
+def test_special_tokens_can_be_left_out(build: Callable[[], LocalModel]) -> None:
     language_model = build()
     end = language_model.tokenizer.eos_token
     ids = language_model.encode(f"open{end}", special=True)
@@ -103,7 +103,7 @@ def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> N
 @pytest.mark.parametrize("build", [byte_level, metaspace])
 @given(data=st.data(), special=st.booleans(), skipped=st.booleans())
 def test_streamed_pieces_are_those_of_windows(
-    build: Callable[[], LanguageModel], data: st.DataObject, special: bool, skipped: bool
+    build: Callable[[], LocalModel], data: st.DataObject, special: bool, skipped: bool
 ) -> None:
     language_model = build()
     ids = language_model.encode(data.draw(texts(markers=True)), special=special)

@@ -19,7 +19,7 @@ from support.model_server import model_server
 from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
 from support.tiny_models import byte_level
 
-from attribot_rag import Attributor, LanguageModel, ScoringOptions
+from attribot_rag import Attributor, LocalModel, ScoringOptions
 from attribot_rag.annotation import Annotation
 
 ROOT = Path(__file__).parents[2]
@@ -231,7 +231,7 @@ def test_thresholds_are_set() -> None:
 @pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.slow
-def test_recipes_for_contributors_work_on_the_real_model(smollm2: LanguageModel) -> None:
+def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) -> None:
     tokenizer = smollm2.tokenizer
     model: Any = smollm2.model
 

@@ -18,6 +18,7 @@ from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods.cost import Workload
+from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LogLikelihoods, Scorer
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from benchmarks.experiment.baselines.similarity import Embedder
@@ -68,7 +69,7 @@ def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
 @pytest.mark.parametrize("name", ["gemma2", "mamba"])
 def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     target = scorer(many_documents(3), "The hall.", language_model=built(name))
-    model = copy.deepcopy(target.language_model.model)
+    model = copy.deepcopy(model_here(target.language_model))
     kept: list[torch.Tensor] = []
 
     def keep(_: object, __: object, output: torch.Tensor) -> torch.Tensor:
@@ -90,7 +91,7 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     np.testing.assert_allclose(cast(Any, scores.totals), expected, rtol=2e-3)
     forward = 2 * target.usage.num_parameters * target.usage.tokens
     assert target.usage.flops == 3 * forward
-    parameters = list(target.language_model.model.parameters())
+    parameters = list(model_here(target.language_model).parameters())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in parameters)
 
 

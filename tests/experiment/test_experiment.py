@@ -16,7 +16,7 @@ from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import ContextTooLong
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Scorer
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.example import Example
@@ -52,7 +52,7 @@ def experiment(
     path: Path,
     options: ExperimentOptions = OPTIONS,
     *,
-    language_model: LanguageModel | None = None,
+    language_model: LocalModel | None = None,
     methods: dict[str, Method] = METHODS,
 ) -> Experiment:
     return Experiment(language_model or byte_level(), methods, ResultStore(path), options)
@@ -104,7 +104,7 @@ def test_a_second_run_computes_nothing(path: Path) -> None:
     before = path.read_bytes()
     model = copy.deepcopy(byte_level().model)
     model.register_forward_pre_hook(fail)
-    language_model = LanguageModel(model, byte_level().tokenizer)
+    language_model = LocalModel(model, byte_level().tokenizer)
     assert experiment(path, language_model=language_model).run(EXAMPLES) == DONE
     assert path.read_bytes() == before
 
@@ -162,7 +162,7 @@ def no_room(*_: object, **__: object) -> None:
 def test_an_example_that_does_not_fit_into_memory_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    language_model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    language_model = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
     evaluation = experiment(tmp_path / "results.jsonl", language_model=language_model)
     with monkeypatch.context() as patched:
         patched.setattr(language_model.model, "generate", no_room)

@@ -7,7 +7,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring import LocalBackend
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
 from benchmarks.experiment.measurement import Measurement
@@ -26,7 +26,7 @@ def answered() -> GeneratedAnswer:
 def measuring(answered: GeneratedAnswer, clock: str = "wall") -> Measurement:
     here = setting(MODEL, clock)
     record = answered.record(here, OPTIONS.num_random)
-    return Measurement(answered, record, ScoringModels(MODEL.model), here)
+    return Measurement(answered, record, LocalBackend(MODEL.model), here)
 
 
 def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAnswer) -> None:
@@ -43,8 +43,8 @@ def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAn
 
 def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: GeneratedAnswer) -> None:
     """It is remembered for one prompt only, and a masked one is never taken for an exact one."""
-    models = ScoringModels(MODEL.model)
-    scorer, plain = answered.scorer(models), answered.scorer(models)
+    backend = LocalBackend(MODEL.model)
+    scorer, plain = answered.scorer(backend), answered.scorer(backend)
     ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
     first = scorer.score(ablations)
     tokens = scorer.usage.scored_tokens

@@ -8,7 +8,7 @@ from support.scorers import sibling
 from support.tiny_models import byte_level
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from benchmarks.experiment.experiment import Experiment, ExperimentOptions
 from benchmarks.experiment.results import ResultStore
 from benchmarks.experiment.setting import model_digest, setting
@@ -25,7 +25,7 @@ def test_checkpoints_have_different_digests() -> None:
     [(sibling(), "wall", "weights"), (byte_level(), "cpu", "clock 'wall', not 'cpu'")],
 )
 def test_results_of_another_model_or_clock_are_refused(
-    language_model: LanguageModel, clock: str, message: str, tmp_path: Path
+    language_model: LocalModel, clock: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.jsonl"
     Experiment(byte_level(), {}, ResultStore(path), ExperimentOptions())

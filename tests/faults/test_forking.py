@@ -13,7 +13,7 @@ from support.tiny_models import byte_level, endless
 
 from attribot_rag import Attributor
 from attribot_rag.recording import Answer
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring import LocalBackend
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system"),
@@ -42,9 +42,9 @@ def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
     prompt = rendered(model)
     expected = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
     ids = torch.tensor([model.encode_prompt(prompt)])
-    queue, opened = model.backend.background, threading.Event()
-    models = attributor._scoring_models
-    assert isinstance(models, ScoringModels)
+    queue, opened = model.weights.background, threading.Event()
+    backend = attributor._backend
+    assert isinstance(backend, LocalBackend)
     scoring, generating = threading.Event(), threading.Event()
 
     def hold(reached: threading.Event) -> None:
@@ -56,7 +56,7 @@ def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
         return torch.ones(len(ids), dtype=torch.bool)
 
     def score() -> None:
-        with model.backend.turn(), models.for_attribution(), models._derived._lock:
+        with model.weights.turn(), backend.for_attribution(), backend._derived._lock:
             hold(scoring)
 
     def attributes() -> bool:

@@ -13,7 +13,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 POINTS = 12
@@ -23,7 +23,7 @@ ATOL = 1e-3
 @pytest.fixture
 def service() -> Iterator[AttributionService]:
     shared = byte_level()
-    model = LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+    model = LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
     service = AttributionService(model)
     yield service
     service.close()
@@ -32,6 +32,7 @@ def service() -> Iterator[AttributionService]:
 def attributed(service: AttributionService, run_id: str, *, background: bool) -> AttributedRun:
     """The attribution of an answer that is given now."""
     model = service.attributor.language_model
+    assert isinstance(model, LocalModel)
     say(model, [rendered(model)], [ANSWER])
     observed = Answer(ANSWER, DOCUMENTS, [QUESTION])
     run = service.attribute(run_id, run_id, observed, background=background)
@@ -46,6 +47,7 @@ def scores(attribution: Attribution | None) -> np.ndarray[Any, Any]:
 def test_memory_may_run_out_at_every_point_of_an_attribution(service: AttributionService) -> None:
     truth = scores(attributed(service, "first", background=False).attribution)
     model = service.attributor.language_model
+    assert isinstance(model, LocalModel)
     observed = Answer(ANSWER, DOCUMENTS, [QUESTION])
     say(model, [rendered(model)], [ANSWER])
     with FailingAllocation() as counting:

@@ -27,7 +27,7 @@ from attribot_rag.methods.base import answer_sentences
 from attribot_rag.methods.factory import METHODS
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer, Session
-from attribot_rag.scoring.implementations.cropped import CachedImplementation
+from attribot_rag.scoring.local.cropped import CachedPrefix
 
 MANY = many_documents()
 RESPONSE = "The hall was built in 1621. Many ships came."
@@ -207,10 +207,11 @@ def test_progress_meets_its_expectation_or_stays_below(name: str) -> None:
 
 def test_a_cache_costs_nothing() -> None:
     target = limited(None)
-    implementation = target._engine.implementation
-    assert isinstance(implementation, CachedImplementation)
+    prefix = target._engine.prefix
+    assert isinstance(prefix, CachedPrefix)
+    prefix.read()
     generation = Generation(
-        target.generation.prompt_ids, target.generation.response_ids, implementation.prompt_cache
+        target.generation.prompt_ids, target.generation.response_ids, prefix.prompt_cache
     )
     cached = replace(target, generation=generation, session=Session())
     assert cached.session.meter.tokens == 0

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from support.scorers import plain, scorer, sibling
+from support.scorers import backend_of, plain, scorer, sibling
+from support.tiny_models import byte_level
 
 from attribot_rag.methods import (
     Auto,
@@ -21,7 +22,7 @@ from attribot_rag.methods import (
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.implementations.cropped import prefill
+from attribot_rag.scoring.local.cropped import prefill
 
 CACHED = Workload(
     context_tokens=1200,
@@ -66,7 +67,7 @@ def test_counted_by_hand(method: Method, tokens: float, backward: int) -> None:
 
 def test_a_proxy_reads_the_prompt_first() -> None:
     """A reduced prompt has no cache."""
-    parameters = sibling().backend.num_parameters
+    parameters = sibling().weights.num_parameters
     read = 1260 + LeaveOneOut().cost(CACHED).target_tokens
     assert Proxy(sibling()).cost(CACHED) == Cost(0, read, 2 * parameters * read)
     reduced = CACHED.narrowed(0.3, shorten=True)
@@ -100,7 +101,7 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
         return target
     ids = target.generation.prompt_ids
     with torch.inference_mode():
-        cache = prefill(target.models.plain_twin, ids)
+        cache = prefill(backend_of(byte_level()).twin(), ids)
     return replace(target, generation=Generation(ids, target.generation.response_ids, cache=cache))
 
 

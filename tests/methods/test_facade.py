@@ -7,7 +7,7 @@ import pytest
 from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer
 from support.tiny_models import byte_level
 
-from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
+from attribot_rag import Attribution, Attributor, LocalModel, VerdictOptions
 from attribot_rag.annotation import NumbersInDocuments
 from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.context import Document
@@ -26,7 +26,7 @@ def attribute(**options: Any) -> Attribution:
     return attributor.attribute(chat(MANY), ANSWER, MANY)
 
 
-def parameters(language_model: LanguageModel) -> int:
+def parameters(language_model: LocalModel) -> int:
     return sum(parameter.numel() for parameter in language_model.model.parameters())
 
 
@@ -112,7 +112,7 @@ def test_a_budget_that_ran_out_is_noted(name: str) -> None:
     "name",
     [pytest.param(name, marks=() if name == "auto" else pytest.mark.long) for name in METHODS],
 )
-def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, name: str) -> None:
+def test_the_real_model_names_the_cause_by_every_method(smollm2: LocalModel, name: str) -> None:
     cause = "The Kittiwake ferry carries 84 passengers."
     documents = [
         Document("The island lies in the north of the bay. Its coast is steep and rocky."),

@@ -10,14 +10,14 @@ import torch
 from support.implementations import RESPONSE_LENGTH, chosen, generation_for
 from support.tiny_models import architecture, build
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.scoring.implementations.cropped import as_dynamic_cache, prefill
-from attribot_rag.scoring.implementations.packed import GatedAttention, Packed
-from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.log_likelihoods import Patch
+from attribot_rag.scoring.backend import Patch
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.cropped import as_dynamic_cache, prefill
+from attribot_rag.scoring.local.packed import GatedAttention, Packed
 from attribot_rag.scoring.row import Row
 
 UNITS = (range(3, 12), range(12, 30), range(30, 45))
@@ -31,8 +31,9 @@ KINDS = ["llama", "gpt2", "gemma2", "gemma3", "gpt_oss", "deepseek_v3", "gemma3n
 
 def packed(name: str) -> tuple[Packed, Row]:
     generation = generation_for(architecture(name))
-    implementation = ScoringModels(architecture(name).build()).make(Packed, generation)
+    implementation = LocalBackend(architecture(name).build()).make(Packed, generation)
     assert isinstance(implementation, Packed)
+    implementation.read()
     return implementation, Row.masked(generation, (), TAIL)
 
 
@@ -42,7 +43,7 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
     gate[list(unit)] = math.log(factor)
     observer = GatedAttention(row.num_tokens, [gate])
     with torch.no_grad():
-        scored = implementation._on_cache([row], observer)[0].double()
+        scored = implementation.on_cache([row], observer)[0].double()
     return torch.stack([scored[list(part)].sum() for part in PARTS])
 
 
@@ -132,7 +133,7 @@ def prompt_for(documents: Sequence[str]) -> str:
 
 
 @pytest.mark.slow
-def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
+def test_each_sentence_finds_its_own_cause(smollm2: LocalModel) -> None:
     attributor = Attributor(smollm2, method=Patching(2), progress=False, verdicts=None)
     attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
     for words, document in (("38 metres", 1), ("84 passengers", 0)):

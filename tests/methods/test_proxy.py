@@ -39,14 +39,15 @@ from attribot_rag.methods import (
 )
 from attribot_rag.methods.proxy import proxied
 from attribot_rag.model.chat_messages import Message, render
-from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.language_model import Prompt
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Scorer
 
 PROXIES = (sibling, metaspace, byt5, other_chat)
 UNITS = range(11)
 
 
-def on_its_own(proxy: LanguageModel, prompt: Prompt, documents: Any = TREATY) -> list[list[float]]:
+def on_its_own(proxy: LocalModel, prompt: Prompt, documents: Any = TREATY) -> list[list[float]]:
     """Leave-one-out of the proxy as if it were the model that is attributed."""
     attributor = Attributor(proxy, method="leave_one_out", verdicts=None, progress=False)
     attribution = attributor.attribute(prompt, ANSWER, documents)
@@ -58,9 +59,9 @@ def totals(rows: Any) -> list[float]:
     return [float(sum(row)) for row in rows]
 
 
-def seen_by(proxy: LanguageModel, target: Scorer) -> Scorer:
+def seen_by(proxy: LocalModel, target: Scorer) -> Scorer:
     method = Proxy(proxy)
-    proxy_scorer = proxied(target, proxy, method._models)
+    proxy_scorer = proxied(target, proxy, method._backend)
     assert proxy_scorer is not None
     return proxy_scorer
 

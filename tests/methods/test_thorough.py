@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.scorers import ANSWER, ATOL, TREATY, built, many_documents, scorer
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -60,7 +60,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     target = scorer(MANY, LONG)
     scores = Thorough(candidates=5, gates=2).run(target)
     sentences = answer_sentences(target)
-    estimates = target.patched(sentences, 2, located=True)
+    estimates = target.require_attention().patched(sentences, 2, located=True)
     assert estimates is not None and len(sentences) == 3
     np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     of_sentences = [int(source) for source in estimates.effects.argmax(1)]
@@ -77,7 +77,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
 
 def test_groups_come_first_where_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
-    assert target.attention() is None
+    assert target.attention is None
     scores = checked(Thorough().run(target), target)
     assert [group.units for group in scores.groups] == [
         (3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)
@@ -138,7 +138,7 @@ def test_options_that_mean_nothing_are_refused(name: str, value: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel) -> None:
+def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LocalModel) -> None:
     """The causes stand in different documents, far apart; each is the best of its sentence."""
     ferry, lighthouse, bakery = statements = (
         "The Kittiwake ferry carries 84 passengers.",

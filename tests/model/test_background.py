@@ -16,7 +16,7 @@ from support.tiny_models import build
 
 from attribot_rag.errors import QueueFull
 from attribot_rag.model.background import Background
-from attribot_rag.model.local_backend import LocalBackend
+from attribot_rag.model.local_model import LocalWeights
 
 
 class Blocker:
@@ -141,25 +141,25 @@ def test_users_of_one_model_share_a_backend_and_other_models_do_not_wait(
 ) -> None:
     model, other = build("llama").model, build("llama").model
     together = threading.Barrier(8)
-    backends: list[LocalBackend] = []
+    backends: list[LocalWeights] = []
 
     def ask() -> None:
         together.wait(scaled(60))
-        backends.append(LocalBackend.of(model))
+        backends.append(LocalWeights.of(model))
 
     at_once(*[ask] * 8)
     assert len(backends) == 8
     assert len(set(backends)) == 1
     future = submit(backends[0].background, blocker)
     assert blocker.reached.wait(scaled(60))
-    apart = LocalBackend.of(other)
+    apart = LocalWeights.of(other)
     assert submit(apart.background, lambda: 3).result(scaled(60)) == 3
     with backends[0].turn(), apart.turn():
         assert not future.done()  # and takes no turn unasked
 
 
 def test_neither_the_model_nor_a_thread_is_kept_alive() -> None:
-    backend = LocalBackend.of(build("llama").model)
+    backend = LocalWeights.of(build("llama").model)
     thread = submit(backend.background, threading.current_thread).result(scaled(60))
     assert isinstance(thread, threading.Thread)
     count = submit(backend.background, lambda model=backend.model: model.num_parameters())  # type: ignore[misc]

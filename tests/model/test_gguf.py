@@ -9,7 +9,7 @@ from support.gguf_files import write_gguf
 from support.tiny_models import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import LanguageModel, load_model
+from attribot_rag import LocalModel, load_model
 from attribot_rag.errors import InvalidInput
 
 IDS = torch.tensor([list(range(3, 300))])
@@ -20,7 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTRIBOT_RAG_CACHE", str(tmp_path / "cache"))
 
 
-def llama(**settings: Any) -> LanguageModel:
+def llama(**settings: Any) -> LocalModel:
     """A Llama whose answers depend much on places, with the tokens of `byte_level`."""
     torch.manual_seed(0)
     tokenizer = byte_level().tokenizer
@@ -31,16 +31,16 @@ def llama(**settings: Any) -> LanguageModel:
     }
     model = LlamaForCausalLM(LlamaConfig(**sizes, **settings))
     model.train(False)
-    return LanguageModel(model, tokenizer)
+    return LocalModel(model, tokenizer)
 
 
-def logits(model: LanguageModel) -> torch.Tensor:
+def logits(model: LocalModel) -> torch.Tensor:
     with torch.no_grad():
         made: torch.Tensor = model.model(IDS).logits
     return made
 
 
-def factors(model: LanguageModel) -> torch.Tensor:
+def factors(model: LocalModel) -> torch.Tensor:
     """By how much each frequency is less than without scaling, as llama.cpp writes them."""
     rotary: Any = model.model.model.rotary_emb
     theta = model.model.config.rope_parameters["rope_theta"]

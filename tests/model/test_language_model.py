@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attributor
 from attribot_rag.errors import InvalidInput, TokenizerMismatch
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 BYTE_LEVEL = byte_level()
 METASPACE = metaspace()
@@ -35,10 +35,10 @@ def sized(vocabulary_size: int) -> LlamaForCausalLM:
 
 def test_the_tokenizer_of_another_model() -> None:
     with pytest.raises(TokenizerMismatch, match=r"has 259 tokens, the model .* embeds 258"):
-        LanguageModel(sized(258), byte_tokenizer())
+        LocalModel(sized(258), byte_tokenizer())
     with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
-        LanguageModel(sized(259 * 2 + 1), byte_tokenizer())
-    assert LanguageModel(sized(259 * 2), byte_tokenizer()).vocabulary_size == 518  # it is padded
+        LocalModel(sized(259 * 2 + 1), byte_tokenizer())
+    assert LocalModel(sized(259 * 2), byte_tokenizer()).vocabulary_size == 518  # it is padded
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_objects_that_are_no_model_or_tokenizer_are_refused(
     model: Any, tokenizer: Any, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        LanguageModel(model, tokenizer)
+        LocalModel(model, tokenizer)
     with pytest.raises(InvalidInput, match=message):
         Attributor(model, tokenizer)
 
@@ -71,7 +71,7 @@ def test_a_language_model_is_enough(tokenizer: Any) -> None:
 
 
 @ALL
-def test_texts_come_back(model: LanguageModel) -> None:
+def test_texts_come_back(model: LocalModel) -> None:
     odd = ("Café naïve", "🙂👩‍👩‍👧", "e\u0301a\u0300", "שלום עולם", "条約は", "a\r\nb")
     for text in (*DOCUMENTS, *odd):
         assert model.decode(model.encode(text)) == text
@@ -80,7 +80,7 @@ def test_texts_come_back(model: LanguageModel) -> None:
 
 
 @ALL
-def test_a_special_token_s_string_is_text_unless_asked(model: LanguageModel) -> None:
+def test_a_special_token_s_string_is_text_unless_asked(model: LocalModel) -> None:
     special = SPECIAL[id(model)]
     text = f"the town{special} hall"
     special_id = model.tokenizer.convert_tokens_to_ids(special)
@@ -91,7 +91,7 @@ def test_a_special_token_s_string_is_text_unless_asked(model: LanguageModel) -> 
 
 
 @pytest.mark.parametrize("model", [BYTE_LEVEL, METASPACE], ids=["bpe", "sp"])
-def test_the_caller_s_tokenizer_is_left_as_it_is(model: LanguageModel) -> None:
+def test_the_caller_s_tokenizer_is_left_as_it_is(model: LocalModel) -> None:
     backend = getattr(model.tokenizer, "_tokenizer")  # noqa: B009
 
     def settings() -> tuple[object, ...]:
@@ -122,7 +122,7 @@ def test_one_bos_is_added_unless_it_is_there(text: str) -> None:
 def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not() -> None:
     eos_id = BYT5.tokenizer.eos_token_id
     encoder_decoder = byt5_encoder_decoder()
-    assert encoder_decoder.backend.is_encoder_decoder
+    assert encoder_decoder.weights.is_encoder_decoder
     assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
     assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
 
@@ -166,7 +166,7 @@ def test_a_prompt_without_valid_ids_is_refused() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
-    model = LanguageModel(BYTE_LEVEL.model, BYTE_LEVEL.tokenizer)
+    model = LocalModel(BYTE_LEVEL.model, BYTE_LEVEL.tokenizer)
     text = "the town hall " * 200
     expected = model.encode(text)
     stopped = threading.Event()

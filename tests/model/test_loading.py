@@ -9,7 +9,7 @@ from gguf import GGUFWriter
 from huggingface_hub import constants
 from support.tiny_models import build, byt5_encoder_decoder
 
-from attribot_rag import LanguageModel, load_model
+from attribot_rag import LocalModel, load_model
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.model.smollm2 import smollm2_file, smollm2_folder
@@ -45,7 +45,7 @@ def test_an_encoder_decoder(tmp_path: Path) -> None:
     model = byt5_encoder_decoder()
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
-    assert load_model(str(tmp_path), device="cpu").backend.is_encoder_decoder
+    assert load_model(str(tmp_path), device="cpu").weights.is_encoder_decoder
     for device in ("toaster", "cuda:99"):
         with pytest.raises(InvalidInput, match=f"cannot be loaded on '{device}'"):
             load_model(str(tmp_path), device=device)
@@ -108,7 +108,7 @@ def test_any_other_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.embedded
 def test_a_gguf_file_is_read_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smollm2: LanguageModel
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smollm2: LocalModel
 ) -> None:
     file = tmp_path / "some model.gguf"
     file.symlink_to(smollm2_file())
@@ -165,7 +165,7 @@ def test_the_embedded_model_needs_its_package(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_embedded_model_is_converted_once(smollm2: LanguageModel) -> None:
+def test_the_embedded_model_is_converted_once(smollm2: LocalModel) -> None:
     folder = smollm2_folder()
     assert smollm2.name == str(folder)
     before = (folder / "model.safetensors").stat().st_mtime_ns
@@ -173,5 +173,5 @@ def test_the_embedded_model_is_converted_once(smollm2: LanguageModel) -> None:
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     assert not list(folder.parent.glob("converting-*"))
     assert smollm2.tokenizer.chat_template
-    assert (smollm2.dtype, smollm2.backend.max_positions) == (torch.float32, 8192)
+    assert (smollm2.dtype, smollm2.weights.max_positions) == (torch.float32, 8192)
     assert not smollm2.model.training

@@ -11,7 +11,7 @@ from support.gguf_files import write_gguf
 from support.ollama_store import CHATML, add_model
 from support.tiny_models import byte_level
 
-from attribot_rag import Attributor, LanguageModel, LeaveOneOut, load_model
+from attribot_rag import Attributor, LeaveOneOut, LocalModel, load_model
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model import ollama
 from attribot_rag.model.smollm2 import smollm2_file
@@ -44,7 +44,7 @@ def layers(weights: Path, **more: Path | bytes | str) -> dict[str, Path | bytes 
     return {"model": weights, "template": CHATML, "params": PARAMETERS, "license": "MIT", **more}
 
 
-def rendered(model: LanguageModel, messages: Any) -> str:
+def rendered(model: LocalModel, messages: Any) -> str:
     return model.decode(model.encode_prompt(messages))
 
 
@@ -108,7 +108,7 @@ def test_an_answer_is_attributed_and_said_to_be_of_another_arithmetic(
     document = "The treaty was signed in the old town hall. The harbour had been closed."
     messages = [{"role": "user", "content": f"{document}\n\nWhere was it signed?"}]
 
-    def attribution(model: LanguageModel, prompt: Any) -> Any:
+    def attribution(model: LocalModel, prompt: Any) -> Any:
         attributor = Attributor(model, method=LeaveOneOut(), verdicts=None, progress=False)
         return attributor.attribute(prompt, "In the town hall.", [document])
 
@@ -136,7 +136,7 @@ def test_an_answer_that_was_observed_here_is_of_this_arithmetic(
 
 
 def test_without_a_template_in_the_file_messages_are_refused(store: Path, tmp_path: Path) -> None:
-    model = LanguageModel(
+    model = LocalModel(
         byte_level().model,
         byte_level().tokenizer.__class__(
             tokenizer_object=byte_level().tokenizer.backend_tokenizer,
@@ -238,7 +238,7 @@ class TestRefusals:
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.embedded
-def test_the_embedded_model_in_a_store(store: Path, smollm2: LanguageModel) -> None:
+def test_the_embedded_model_in_a_store(store: Path, smollm2: LocalModel) -> None:
     system = "Answer in one short sentence."
     name = "registry.ollama.ai/library/smollm2:135m"
     add_model(store, name, layers(smollm2_file(), system=system))

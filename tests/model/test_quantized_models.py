@@ -23,8 +23,8 @@ from transformers import (
 
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.implementations.twin import make_twin
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.twin import make_twin
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the packages warn of is theirs
 
@@ -109,9 +109,9 @@ def generation() -> Generation:
 def test_scores_are_those_of_the_quantized_model(
     load: Load, expected: str | None, generation: Generation
 ) -> None:
-    models = ScoringModels(load())
-    assert models.select("auto", generation).name == expected or expected is None
-    assert_scored_right(models, load(), generation)
+    backend = LocalBackend(load())
+    assert backend.encode_prefix(generation).name == expected or expected is None
+    assert_scored_right(backend, load(), generation)
 
 
 def test_rounding_by_the_outliers_of_later_tokens_is_refused_with_a_way_out(
@@ -119,7 +119,7 @@ def test_rounding_by_the_outliers_of_later_tokens_is_refused_with_a_way_out(
 ) -> None:
     model = loaded(folder, bitsandbytes(load_in_8bit=True))
     with pytest.raises(UnsupportedModel, match=r"llm_int8_threshold=0\.0"):
-        ScoringModels(model).select("auto", generation)
+        LocalBackend(model).encode_prefix(generation)
 
 
 def quantized(model: PreTrainedModel) -> Iterator[torch.Tensor]:

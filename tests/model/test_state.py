@@ -12,7 +12,7 @@ from support.implementations import NATS, generation_for, plain_scores
 from support.tiny_models import architecture
 
 from attribot_rag.model.state import ModelState, model_version
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.row import Row
 
 GENERATION = generation_for(architecture("llama"))
@@ -53,12 +53,12 @@ def test_scores_are_those_of_the_model_as_it_is_now(
     change: Callable[[Any], None], implementation: str
 ) -> None:
     model = architecture("llama").build()
-    models = ScoringModels(model)
+    backend = LocalBackend(model)
     row = Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)
 
     def scored() -> torch.Tensor:
         with torch.inference_mode():
-            return models.select(implementation, GENERATION).log_likelihoods([row])[0]
+            return backend.encode_prefix(GENERATION, implementation).log_likelihoods([row])[0]
 
     before = scored()
     change(model)
@@ -72,7 +72,7 @@ def test_generating_and_scoring_change_nothing() -> None:
     model: Any = architecture("llama").build()
     before = ModelState.of(model)
     model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
-    ScoringModels(model).select("auto", GENERATION)
+    LocalBackend(model).encode_prefix(GENERATION)
     assert ModelState.of(model) == before
 
 

@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 from attribot_rag import Attributor
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import ScoringFailed, UnsupportedModel
-from attribot_rag.scoring import ScoringOptions
+from attribot_rag.model.local_model import model_here
+from attribot_rag.scoring import LocalBackend, ScoringOptions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
@@ -91,7 +92,7 @@ def merge(model: Any) -> None:
 def test_another_adapter_is_another_model(change: Any) -> None:
     model = adapted()
     attributor = attributor_for(model)
-    assert attributor.language_model.model is model.get_base_model()
+    assert model_here(attributor.language_model) is model.get_base_model()
     response = answer(attributor, model)
     first = attribute(attributor, response)
     assert_right(model, first, response)
@@ -144,7 +145,7 @@ def test_a_compiled_model_is_the_model_in_it() -> None:
     plain = build("llama").model
     compiled = torch.compile(plain)
     attributor = attributor_for(compiled)
-    assert attributor.language_model.model is plain
+    assert model_here(attributor.language_model) is plain
     response = answer(attributor, compiled)
     attribution = attribute(attributor, response)
     assert_right(plain, attribution, response)
@@ -200,7 +201,9 @@ def test_self_check_compares_with_the_model_itself() -> None:
     checked = attribute(attributor, response).provenance.self_check
     assert checked is not None
     assert checked <= NATS
-    twin: Any = attributor._scoring_models.plain_twin  # gone stale, as only our mistake could do it
+    backend = attributor._backend
+    assert isinstance(backend, LocalBackend)
+    twin: Any = backend.twin()  # gone stale, as only our mistake could do it
     twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))
     with pytest.raises(ScoringFailed, match="differs from the reference"):
         attribute(attributor, response)
@@ -216,7 +219,7 @@ def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
         attribute(attributor, encode("It is 38 metres high."))
 
 
-def test_a_model_that_sees_later_tokens_is_not_called_quantized() -> None:
+def test_a_model_that_sees_later_tokens_is_refused() -> None:
     model: Any = build("llama").model
     for layer in model.model.layers:
         layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))

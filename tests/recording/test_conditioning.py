@@ -19,7 +19,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods import Method
@@ -134,7 +134,7 @@ def test_a_method_that_cannot_see_the_image_is_refused(method: Method | str) -> 
 
 
 def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
-    recorder = GenerationRecorder(LanguageModel(llava(), tokenizer()), max_cache_bytes=1)
+    recorder = GenerationRecorder(LocalModel(llava(), tokenizer()), max_cache_bytes=1)
     with pytest.raises(UnsupportedModel, match="pixel_values"):
         answered(llava(), PLACES["first"], recorder=recorder)
 

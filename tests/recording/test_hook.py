@@ -26,11 +26,11 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.generic import ModelOutput
 
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.recording.processors import ProcessorWatch
 
-Call = Callable[[LanguageModel], Any]
+Call = Callable[[LocalModel], Any]
 
 LLAMA = build("llama")
 IDS = prompt(12)
@@ -48,7 +48,7 @@ def padded(pad_id: int, *, with_mask: bool, **options: Any) -> Call:
 
 
 def with_default_dict(call: Call) -> Call:
-    def run(language_model: LanguageModel) -> Any:
+    def run(language_model: LocalModel) -> Any:
         config = generation_config(language_model.model)
         config.return_dict_in_generate = True
         try:
@@ -231,12 +231,12 @@ def test_detaching_in_any_order_restores_the_model(first: int) -> None:
 
 
 @pytest.fixture
-def model() -> LanguageModel:
+def model() -> LocalModel:
     """A model on which somebody puts a `generate` of their own."""
     return build("llama")
 
 
-def test_a_generate_of_one_s_own_is_called_as_it_is_and_comes_back(model: LanguageModel) -> None:
+def test_a_generate_of_one_s_own_is_called_as_it_is_and_comes_back(model: LocalModel) -> None:
     original = cast(Callable[..., Any], model.model.generate)
 
     def shouting(question: torch.Tensor) -> torch.Tensor:
@@ -255,7 +255,7 @@ def test_a_generate_of_one_s_own_is_called_as_it_is_and_comes_back(model: Langua
 
 
 def test_a_generate_that_returns_something_else_is_left_alone(
-    model: LanguageModel, caplog: pytest.LogCaptureFixture
+    model: LocalModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     with GenerationRecorder(model) as recorder:
         pass
@@ -267,14 +267,14 @@ def test_a_generate_that_returns_something_else_is_left_alone(
     assert caplog.records == []
 
 
-def test_a_generate_of_one_s_own_is_the_copy_s_too(model: LanguageModel) -> None:
+def test_a_generate_of_one_s_own_is_the_copy_s_too(model: LocalModel) -> None:
     vars(model.model)["generate"] = mine = lambda inputs: inputs
     with GenerationRecorder(model):
         twin = copy.deepcopy(model.model)
     assert vars(twin)["generate"] is mine
 
 
-def test_a_generate_that_is_put_on_while_recording_stays(model: LanguageModel) -> None:
+def test_a_generate_that_is_put_on_while_recording_stays(model: LocalModel) -> None:
     recorder = GenerationRecorder(model).attach()
     hooked = cast(Callable[..., Any], model.model.generate)
     vars(model.model)["generate"] = mine = lambda *args, **kwargs: hooked(*args, **kwargs)
@@ -311,7 +311,7 @@ def test_a_copy_generates_with_its_own_weights_unrecorded(
 ) -> None:
     expected = generate(LLAMA, IDS, **SHORT)
     with GenerationRecorder(LLAMA) as recorder:
-        twin = LanguageModel(duplicate(LLAMA.model), LLAMA.tokenizer)
+        twin = LocalModel(duplicate(LLAMA.model), LLAMA.tokenizer)
     assert_same(generate(twin, IDS, **SHORT), expected)
     torch.manual_seed(5)
     changed(twin.model)
@@ -325,7 +325,7 @@ def test_saving_while_recording(tmp_path: Path) -> None:
         LLAMA.model.save_pretrained(tmp_path)
     loaded = type(LLAMA.model).from_pretrained(tmp_path)
     expected = generate(LLAMA, IDS, **SHORT)
-    assert_same(generate(LanguageModel(loaded, LLAMA.tokenizer), IDS, **SHORT), expected)
+    assert_same(generate(LocalModel(loaded, LLAMA.tokenizer), IDS, **SHORT), expected)
 
 
 def test_a_dropped_recorder_leaves_the_model_and_both_can_go() -> None:

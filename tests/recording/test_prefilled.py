@@ -13,11 +13,11 @@ from transformers import Cache, DynamicCache, LogitsProcessorList, StaticCache
 from attribot_rag import Attributor
 from attribot_rag.errors import NotRecorded
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import Answer
 from attribot_rag.runtime import AttributionService
 
-MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
 LONG, SHORT = rendered(MODEL), rendered(MODEL, DOCUMENTS[:2])
 VARIANTS = {

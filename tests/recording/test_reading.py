@@ -16,8 +16,8 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.model.generation import Generation, cache_inputs, returned_cache
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.generation import Generation, cache_inputs
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import GenerationRecorder
 
 DECODERS = [architecture.name for architecture in ARCHITECTURES if architecture.name != "t5"]
@@ -44,7 +44,7 @@ class Ending(LogitsProcessor):
 
 
 def recorded(
-    language_model: LanguageModel, *args: Any, **options: Any
+    language_model: LocalModel, *args: Any, **options: Any
 ) -> tuple[torch.Tensor, tuple[Generation, ...]]:
     with GenerationRecorder(language_model) as recorder:
         output = generate(language_model, *args, **options)
@@ -52,7 +52,7 @@ def recorded(
     return sequences, recorder.generations
 
 
-def prefilled(language_model: LanguageModel, ids: tuple[int, ...]) -> DynamicCache:
+def prefilled(language_model: LocalModel, ids: tuple[int, ...]) -> DynamicCache:
     cache = DynamicCache()
     with torch.no_grad():
         model = language_model.model
@@ -60,9 +60,7 @@ def prefilled(language_model: LanguageModel, ids: tuple[int, ...]) -> DynamicCac
     return cache
 
 
-def assert_cache_is_that_of_a_prefill(
-    language_model: LanguageModel, generation: Generation
-) -> None:
+def assert_cache_is_that_of_a_prefill(language_model: LocalModel, generation: Generation) -> None:
     assert generation.cache is not None
     fresh = prefilled(language_model, generation.prompt_ids)
     assert len(generation.cache) == len(fresh.layers) == 3
@@ -227,7 +225,7 @@ def test_padding_after_a_stop_string_is_no_part_of_the_answer() -> None:
 
 
 def test_an_encoder_decoder_starts_after_its_start_token() -> None:
-    model = LanguageModel(architecture("t5").build(), byte_tokenizer())
+    model = LocalModel(architecture("t5").build(), byte_tokenizer())
     ids, mask = left_padded((12, 7), PAD)
     sequences, generations = recorded(
         model, ids, attention_mask=mask, eos_token_id=None, pad_token_id=None, **SHORT
@@ -246,7 +244,7 @@ def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
     with GenerationRecorder(language_model) as recorder:
         output = generate(language_model, prompt(20), return_dict_in_generate=True, **SHORT)
         again = torch.cat([output["sequences"], prompt(5, seed=9)], dim=1)
-        cache = returned_cache(language_model.model, output)
+        cache = output["past_key_values"]
         generate(language_model, again, **cache_inputs(language_model.model, cache), **SHORT)
     first, second = recorder.generations
     assert_cache_is_that_of_a_prefill(language_model, first)

@@ -19,7 +19,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
 
 MODEL = byte_level()
@@ -131,7 +131,7 @@ def test_other_answers_and_prompts_are_not_found(recorder: GenerationRecorder) -
 
 @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
 def test_a_stopped_answer_is_cut_to_what_was_shown(build: Any) -> None:
-    model: LanguageModel = build()
+    model: LocalModel = build()
     with GenerationRecorder(model) as recorder:
         say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
     full = recorder.generations[0]
@@ -170,7 +170,7 @@ def test_a_prompt_is_known_whatever_bos_was_put_before_it(num_bos: int) -> None:
 @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
 @pytest.mark.parametrize("skip_special_tokens", [True, False])
 def test_the_prompt_may_stand_before_the_answer(build: Any, skip_special_tokens: bool) -> None:
-    model: LanguageModel = build()
+    model: LocalModel = build()
     with GenerationRecorder(model) as recorder:
         say(model, [model.decode(model.encode_prompt(rendered(model)))], [ANSWER])
     (whole,) = recorder.generations
@@ -262,7 +262,7 @@ class Gate(StoppingCriteria):
 
 @contextmanager
 def running(
-    model: LanguageModel, *prompts: str, error: Exception | None = None, **inputs: Any
+    model: LocalModel, *prompts: str, error: Exception | None = None, **inputs: Any
 ) -> Iterator[Gate]:
     """A thread answers these prompts, or these inputs, until the gate is opened or at the end."""
     gate = Gate(error)

@@ -20,7 +20,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor
 from attribot_rag.errors import AttributionCancelled, NotRecorded
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 SECONDS = scaled(60)
@@ -29,10 +29,10 @@ BEGINNINGS = {ANSWER: "In the old town hall.", ANSWERS[1]: "They brought salt"}
 
 
 @cache
-def local() -> LanguageModel:
+def local() -> LocalModel:
     """A model that nothing else uses."""
     shared = byte_level()
-    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+    return LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
 
 
 @cache
@@ -159,7 +159,7 @@ class Conversations(RuleBasedStateMachine):
         for service in self.services:
             assert service.store.num_pending == 0
             service.close()
-        assert local().backend.background.num_pending == 0
+        assert local().weights.background.num_pending == 0
         assert "generate" not in local().model.__dict__
 
     def _check(self, run: Run, ended: AttributedRun) -> None:

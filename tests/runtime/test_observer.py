@@ -10,10 +10,10 @@ from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
 from support.tiny_models import byte_level
 
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
 
-MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
 
 _generating = threading.Lock()

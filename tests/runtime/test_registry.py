@@ -9,7 +9,7 @@ from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, s
 from support.tiny_models import byte_level
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     Answer,
     AttributionService,
@@ -22,12 +22,12 @@ EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
 @pytest.fixture
-def models() -> list[LanguageModel]:
+def models() -> list[LocalModel]:
     shared = byte_level()
-    return [LanguageModel(copy.deepcopy(shared.model), shared.tokenizer) for _ in range(3)]
+    return [LocalModel(copy.deepcopy(shared.model), shared.tokenizer) for _ in range(3)]
 
 
-def test_each_model_has_one_service_and_all_share_the_store(models: list[LanguageModel]) -> None:
+def test_each_model_has_one_service_and_all_share_the_store(models: list[LocalModel]) -> None:
     registry = ServiceRegistry(RunStore(), **EXACT)
     services = [registry.service_for(model) for model in models]
     assert [registry.service_for(model) for model in models] == services
@@ -40,7 +40,7 @@ def test_each_model_has_one_service_and_all_share_the_store(models: list[Languag
     assert [run.attribution is not None for run in registry.store.values()] == [True] * 3
 
 
-def test_at_most_max_models_services_are_kept(models: list[LanguageModel]) -> None:
+def test_at_most_max_models_services_are_kept(models: list[LocalModel]) -> None:
     registry = ServiceRegistry(RunStore(), max_models=2, **EXACT)
     first, second = (registry.service_for(model) for model in models[:2])
     assert registry.service_for(models[0]) is first
@@ -50,7 +50,7 @@ def test_at_most_max_models_services_are_kept(models: list[LanguageModel]) -> No
     assert registry.service_for(models[1]) is not second
 
 
-def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageModel]) -> None:
+def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LocalModel]) -> None:
     registry = ServiceRegistry(RunStore(), **EXACT)
     service = registry.service_for(models[0])
     assert "generate" not in vars(models[0].model)
@@ -82,7 +82,7 @@ def answer_of(text: str) -> Answer:
     return Answer(text, DOCUMENTS, [QUESTION])
 
 
-def test_the_service_of_the_model_that_answered_is_chosen(models: list[LanguageModel]) -> None:
+def test_the_service_of_the_model_that_answered_is_chosen(models: list[LocalModel]) -> None:
     services = [AttributionService(model, **EXACT) for model in models]
     for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
         say(model, [rendered(model)], [text])

@@ -25,7 +25,7 @@ from attribot_rag.errors import (
     QueueFull,
     UnsupportedModel,
 )
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     Answer,
@@ -37,7 +37,7 @@ from attribot_rag.runtime import (
 LOGGER = "attribot_rag.runtime.service"
 
 
-MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
 Making = Callable[..., AttributionService]
 
@@ -285,7 +285,7 @@ def test_at_most_max_pending_runs_wait(making: Making, block: Blocked) -> None:
     for run, text in zip(pending, (ANSWER, "By"), strict=True):
         assert attribution_of(finished(service, run)).response == text
     assert [type(run.error) for run in block.results if run.error] == [QueueFull]
-    assert MODEL.backend.background.num_pending == 0
+    assert MODEL.weights.background.num_pending == 0
 
 
 OTHER = rendered(MODEL, question="Who burned it down?")

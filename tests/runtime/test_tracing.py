@@ -23,7 +23,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
@@ -32,7 +32,7 @@ from attribot_rag.runtime import (
 )
 from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
-MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
 Traced = dict[str, ReadableSpan]

@@ -18,17 +18,17 @@ from support.pages import code_after
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, feedback_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is theirs
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
+def model() -> LocalModel:
     """A model that nothing else records."""
     shared = byte_level()
-    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+    return LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def names() -> dict[str, Any]:
     return {}
 
 
-def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> AttributedRun:
+def attributed(model: LocalModel, names: dict[str, Any], recipe: str) -> AttributedRun:
     """The run of an answer that is generated here, after the recipe got it."""
     results: list[AttributedRun] = []
 
@@ -56,7 +56,7 @@ def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> Attr
 
 
 def test_phoenix_gets_the_nats_of_each_retrieved_document(
-    model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    model: LocalModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("phoenix.client", reason="tasks/trackers installs it")
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
@@ -82,7 +82,7 @@ def test_phoenix_gets_the_nats_of_each_retrieved_document(
 
 
 def test_langfuse_gets_a_score_on_the_model_s_observation(
-    model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    model: LocalModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     langfuse = pytest.importorskip("langfuse", reason="tasks/trackers installs it")
     with collecting({}) as collector:
@@ -126,7 +126,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_mlflow_keeps_an_assessment_of_the_trace(
-    model: LanguageModel, names: dict[str, Any], mlflow: Any
+    model: LocalModel, names: dict[str, Any], mlflow: Any
 ) -> None:
     exec(code_after("tracing.md", "MLflow, whose traces"), names)
     with mlflow.start_span("question"), mlflow.start_span("model") as span:

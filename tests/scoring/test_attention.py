@@ -14,13 +14,14 @@ from transformers.masking_utils import (
 )
 
 from attribot_rag.model.generation import LayerCache
-from attribot_rag.scoring.attention.attention import (
+from attribot_rag.scoring.backend import Unsupported
+from attribot_rag.scoring.local.kernels import Kernel, Keys, merge
+from attribot_rag.scoring.local.packed_attention import (
     PackedLayout,
     packed_attention,
     packed_layout,
 )
-from attribot_rag.scoring.attention.kernels import Kernel, Keys, merge
-from attribot_rag.scoring.base import Unsupported, Visibility
+from attribot_rag.scoring.local.prefix import Visibility
 from attribot_rag.scoring.row import Row, TokenBlock
 
 HEADS, KEY_HEADS, WIDTH, CACHED = 4, 2, 8, 20

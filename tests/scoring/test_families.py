@@ -8,18 +8,18 @@ from support.implementations import NATS, generation_for, plain_log_likelihoods
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
 
 FASTEST_FIRST = ["packed", "cropped", "reference"]
 
 
 def assert_scored_right(
-    models: ScoringModels, model: PreTrainedModel, generation: Generation
+    backend: LocalBackend, model: PreTrainedModel, generation: Generation
 ) -> None:
     """By plain forward passes of the model; masked, if that is not refused, by the reference."""
-    implementation = models.select("auto", generation)
+    implementation = backend.encode_prefix(generation)
     prompt = generation.prompt_ids
     rows = [
         Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
@@ -30,12 +30,12 @@ def assert_scored_right(
     truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
     assert (scored - truth).abs().max() <= NATS
     assert (truth - truth[0]).abs().max() > 10 * NATS  # the comparison is not blind
-    if models.masked_refusal(type(implementation), generation) is None:
+    if backend.masked_refusal(type(implementation), generation) is None:
         masked = [
             Row.masked(generation, range(5, 9), range(30, 60)),
             Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
         ]
-        reference = models.make(Reference, generation)
+        reference = backend.make(Reference, generation)
         with torch.no_grad():
             scored, truth = (
                 scoring.log_likelihoods(masked) for scoring in (implementation, reference)
@@ -47,9 +47,9 @@ def assert_scored_right(
 @pytest.mark.parametrize("architecture", FAMILIES, ids=lambda architecture: architecture.name)
 def test_each_family_is_scored_right(architecture: Architecture) -> None:
     generation = generation_for(architecture)
-    models = ScoringModels(architecture.build())
-    implementation = models.select("auto", generation)
+    backend = LocalBackend(architecture.build())
+    implementation = backend.encode_prefix(generation)
     assert FASTEST_FIRST.index(implementation.name) <= FASTEST_FIRST.index(architecture.expected)
-    assert_scored_right(models, architecture.build(), generation)
-    refusal = models.masked_refusal(type(implementation), generation)
+    assert_scored_right(backend, architecture.build(), generation)
+    refusal = backend.masked_refusal(type(implementation), generation)
     assert (refusal is not None) == (architecture.name in NOT_MASKED)

@@ -9,11 +9,11 @@ from support.vision_models import gemma3 as gemma3_vl
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation, TokenInput
-from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
 
 NATS = 1e-3
@@ -45,13 +45,13 @@ def rows_of(generation: Generation) -> list[Row]:
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3_vl])
 @pytest.mark.parametrize("before", ["", TEXT])
 def test_rows_equal_the_reference_on_a_cache_of_their_own(
-    build: Any, kind: type[TwinImplementation], before: str
+    build: Any, kind: type[LocalPrefix], before: str
 ) -> None:
     generation = with_image(build(), before, None, TEXT, TEXT)
-    models = ScoringModels(build())
-    assert models.refusal(kind, generation) is None
+    backend = LocalBackend(build())
+    assert backend.refusal(kind, generation) is None
     rows = rows_of(generation)
-    implementation, reference = (models.make(member, generation) for member in (kind, Reference))
+    implementation, reference = (backend.make(member, generation) for member in (kind, Reference))
     with torch.inference_mode():
         scored, truth = (scoring.log_likelihoods(rows) for scoring in (implementation, reference))
     assert (scored - truth).abs().max() <= NATS
@@ -62,13 +62,13 @@ def test_rows_equal_the_reference_on_a_cache_of_their_own(
 
 def test_an_image_that_is_encoded_by_the_text_around_it_is_not_shared() -> None:
     generation = with_image(llava(), None, TEXT, TEXT)
-    models = ScoringModels(llava_of_prompt())
-    assert models.select("auto", generation).name == "reference"
-    reason = str(models.fallback(Reference, generation))
+    backend = LocalBackend(llava_of_prompt())
+    assert backend.encode_prefix(generation).name == "reference"
+    reason = str(backend.encode_prefix(generation).fallback)
     assert "conditioned on pixel_values" in reason
     assert "differs from the reference" in reason
 
 
 def test_an_image_at_the_end_leaves_nothing_to_share() -> None:
     generation = with_image(llava(), TEXT, None)
-    assert ScoringModels(llava()).select("auto", generation).name == "reference"
+    assert LocalBackend(llava()).encode_prefix(generation).name == "reference"

@@ -23,12 +23,12 @@ from transformers import (
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
-from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring import LocalBackend, Reencoded, Scorer
+from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
 
 TAIL = range(48, 60)
@@ -67,28 +67,28 @@ def masked_rows(generation: Generation) -> list[Row]:
 @pytest.mark.parametrize("kind", [Packed, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
-    architecture: Architecture, kind: type[TwinImplementation]
+    architecture: Architecture, kind: type[LocalPrefix]
 ) -> None:
-    models = ScoringModels(model_of(architecture))
+    backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
-    if models.refusal(kind, generation) or models.masked_refusal(kind, generation):
+    if backend.refusal(kind, generation) or backend.masked_refusal(kind, generation):
         assert architecture.expected != kind.name or architecture.name in REFUSALS
         return
     rows = masked_rows(generation)
-    truth = score(models, Reference, generation, rows)
-    scored = score(models, kind, generation, rows)
+    truth = score(backend, Reference, generation, rows)
+    scored = score(backend, kind, generation, rows)
     assert (truth - scored).abs().max() <= NATS
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_a_refusal_to_mask_has_its_reason(architecture: Architecture) -> None:
-    models = ScoringModels(model_of(architecture))
+    backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
     for kind in (Packed, Cropped, Reference):
         if architecture.name in REFUSALS:
-            assert models.masked_refusal(kind, generation) == REFUSALS[architecture.name]
-        elif models.refusal(kind, generation) is None:
-            assert models.masked_refusal(kind, generation) is None
+            assert backend.masked_refusal(kind, generation) == REFUSALS[architecture.name]
+        elif backend.refusal(kind, generation) is None:
+            assert backend.masked_refusal(kind, generation) is None
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_a_refusal_to_mask_has_its_reason(architecture: Architecture) -> None:
 def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
     architecture: Architecture,
 ) -> None:
-    models = ScoringModels(model_of(architecture))
+    backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
     prompt = generation.prompt_ids
-    full = score(models, Reference, generation, [Row.exact(prompt, len(prompt), generation)])
+    full = score(backend, Reference, generation, [Row.exact(prompt, len(prompt), generation)])
     pieces = [(), TAIL, (*range(5, 9), *range(30, 31), *TAIL), range(60)]
     rows = [Row.masked(generation, (), recomputed) for recomputed in pieces]
     kinds = [Reference] if architecture.expected == "reference" else [Reference, Cropped]
     for kind in [*kinds, *([Packed] if architecture.expected == "packed" else [])]:
-        scored = score(models, kind, generation, rows)
+        scored = score(backend, kind, generation, rows)
         assert (scored - full).abs().max() <= NATS
 
 
@@ -154,9 +154,9 @@ def test_it_is_one_mask_whatever_windows_there_are(name: str, hidden: Sequence[i
     generation = generation_for(architecture(name))
     row = Row.masked(generation, hidden, TAIL)
     expected = with_masks_by_hand(architecture(name).build(), generation, hidden, TAIL.start)
-    models = ScoringModels(model_of(architecture(name)))
+    backend = LocalBackend(model_of(architecture(name)))
     for kind in (Packed, Cropped, Reference):
-        assert torch.allclose(score(models, kind, generation, [row])[0], expected, atol=1e-4)
+        assert torch.allclose(score(backend, kind, generation, [row])[0], expected, atol=1e-4)
 
 
 def test_the_comparison_is_not_blind() -> None:
@@ -164,7 +164,7 @@ def test_the_comparison_is_not_blind() -> None:
         if family.name not in REFUSALS:
             generation = generation_for(family)
             rows = [Row.masked(generation, (), TAIL), *masked_rows(generation)]
-            scored = score(ScoringModels(model_of(family)), Reference, generation, rows)
+            scored = score(LocalBackend(model_of(family)), Reference, generation, rows)
             has_effect = (scored[1:] - scored[0]).abs().amax(dim=1) > 10 * NATS
             is_changed = has_effect.any() if family.name in OUT_OF_SIGHT else has_effect.all()
             assert is_changed, family.name
@@ -191,10 +191,10 @@ def test_other_architectures_that_cannot_be_masked(
 ) -> None:
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
     config = model_class.config_class(**SMALL, **{**sizes, **settings})
-    models = ScoringModels(model_class(config).eval())
+    backend = LocalBackend(model_class(config).eval())
     generation = Generation(tuple(range(20)), (1, 2))
-    assert models.masked_refusal(Cropped, generation) == reason
-    assert models.masked_refusal(Reference, generation) == reason
+    assert backend.masked_refusal(Cropped, generation) == reason
+    assert backend.masked_refusal(Reference, generation) == reason
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
@@ -203,7 +203,7 @@ RECOMPUTED: tuple[Reencoded, ...] = ("response", "question", "document", "rest")
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
     prompt = f"Read this: {DOCUMENT} Then say: who signed? "
-    language_model = LanguageModel(model, byte_tokenizer())
+    language_model = LocalModel(model, byte_tokenizer())
     return scorers.scorer([DOCUMENT], "Nobody did.", language_model=language_model, prompt=prompt)
 
 

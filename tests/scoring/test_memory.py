@@ -9,9 +9,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.row import Row
 
 PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38
@@ -35,8 +35,8 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
         Row.exact(prompt[:start] + prompt[start + WIDTH :], start, generation)
         for start in range(50, 50 + SOURCES * WIDTH, WIDTH)
     ]
-    models = ScoringModels(model)
-    models.select("packed", Generation(ids[:50], ids[-4:]))
+    backend = LocalBackend(model)
+    backend.encode_prefix(Generation(ids[:50], ids[-4:]), "packed")
 
     process = psutil.Process()
     before = process.memory_info().rss
@@ -51,8 +51,8 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        implementation = models.make(Packed, generation)
-        batching = Batching.by_tokens(model, implementation, None)
+        implementation = backend.make(Packed, generation)
+        batching = implementation.batching(None)
         with torch.inference_mode():
             while rows:
                 batch = batching.next_batch(rows)

@@ -13,7 +13,7 @@ from transformers import GPT2LMHeadModel, PreTrainedModel
 from attribot_rag.context import Ablation
 from attribot_rag.methods import LeaveOneOut, Masked
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Scorer
 
 DOCUMENTS = (
@@ -30,7 +30,7 @@ def scorer_of(model: PreTrainedModel, implementation: str = "auto") -> Scorer:
     return scorers.scorer(
         DOCUMENTS,
         "Nobody did.",
-        language_model=LanguageModel(model, byte_tokenizer()),
+        language_model=LocalModel(model, byte_tokenizer()),
         prompt=f"Read this: {' '.join(DOCUMENTS)} Then say: who signed? ",
         implementation=implementation,
     )

@@ -8,9 +8,9 @@ from support.implementations import chosen
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
 
 LIMIT = 40
@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
     """For the prompt that was seen, and for ablated ones whose answers cross the limit or not."""
     torch.manual_seed(0)
     model = build().eval()
-    models = ScoringModels(model)
+    backend = LocalBackend(model)
     ids = torch.randint(3, 300, (1, num_prompt), generator=torch.Generator().manual_seed(1))
     shown = tuple(ids[0].tolist())
     for kept in (shown, shown[: num_prompt // 2], shown[3:]):
@@ -72,15 +72,15 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
         expected = chosen(torch.cat(generated.logits), response)
         generation = Generation(shown, tuple(response))
         with torch.no_grad():
-            implementation = models.make(Reference, generation)
+            implementation = backend.make(Reference, generation)
             scored = implementation.log_likelihoods([Row.exact(kept, 0, generation)])[0]
         assert torch.allclose(scored, expected, atol=1e-4)
         crossing = Generation(kept, generation.response_ids)
         if len(kept) + 18 <= LIMIT:
-            assert models.refusal(Cropped, crossing) is None
+            assert backend.refusal(Cropped, crossing) is None
         elif len(kept) <= LIMIT:
-            assert "rotary" in str(models.refusal(Cropped, crossing))
-            assert "rotary" in str(models.masked_refusal(Reference, crossing))
+            assert "rotary" in str(backend.refusal(Cropped, crossing))
+            assert "rotary" in str(backend.masked_refusal(Reference, crossing))
 
 
 @pytest.mark.parametrize("build", [phi3, llama_longrope, llama_dynamic])
@@ -90,12 +90,12 @@ def test_a_longer_row_leaves_nothing_behind(build: Any) -> None:
     model = build().eval()
     before = model.generation_config.to_dict()
     generation = Generation(tuple(range(3, 93)), tuple(range(100, 120)))
-    models = ScoringModels(model)
-    assert models.select("auto", generation).name == "reference"
+    backend = LocalBackend(model)
+    assert backend.encode_prefix(generation).name == "reference"
     rows = [Row.exact(generation.prompt_ids[:length], 0, generation) for length in (90, 30, 90)]
     with torch.no_grad():
-        first, short, second = models.make(Reference, generation).log_likelihoods(rows)
-        alone = models.make(Reference, generation).log_likelihoods(rows[1:2])[0]
+        first, short, second = backend.make(Reference, generation).log_likelihoods(rows)
+        alone = backend.make(Reference, generation).log_likelihoods(rows[1:2])[0]
     assert torch.equal(first, second)
     assert torch.allclose(short, alone, atol=1e-5)
     assert model.generation_config.to_dict() == before

@@ -9,15 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.implementations import plain_scores
+from support.scorers import backend_of
 from support.scorers import scorer as scorer_of
-from support.scorers import scoring_models
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import LogLikelihoods, Progress, Scorer
-from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.row import Row
 
 LANGUAGE_MODEL = byte_level()
@@ -151,10 +151,9 @@ class Scarce(Packed):
 
 
 def with_implementation(scorer: Scorer, kind: type[Packed], **attributes: Any) -> Scorer:
-    implementation = scoring_models(scorer.language_model).make(kind, scorer.generation)
-    vars(implementation).update(attributes)
-    scorer._engine._implementation = implementation
-    scorer._engine.batching.implementation = implementation
+    prefix = backend_of(scorer.language_model).make(kind, scorer.generation)
+    vars(prefix).update(attributes)
+    scorer._engine._prefix = prefix
     return scorer
 
 

@@ -26,18 +26,16 @@ from transformers import (
 )
 from transformers.models.llama.modeling_llama import LlamaAttention
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.state import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.implementations.twin import make_twin
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.twin import make_twin
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))
@@ -50,9 +48,9 @@ def build(name: str) -> PreTrainedModel:
 def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
     own = "AttentionInterface"
     for name, reason in (("lfm2", "conv"), ("bloom", own), ("t5", own)):
-        models = ScoringModels(build(name))
+        backend = LocalBackend(build(name))
         with pytest.raises(UnsupportedModel, match=reason):
-            models.select("packed", GENERATION)
+            backend.encode_prefix(GENERATION, "packed")
 
 
 class TwistedAttention(LlamaAttention):
@@ -68,7 +66,7 @@ class BrokenAttention(LlamaAttention):
     """A kernel that fails on this machine, in the packed implementation alone."""
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if self.config._attn_implementation == Packed.attention:
+        if self.config._attn_implementation == Packed.attention_function:
             raise RuntimeError("no kernel image is available for execution on the device")
         return super().forward(hidden_states, *args, **kwargs)
 
@@ -90,28 +88,30 @@ def llama_with(attention: type[LlamaAttention], first_layer: int = 0) -> PreTrai
 
 
 def test_a_probe_notices_changes_that_are_not_in_the_configuration() -> None:
-    models = ScoringModels(llama_with(TwistedAttention))
-    assert "probe" in str(models.refusal(Packed, GENERATION))
-    assert models.select("auto", GENERATION).name == "reference"
-    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
+    backend = LocalBackend(llama_with(TwistedAttention))
+    assert "probe" in str(backend.refusal(Packed, GENERATION))
+    assert backend.encode_prefix(GENERATION).name == "reference"
+    assert "differs from the reference" in str(backend.encode_prefix(GENERATION).fallback)
     with pytest.raises(UnsupportedModel, match="differs from the reference"):
-        models.select("cropped", GENERATION)
+        backend.encode_prefix(GENERATION, "cropped")
 
 
 def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
-    models = ScoringModels(llama_with(BrokenAttention))
+    backend = LocalBackend(llama_with(BrokenAttention))
     with caplog.at_level(logging.WARNING, logger="attribot_rag"):
         for _ in range(3):
-            assert models.select("auto", GENERATION).name == "cropped"
+            assert backend.encode_prefix(GENERATION).name == "cropped"
         with torch.no_grad():
-            models._model.lm_head.weight = torch.nn.Parameter(models._model.lm_head.weight * 2)
-        assert models.select("auto", GENERATION).name == "cropped"
+            backend._model.lm_head.weight = torch.nn.Parameter(backend._model.lm_head.weight * 2)
+        assert backend.encode_prefix(GENERATION).name == "cropped"
     (record,) = caplog.records
     assert record.getMessage() == (
         "packed is not used for the model LlamaForCausalLM: no kernel image is available for "
         "execution on the device"
     )
-    assert models.fallback(Cropped, GENERATION) == "packed: a probe of it failed (RuntimeError)"
+    assert (
+        backend.encode_prefix(GENERATION).fallback == "packed: a probe of it failed (RuntimeError)"
+    )
 
 
 def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
@@ -130,8 +130,8 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
 
 
 def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
-    models = ScoringModels(llama_with(OwnAttention, first_layer=2))
-    assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
+    backend = LocalBackend(llama_with(OwnAttention, first_layer=2))
+    assert "2 of its 3 layers" in str(backend.refusal(Packed, GENERATION))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
@@ -193,7 +193,7 @@ def test_offloaded_layers_score_as_loaded_ones(
     loaded = byte_level()
     model: Any = copy.deepcopy(loaded.model)
     offload_layers(model, where, tmp_path)
-    offloaded = LanguageModel(model, loaded.tokenizer)
+    offloaded = LocalModel(model, loaded.tokenizer)
     scoring = ScoringOptions(implementation=implementation)
     actual, expected = (
         Attributor(language_model, progress=False, scoring=scoring).attribute(
@@ -269,4 +269,4 @@ SMALL: dict[str, Any] = {
 def test_a_model_that_is_no_causal_language_model_is_refused(model_class: Any, reason: str) -> None:
     model = model_class(model_class.config_class(**SMALL))
     with pytest.raises(UnsupportedModel, match=reason):
-        ScoringModels(model.eval()).select("auto", GENERATION)
+        LocalBackend(model.eval()).encode_prefix(GENERATION)

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scoring.test_scorer import DOCUMENTS, IMPLEMENTATIONS, every_source
 from scoring.test_scorer import make_scorer as scorer_of_documents
-from support.scorers import scoring_models
+from support.scorers import backend_of
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import Budget, Meter, Scorer
-from attribot_rag.scoring.implementations.memory import Footprint
-from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.local.packed import Packed
 
 
 def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
@@ -118,7 +117,7 @@ class SlowClock:
 def test_the_prompt_is_not_read_on_when_time_is_over(
     implementation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attribot_rag.scoring.implementations.cropped._CPU_TOKENS", 20)
+    monkeypatch.setattr("attribot_rag.scoring.local.cropped._CPU_TOKENS", 20)
     pieces: list[float] = []
     whole = make_scorer(implementation=implementation)
     assert len(whole.generation.prompt_ids) > 60
@@ -135,8 +134,7 @@ def test_the_prompt_is_not_read_on_when_time_is_over(
     assert scorer.usage.forward_passes == 0
     assert scorer.usage.prefilled_tokens == 20
     if implementation == "packed":
-        assert scorer.attention() is None
-        assert scorer.patched([[0, 1]]) is None
+        assert scorer.require_attention().patched([[0, 1]]) is None
     assert scorer.usage.prefilled_tokens == 20
 
 
@@ -200,7 +198,6 @@ def test_too_little_memory_is_an_error_before_anything_is_read() -> None:
     with pytest.raises(ScoringOutOfMemory, match=message):
         every_source(scorer)
     assert scorer.usage.tokens == scorer.usage.forward_passes == 0
-    assert "implementation" not in vars(scorer._engine)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -214,12 +211,14 @@ def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
 
 def test_a_recorded_cache_takes_no_further_memory() -> None:
     scorer = make_scorer()
-    read = Footprint.of(scorer.language_model.model, Packed, scorer.generation, (), 3)
-    implementation = scoring_models(scorer.language_model).make(Packed, scorer.generation)
-    assert isinstance(implementation, Packed)
-    cache = implementation.prompt_cache
+    backend = backend_of(scorer.language_model)
+    prefix = backend.make(Packed, scorer.generation)
+    assert isinstance(prefix, Packed)
+    read = prefix.footprint(0, 3)
+    prefix.read()
+    cache = prefix.prompt_cache
     num_bytes = sum(tensor.nbytes for layer in cache for tensor in layer)
     num_read = len(scorer.generation.prompt_ids) - 1
     assert read.cache * num_read == num_bytes * (num_read + 1)
     recorded = replace(scorer.generation, cache=cache)
-    assert Footprint.of(scorer.language_model.model, Packed, recorded, (), 3).cache == 0
+    assert backend.make(Packed, recorded).footprint(0, 3).cache == 0

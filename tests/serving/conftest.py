@@ -6,11 +6,11 @@ from support.browser import new_page as new_page
 from support.service_process import service
 from support.tiny_models import endless
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 
 @pytest.fixture(scope="session")
-def chatty(smollm2: LanguageModel) -> LanguageModel:
+def chatty(smollm2: LocalModel) -> LocalModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
     return endless(smollm2.tokenizer)
 

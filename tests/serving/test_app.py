@@ -13,7 +13,7 @@ from support.schemas import SCHEMA
 from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import Attribution, Document, LanguageModel, ServedModel, ServerOptions
+from attribot_rag import Attribution, Document, LocalModel, ServedModel, ServerOptions
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
 
@@ -29,7 +29,7 @@ EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
 @pytest.fixture(scope="module")
-def client(chatty: LanguageModel) -> TestClient:
+def client(chatty: LocalModel) -> TestClient:
     chunks = [Document("The lighthouse is 38 metres high.", "lighthouse")]
     return TestClient(create_app(chatty, chunks=chunks, **EXACT))
 
@@ -69,7 +69,7 @@ def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 def test_a_served_model_answers_and_scores_as_the_same_model_here(
-    client: TestClient, chatty: LanguageModel, kind: Kind
+    client: TestClient, chatty: LocalModel, kind: Kind
 ) -> None:
     question = {"question": "How high?", "documents": DOCUMENTS, "max_new_tokens": 5}
     with model_server(chatty, kind) as server:
@@ -92,7 +92,7 @@ def test_a_served_model_answers_and_scores_as_the_same_model_here(
         np.testing.assert_allclose(np.array(scores), np.array(expected_scores), atol=ATOL)
 
 
-def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageModel) -> None:
+def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LocalModel) -> None:
     once = ServerOptions(attempts=1)
     with model_server(chatty) as server:
         served = ServedModel.connect(server.url, chatty.tokenizer, options=once)
@@ -110,7 +110,7 @@ def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageMo
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_without_files_a_question_needs_documents(chatty: LanguageModel, stream: bool) -> None:
+def test_without_files_a_question_needs_documents(chatty: LocalModel, stream: bool) -> None:
     """A streamed answer, too, has the status of what goes wrong before it."""
     question = {"question": "How high?", "stream": stream}
     answer = TestClient(create_app(chatty)).post("/ask", json=question)
@@ -125,12 +125,12 @@ class Crowded(LlamaForCausalLM):  # type: ignore[no-untyped-call]
         raise torch.OutOfMemoryError("injected")
 
 
-def test_a_context_that_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None:
+def test_a_context_that_does_not_fit_into_memory_is_refused(chatty: LocalModel) -> None:
     config = chatty.model.config
     assert isinstance(config, LlamaConfig)
     model = Crowded(config)
     model.train(False)
-    client = TestClient(create_app(LanguageModel(model, chatty.tokenizer), **EXACT))
+    client = TestClient(create_app(LocalModel(model, chatty.tokenizer), **EXACT))
     answer = client.post("/attribute", json=GIVEN)
     assert answer.status_code == 503
     assert "shorter context" in answer.json()["detail"]
@@ -205,7 +205,7 @@ def test_metadata_comes_back_as_it_was(client: TestClient) -> None:
     ],
 )
 def test_a_token_is_needed_where_there_is_one(
-    chatty: LanguageModel, sent: str | None, status: int
+    chatty: LocalModel, sent: str | None, status: int
 ) -> None:
     client = TestClient(create_app(chatty, token="open sesame", **EXACT))
     headers = {} if sent is None else {"Authorization": sent}
@@ -215,7 +215,7 @@ def test_a_token_is_needed_where_there_is_one(
     assert client.get("/").status_code == 200
 
 
-def test_a_token_may_hold_any_character(chatty: LanguageModel) -> None:
+def test_a_token_may_hold_any_character(chatty: LocalModel) -> None:
     client = TestClient(create_app(chatty, token="voilà", **EXACT))
     for sent, status in (("voilà", 422), ("voila", 401), ("voil", 401)):
         headers = {b"Authorization": f"Bearer {sent}".encode()}
@@ -224,7 +224,7 @@ def test_a_token_may_hold_any_character(chatty: LanguageModel) -> None:
         assert (answer.headers.get("WWW-Authenticate") == "Bearer") == (status == 401)
 
 
-def test_time_runs_out_and_the_result_is_partial(chatty: LanguageModel) -> None:
+def test_time_runs_out_and_the_result_is_partial(chatty: LocalModel) -> None:
     app = create_app(chatty, limits=Limits(seconds=1e-6), **EXACT)
     answer = TestClient(app).post("/attribute", json=GIVEN)
     assert answer.status_code == 200
@@ -240,7 +240,7 @@ def test_nothing_may_run_or_be_framed(client: TestClient) -> None:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_options_that_make_no_sense_are_refused(chatty: LanguageModel) -> None:
+def test_options_that_make_no_sense_are_refused(chatty: LocalModel) -> None:
     with pytest.raises(InvalidInput, match="above 0"):
         create_app(chatty, limits=Limits(waiting=0))
     with pytest.raises(InvalidInput, match="the token is empty"):

@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from support.patience import scaled
 
-from attribot_rag import Document, LanguageModel
+from attribot_rag import Document, LocalModel
 from attribot_rag.serving.app import create_app
 
 CHECKS = [
@@ -26,7 +26,7 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def description(chatty: LanguageModel) -> Any:
+def description(chatty: LocalModel) -> Any:
     chunks = [Document("The lighthouse is 38 metres high.", "lighthouse")]
     app = create_app(chatty, chunks=chunks, method="leave_one_out", verdicts=None)
     return schemathesis.openapi.from_asgi("/openapi.json", app)

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pytest
 from fastapi.testclient import TestClient
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.display import element_script
 from attribot_rag.serving.app import create_app
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = "attribot_rag/display/html"
 
 
-def test_the_service_gives_the_script_to_every_site(chatty: LanguageModel) -> None:
+def test_the_service_gives_the_script_to_every_site(chatty: LocalModel) -> None:
     client = TestClient(create_app(chatty, token="secret"))
     answer = client.get("/attribot-answer.js", headers={"Origin": "https://elsewhere.example"})
     assert answer.status_code == 200 and answer.text == element_script()

@@ -17,7 +17,7 @@ from support.model_server import NAME, model_server
 from support.patience import scaled
 from support.service_process import REQUEST, TOKEN, service
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.cli import main
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ CLIENTS = 64
 
 
 @pytest.fixture(scope="module")
-def folder(chatty: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(chatty: LocalModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("chatty")
     chatty.model.save_pretrained(made)
     chatty.tokenizer.save_pretrained(made)
@@ -120,7 +120,7 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_model_of_a_server_is_served(chatty: LanguageModel, folder: Path) -> None:
+def test_the_model_of_a_server_is_served(chatty: LocalModel, folder: Path) -> None:
     with model_server(chatty) as server:
         options = ("--server", server.url, "--tokenizer", str(folder), "--method", "leave_one_out")
         with service(NAME, *options) as (address, _):

@@ -81,7 +81,7 @@ _packed, _cropped, _reference = (
 
 _LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
 _GEMMA = {"query_pre_attn_scalar": 8, "final_logit_softcapping": 2.0}
-(MAMBA,) = _cropped("mamba", state_size=16)
+(MAMBA,) = _reference("mamba", state_size=16)
 _OLDER = (
     *_packed("llama"),
     *_packed("qwen2"),
@@ -190,7 +190,7 @@ WITH_STATES = (
         **{"attention_head_dim": 16, "hybrid_layer_ids": [1, 3]},
         **{"layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     ),
-    *_cropped(
+    *_reference(
         "zamba",
         **{"num_hidden_layers": 5, "num_key_value_heads": 4, "n_mamba_heads": 2},
         **{"head_dim": 16, "attention_hidden_size": 64},

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from transformers import Cache
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from support.architectures import Architecture, Expected
@@ -15,10 +14,7 @@ _PACKED = (
     "qwen3_moe seed_oss starcoder2 vaultgemma"
 )
 _CROPPED = "bart biogpt codegen gptj jetmoe mpt stablelm xglm"
-_RECURRENT = "falcon_mamba jamba minimax rwkv"
-
-# The newest transformers for Python 3.10 (5.20) makes a mask of the wrong width where it goes on.
-RECURRENT_GEMMA_GOES_ON = hasattr(Cache, "get_recurrent_state")
+_RECURRENT = "falcon_mamba jamba minimax recurrent_gemma rwkv"
 
 
 def _families(names: str, expected: Expected) -> tuple[Architecture, ...]:
@@ -29,16 +25,9 @@ def _families(names: str, expected: Expected) -> tuple[Architecture, ...]:
     )
 
 
-RECURRENT_GEMMA = _families(
-    "recurrent_gemma", "cropped" if RECURRENT_GEMMA_GOES_ON else "reference"
-)
-RECURRENT_FAMILIES = (
-    *_families(_RECURRENT, "cropped"),
-    *(RECURRENT_GEMMA if RECURRENT_GEMMA_GOES_ON else ()),
-)
 FAMILIES = (
     *_families(_PACKED, "packed"),
-    *_families(_CROPPED + " " + _RECURRENT, "cropped"),
-    *RECURRENT_GEMMA,
+    *_families(_CROPPED, "cropped"),
+    *_families(_RECURRENT, "reference"),
 )
-NOT_MASKED = frozenset({"bart", "mpt", "recurrent_gemma", *_RECURRENT.split()})
+NOT_MASKED = frozenset({"bart", "mpt", *_RECURRENT.split()})

@@ -9,7 +9,7 @@ import torch
 from gguf import GGUFWriter
 from transformers import PreTrainedTokenizerBase
 
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 _NAMES = {
     "model.embed_tokens": "token_embd",
@@ -30,7 +30,7 @@ _NAMES = {
 
 def write_gguf(
     file: Path,
-    language_model: LanguageModel,
+    language_model: LocalModel,
     *,
     without: str | None = None,
     tensors: Mapping[str, torch.Tensor] | None = None,

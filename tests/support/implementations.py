@@ -8,8 +8,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.row import Row
 from support.architectures import VOCABULARY_SIZE, Architecture
 
@@ -30,12 +30,13 @@ def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
 
 
 def score(
-    models: ScoringModels,
-    kind: type[TwinImplementation],
+    backend: LocalBackend,
+    kind: type[LocalPrefix],
     generation: Generation,
     rows: Sequence[Row],
 ) -> torch.Tensor:
-    implementation = models.make(kind, generation)
+    implementation = backend.make(kind, generation)
+    implementation.read()
     with torch.inference_mode():
         return implementation.log_likelihoods(rows)
 

@@ -19,7 +19,7 @@ import torch
 from transformers import DynamicCache
 
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 NAME = "tiny"
 BLOCK = 16  # tokens that vLLM's prefix cache keeps together
@@ -41,7 +41,7 @@ class ModelServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, language_model: LanguageModel, kind: Kind, max_length: int) -> None:
+    def __init__(self, language_model: LocalModel, kind: Kind, max_length: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.language_model = language_model
         self.kind = kind
@@ -317,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def model_server(
-    language_model: LanguageModel, kind: Kind = "vllm", max_length: int = 4096
+    language_model: LocalModel, kind: Kind = "vllm", max_length: int = 4096
 ) -> Iterator[ModelServer]:
     """A server that runs for the block."""
     server = ModelServer(language_model, kind, max_length)

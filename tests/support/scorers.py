@@ -1,4 +1,4 @@
-"""Scorers of small prompts on tiny models, and their scores by hand."""
+"""Scorers of small prompts on tiny backend, and their scores by hand."""
 
 import copy
 from collections.abc import Sequence
@@ -18,13 +18,14 @@ from attribot_rag.context import (
 from attribot_rag.methods import Method, Scores
 from attribot_rag.model.chat_messages import Message
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.language_model import Prompt
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import (
     Budget,
+    LocalBackend,
     Meter,
     Progress,
     Scorer,
-    ScoringModels,
     ScoringOptions,
     Session,
 )
@@ -75,51 +76,51 @@ RECORD: dict[str, Any] = {
 
 
 @cache
-def scoring_models(language_model: LanguageModel) -> ScoringModels:
-    return ScoringModels(language_model.model)
+def backend_of(language_model: LocalModel) -> LocalBackend:
+    return LocalBackend(language_model.model)
 
 
 @cache
-def other_chat() -> LanguageModel:
+def other_chat() -> LocalModel:
     """A slow tokenizer of bytes with a chat template unlike that of `byte_level`."""
     return _with_template(byt5(), OTHER_TEMPLATE)
 
 
 @cache
-def cutting_chat() -> LanguageModel:
+def cutting_chat() -> LocalModel:
     """A template that loses the end of a message."""
     return _with_template(byt5(), CUTTING_TEMPLATE)
 
 
 @cache
-def sibling() -> LanguageModel:
+def sibling() -> LocalModel:
     """Another model with the tokenizer and the template of `byte_level`."""
     source = byte_level()
     model = copy.deepcopy(source.model)
     for parameter in model.parameters():
         parameter.data = parameter.data.flip(0)
-    return LanguageModel(model, source.tokenizer)
+    return LocalModel(model, source.tokenizer)
 
 
 @cache
-def built(name: str) -> LanguageModel:
+def built(name: str) -> LocalModel:
     """A tiny model of an architecture, with room for the prompts here."""
     language_model = tiny_models.build(name)
     language_model.model.config.max_position_embeddings = 4096
     return language_model
 
 
-def _with_template(language_model: LanguageModel, template: str) -> LanguageModel:
+def _with_template(language_model: LocalModel, template: str) -> LocalModel:
     tokenizer = copy.deepcopy(language_model.tokenizer)
     tokenizer.chat_template = template
-    return LanguageModel(language_model.model, tokenizer)
+    return LocalModel(language_model.model, tokenizer)
 
 
 def scorer(
     documents: Sequence[str | Document] = TREATY,
     response: str = ANSWER,
     *,
-    language_model: LanguageModel | None = None,
+    language_model: LocalModel | None = None,
     prompt: Prompt | None = None,
     budget: Budget | int | None = None,
     progress: Progress | None = None,
@@ -139,7 +140,7 @@ def scorer(
         language_model=language_model,
         generation=Generation(prompt_ids, language_model.encode(response), retokenized=True),
         context=located,
-        models=scoring_models(language_model),
+        backend=backend_of(language_model),
         options=ScoringOptions(**options),
         session=Session(Meter(budget), progress or Progress()),
         prompt_input=PromptInput(prompt, located, context),

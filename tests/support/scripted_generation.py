@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 
 DOCUMENTS = (
     "The treaty was signed in the old town hall. The harbour had been closed for two winters.",
@@ -24,7 +24,7 @@ def messages(
 
 
 def rendered(
-    language_model: LanguageModel, documents: Sequence[str] = DOCUMENTS, question: str = QUESTION
+    language_model: LocalModel, documents: Sequence[str] = DOCUMENTS, question: str = QUESTION
 ) -> str:
     """The prompt as text, by the chat template if there is one."""
     if not language_model.tokenizer.chat_template:
@@ -50,12 +50,12 @@ class Saying(LogitsProcessor):
         return forced
 
 
-def generate(language_model: LanguageModel, *args: Any, **kwargs: Any) -> Any:
+def generate(language_model: LocalModel, *args: Any, **kwargs: Any) -> Any:
     return cast(Callable[..., Any], language_model.model.generate)(*args, **kwargs)
 
 
 def say(
-    language_model: LanguageModel, prompts: Sequence[str], answers: Sequence[str], **options: Any
+    language_model: LocalModel, prompts: Sequence[str], answers: Sequence[str], **options: Any
 ) -> Any:
     """Run `generate` on left-padded prompts so that it answers with these texts and EOS."""
     tokenizer = language_model.tokenizer

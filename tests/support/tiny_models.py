@@ -25,7 +25,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.smollm2 import smollm2_file
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
@@ -47,7 +47,7 @@ CHAT_TEMPLATE = (
 
 
 @cache
-def byte_level() -> LanguageModel:
+def byte_level() -> LocalModel:
     """Byte-level BPE with single digits and chat markers, like SmolLM2."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -76,7 +76,7 @@ def byte_level() -> LanguageModel:
 
 
 @cache
-def larger() -> LanguageModel:
+def larger() -> LocalModel:
     """Fifty times the parameters of `byte_level`, with its tokenizer."""
     return _llama(
         byte_level().tokenizer,
@@ -90,7 +90,7 @@ def larger() -> LanguageModel:
 
 
 @cache
-def metaspace() -> LanguageModel:
+def metaspace() -> LocalModel:
     """SentencePiece-like BPE over whole texts, like Llama 2.
 
     A space is put before a text and before what follows a special token, a BOS is added, and
@@ -136,7 +136,7 @@ def metaspace() -> LanguageModel:
 
 
 @cache
-def byt5() -> LanguageModel:
+def byt5() -> LocalModel:
     """A slow tokenizer without offsets, whose tokens are bytes."""
     return with_tokenizer(ByT5Tokenizer())
 
@@ -144,7 +144,7 @@ def byt5() -> LanguageModel:
 TOKENIZERS = (byte_level, metaspace, byt5)
 
 
-def with_tokenizer(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
+def with_tokenizer(tokenizer: PreTrainedTokenizerBase) -> LocalModel:
     """A Llama whose wide weights make every prompt token matter, and which may end its answers."""
     return _llama(
         tokenizer,
@@ -168,7 +168,7 @@ def smollm2_tokenizer() -> PreTrainedTokenizerBase:
     return loaded
 
 
-def endless(tokenizer: PreTrainedTokenizerBase, *, seed: int = 0) -> LanguageModel:
+def endless(tokenizer: PreTrainedTokenizerBase, *, seed: int = 0) -> LocalModel:
     """A Llama with the usual narrow weights, which answers until it is stopped."""
     return _llama(
         tokenizer,
@@ -182,7 +182,7 @@ def endless(tokenizer: PreTrainedTokenizerBase, *, seed: int = 0) -> LanguageMod
     )
 
 
-def _llama(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **settings: Any) -> LanguageModel:
+def _llama(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **settings: Any) -> LocalModel:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -192,7 +192,7 @@ def _llama(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **settings: Any) -
     )
     model = LlamaForCausalLM(config)
     model.train(False)
-    return LanguageModel(model, tokenizer)
+    return LocalModel(model, tokenizer)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
@@ -206,11 +206,11 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def build(name: str) -> LanguageModel:
-    return LanguageModel(architecture(name).build(), byte_tokenizer())
+def build(name: str) -> LocalModel:
+    return LocalModel(architecture(name).build(), byte_tokenizer())
 
 
-def byt5_encoder_decoder() -> LanguageModel:
+def byt5_encoder_decoder() -> LocalModel:
     """An encoder-decoder with the slow tokenizer of bytes that T5 models have."""
     tokenizer = ByT5Tokenizer()
     torch.manual_seed(0)
@@ -226,7 +226,7 @@ def byt5_encoder_decoder() -> LanguageModel:
     config.decoder_start_token_id = 0
     model = T5ForConditionalGeneration(config)
     model.train(False)
-    return LanguageModel(model, tokenizer)
+    return LocalModel(model, tokenizer)
 
 
 def architecture(name: str) -> Architecture:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 
 TRAMS = "Trams in Ostrand run every ten minutes until midnight."
 CASES = {
@@ -28,7 +28,7 @@ CASES = {
 
 
 def asked_again(
-    model: LanguageModel, question: str, answer: str, documents: Sequence[str]
+    model: LocalModel, question: str, answer: str, documents: Sequence[str]
 ) -> Attribution:
     context = "\n\n".join(documents)
     messages = [
@@ -48,7 +48,7 @@ def asked_again(
     ],
 )
 def test_documents_that_suffice_without_the_turns_are_cited_beside_them(
-    case: str, smollm2: LanguageModel
+    case: str, smollm2: LocalModel
 ) -> None:
     """A document alone, or two together."""
     question, answer, *texts = CASES[case]
@@ -63,7 +63,7 @@ def test_documents_that_suffice_without_the_turns_are_cited_beside_them(
 
 
 @pytest.mark.slow
-def test_a_document_that_says_otherwise_is_not_cited(smollm2: LanguageModel) -> None:
+def test_a_document_that_says_otherwise_is_not_cited(smollm2: LocalModel) -> None:
     question, answer, text, *_ = CASES["a number"]
     other = [TRAMS, text.replace("412", "63")]
     (verdict,) = asked_again(smollm2, question, answer, other).verdicts

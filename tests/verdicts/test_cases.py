@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 from support.verdict_cases import CASES, attribute, is_right
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 
 # "together" is left out: it asks for an inference over two documents, where so small a model
 # really answers from one of them.
@@ -36,7 +36,7 @@ ON_EVERY_CHANGE = ("one_source", "restated")
         for kind in FLOORS
     ],
 )
-def test_verdicts_of_held_out_cases(kind: str, smollm2: LanguageModel) -> None:
+def test_verdicts_of_held_out_cases(kind: str, smollm2: LocalModel) -> None:
     attributor = Attributor(smollm2, progress=False)
     cases = [case for case in CASES if (case["kind"], case["split"]) == (kind, "held_out")]
     assert len(cases) >= 3

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from attribot_rag import Attribution, Attributor, Budget, Document, LanguageModel
+from attribot_rag import Attribution, Attributor, Budget, Document, LocalModel
 from attribot_rag.attributor.transcripts import rag_prompt
 
 FERRY = "The ferry Kittiwake carries up to 84 passengers. A ferry ticket costs 18 crowns."
@@ -12,7 +12,7 @@ MUSEUM = "The museum is open on Sundays. Entry costs 9 crowns."
 
 
 @pytest.fixture(scope="module")
-def attributor(smollm2: LanguageModel) -> Attributor:
+def attributor(smollm2: LocalModel) -> Attributor:
     return Attributor(smollm2, progress=False)
 
 
@@ -300,7 +300,7 @@ def test_sources_are_estimated_where_the_words_that_they_hold_do_not_settle_a_se
 
 
 def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters(
-    smollm2: LanguageModel,
+    smollm2: LocalModel,
 ) -> None:
     question, answer = "What does a ferry ticket cost?", "A ferry ticket costs 18 crowns."
     full = attribute(Attributor(smollm2, progress=False), question, SHOPS, answer)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from benchmarks.labelled.applicability import worths
 from benchmarks.labelled.kinds import KINDS, cases_of
 from benchmarks.labelled.outcome import judge_case
@@ -13,7 +13,7 @@ from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: Path) -> None:
+def test_verdicts_and_citations_of_each_kind(smollm2: LocalModel, tmp_path: Path) -> None:
     attributor = CachingAttributor(smollm2, RowStore(tmp_path))
     judged = [
         sentence

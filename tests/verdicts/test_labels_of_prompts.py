@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LocalModel
 
 BRIDGE = (
     "The Sorrel bridge is 310 metres long.",
@@ -15,7 +15,7 @@ BRIDGE = (
 
 
 def attributed(
-    model: LanguageModel, question: str, answer: str, documents: Sequence[str], shown: str
+    model: LocalModel, question: str, answer: str, documents: Sequence[str], shown: str
 ) -> Attribution:
     attributor = Attributor(model, progress=False)
     prompt = [{"role": "user", "content": f"{shown}\n\n{question}"}]
@@ -39,7 +39,7 @@ def audit(attribution: Attribution) -> list[tuple[str, bool | None]]:
     ],
 )
 def test_chunks_of_a_file_with_one_label(
-    smollm2: LanguageModel, labels: Sequence[object], answer: str, expected: list[Any]
+    smollm2: LocalModel, labels: Sequence[object], answer: str, expected: list[Any]
 ) -> None:
     shown = "\n".join(f"[{label}] {text}" for label, text in zip(labels, BRIDGE, strict=True))
     result = attributed(smollm2, "How long is the Sorrel bridge?", answer, BRIDGE, shown)
@@ -48,7 +48,7 @@ def test_chunks_of_a_file_with_one_label(
     assert cited == (answer if expected[0][1] else f"{answer.split(' [')[0]}. [{labels[0]}]")
 
 
-def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LanguageModel) -> None:
+def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LocalModel) -> None:
     earlier = ("The night ferry is red.", "The night ferry has a band.")
     now = ("The day ferry is blue.", "The day ferry has 40 seats.")
     first, second = (
@@ -68,7 +68,7 @@ def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize("marker", ["[3, S. 12]", "<sup>[3]</sup>"])
-def test_a_marker_is_neither_judged_nor_checked(smollm2: LanguageModel, marker: str) -> None:
+def test_a_marker_is_neither_judged_nor_checked(smollm2: LocalModel, marker: str) -> None:
     shown = "\n".join(f"[{index}] {text}" for index, text in enumerate(BRIDGE, start=1))
     answer = f"Tram 4 ends at the abbey.{marker} The Sorrel bridge was painted green."
     result = attributed(smollm2, "Where does tram 4 end?", answer, BRIDGE, shown)

@@ -41,7 +41,7 @@ def judged(
         context_reliance=(reliance,) * width,
     )
     options = options or VerdictOptions(min_tokens=10**9)
-    with target.models.for_attribution():
+    with target.backend.for_attribution():
         return judge(target, Ranking(scores), ResponseText(*target.response.aligned(None)), options)
 
 

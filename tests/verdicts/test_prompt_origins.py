@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.methods.limits import Limits
 from attribot_rag.verdicts.prompt_origins import Word, is_stated
 
@@ -17,7 +17,7 @@ LIBRARY = "You are the assistant of the Lowick library. Refunds are handled by G
 
 
 @pytest.fixture(scope="module")
-def attributor(smollm2: LanguageModel) -> Attributor:
+def attributor(smollm2: LocalModel) -> Attributor:
     return Attributor(smollm2, progress=False)
 
 

@@ -11,7 +11,7 @@ from attribot_rag.context import TokenizedText
 from attribot_rag.display.remarks import remark_on
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.verdicts.sentences import Tags, sentences_of, thinking_in, thinking_of
 
 THOUGHT, ANSWER = "Is it so? It says so.", "It is old."
@@ -54,13 +54,13 @@ def test_tags_by_the_user() -> None:
 
 
 @cache
-def model(*special: str) -> LanguageModel:
+def model(*special: str) -> LocalModel:
     tokenizer = byte_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": list(special)})
     return endless(tokenizer)
 
 
-def answer_in(raw: str, language_model: LanguageModel, tags: Tags | None = None) -> str:
+def answer_in(raw: str, language_model: LocalModel, tags: Tags | None = None) -> str:
     """A response without its thinking, as it is shown without special tokens."""
     ids = tuple(language_model.encode(raw))
     shown = TokenizedText.of(ids, language_model, skip_special_tokens=True).aligned(None)

@@ -1,6 +1,6 @@
 """A model that another machine serves over HTTP."""
 
-from attribot_rag.model.served.backend import ServerBackend
 from attribot_rag.model.served.client import ServerOptions
+from attribot_rag.model.served.weights import ServedWeights
 
-__all__ = ["ServerBackend", "ServerOptions"]
+__all__ = ["ServedWeights", "ServerOptions"]

@@ -15,7 +15,11 @@ from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring import Scorer
+from attribot_rag.model.local_model import model_here
+from attribot_rag.scoring import LocalBackend, Scorer
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.packed_attention import Attended, View
+from attribot_rag.scoring.row import masked_row
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,45 @@ class AttentionWeights:
     name = "attention_weights"
 
     def run(self, scorer: Scorer) -> Scores:
-        scorer.require_attention()
-        weights = scorer.attention("total")
+        weights = _total_weights(scorer)
         scorer.session.meter.exhausted |= weights is None
         return whole_response(scorer, weights, "attention")
 
     def cost(self, workload: Workload) -> Cost:
         """One row of |R| tokens."""
         return workload.cost(workload.unread_tokens + workload.response_tokens)
+
+
+@dataclass(eq=False)
+class _KeyWeights:
+    """Observes the weights on each position of the cache, summed over rows, heads and layers."""
+
+    values: Tensor
+
+    def gate(self, view: View) -> None:
+        return None
+
+    def see(self, attended: Attended) -> None:
+        for keys in attended.view.cached:
+            weights = attended.weights(keys).sum((0, 1))
+            self.values[slice(*keys.interval)] += weights.to(self.values.device)
+
+    def pass_on(self, output: Tensor) -> Tensor:
+        return output
+
+
+def _total_weights(scorer: Scorer) -> list[float] | None:
+    """The weights on each unit, averaged over heads; None beyond the budget."""
+    engine = scorer.require_attention().engine
+    row = masked_row(scorer.context, scorer.generation, Ablation(), "response")
+    weights = _KeyWeights(torch.zeros(len(scorer.generation.prompt_ids)))
+    packed = engine.prefix
+    assert isinstance(packed, Packed)
+    if engine.observed(lambda _: packed.on_cache([row], weights), row.num_tokens) is None:
+        return None
+    num_heads = packed.twin.config.get_text_config(decoder=True).num_attention_heads
+    unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
+    return [float(weights.values[tokens].sum()) / num_heads for tokens in unit_tokens]
 
 
 @dataclass(frozen=True)
@@ -68,12 +103,15 @@ def _norms(scorer: Scorer) -> list[float] | None:
         return None
     session.before_batch()
     started = session.clock()
-    if scorer.models.is_conditioned(generation):
+    model_here(scorer.language_model)  # raises without the weights
+    backend = scorer.backend
+    assert isinstance(backend, LocalBackend)
+    if backend.is_conditioned(generation):
         raise UnsupportedModel(
             "gradients are not implemented for an answer that was also conditioned on "
             f"{generation.conditioning}"
         )
-    squares = embedding_gradients(scorer.models.plain_twin, generation).square().sum(-1)
+    squares = embedding_gradients(backend.twin(), generation).square().sum(-1)
     seconds = session.clock() - started
     session.meter.spend(num_tokens, seconds)
     scorer.usage.observed(num_tokens, num_tokens, seconds)

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+import attribot_rag
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
 
@@ -39,7 +40,7 @@ def language_model_of(llm: Any) -> LanguageModel:
         raise InvalidInput(
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
             "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
-            "same weights, language_model=attribot_rag.LanguageModel(model, tokenizer). What any "
+            "same weights, language_model=attribot_rag.LocalModel(model, tokenizer). What any "
             "other model answers, a local one reads: reader=attribot_rag.load_model()"
         )
     return model
@@ -60,7 +61,7 @@ def _own_model(llm: Any) -> LanguageModel | None:
         return llm
     model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
     if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
-        return LanguageModel(cast(PreTrainedModel, model), tokenizer)
+        return attribot_rag.LocalModel(cast(PreTrainedModel, model), tokenizer)
     return None
 
 
@@ -73,7 +74,7 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
     for part in _all_parts(chain):
         language_model = _own_model(part)
         if language_model is not None:
-            models.setdefault(language_model.backend, language_model)
+            models.setdefault(language_model.weights, language_model)
     return list(models.values())
 
 

@@ -25,7 +25,7 @@ from support.session_models import tiny as tiny
 from support.summaries import EXACT, checked
 from transformers import pipeline
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from langchain_attribot import AttributionCallbackHandler
 
 DOCUMENTS = (
@@ -41,7 +41,7 @@ Handler = AttributionCallbackHandler
 Making = Callable[..., Handler]
 
 
-def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline:
+def llm_of(language_model: LocalModel, **options: Any) -> HuggingFacePipeline:
     """A LangChain model on a local pipeline, greedy and without the prompt in its answers."""
     settings = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False, **options}
     model, tokenizer = language_model.model, language_model.tokenizer
@@ -50,7 +50,7 @@ def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline
 
 
 def chat_of(
-    language_model: LanguageModel, kind: type[ChatHuggingFace] = ChatHuggingFace, **options: Any
+    language_model: LocalModel, kind: type[ChatHuggingFace] = ChatHuggingFace, **options: Any
 ) -> Chat:
     return kind(llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer)
 
@@ -84,19 +84,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def chat(smollm2: LanguageModel) -> Chat:
+def chat(smollm2: LocalModel) -> Chat:
     return chat_of(smollm2)
 
 
 @pytest.fixture(scope="session")
-def tiny_chat(tiny: LanguageModel) -> Chat:
+def tiny_chat(tiny: LocalModel) -> Chat:
     return chat_of(tiny, max_new_tokens=6)
 
 
 @pytest.fixture(scope="session")
-def chats(tiny: LanguageModel) -> list[Chat]:
+def chats(tiny: LocalModel) -> list[Chat]:
     """Two models, each of which answers with a number of tokens of its own."""
-    other = LanguageModel(copy.deepcopy(tiny.model), tiny.tokenizer)
+    other = LocalModel(copy.deepcopy(tiny.model), tiny.tokenizer)
     return [chat_of(tiny, max_new_tokens=5), chat_of(other, max_new_tokens=6)]
 
 

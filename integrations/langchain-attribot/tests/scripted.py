@@ -7,7 +7,7 @@ import torch
 from conftest import Chat, chat_of
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 _HEADER = "<|im_start|>assistant\n"
 
@@ -15,7 +15,7 @@ _HEADER = "<|im_start|>assistant\n"
 class SaysTo(LogitsProcessor):
     """Leaves `generate` no choice: the answer of the first text that stands in the prompt."""
 
-    def __init__(self, language_model: LanguageModel, answers: Mapping[str, str]) -> None:
+    def __init__(self, language_model: LocalModel, answers: Mapping[str, str]) -> None:
         self._language_model = language_model
         encode = language_model.tokenizer.encode
         self._header = encode(_HEADER, add_special_tokens=False)
@@ -40,7 +40,7 @@ class SaysTo(LogitsProcessor):
         return forced
 
 
-def says_to(language_model: LanguageModel, answers: Mapping[str, str], **options: Any) -> Chat:
+def says_to(language_model: LocalModel, answers: Mapping[str, str], **options: Any) -> Chat:
     """Answers a prompt with what is said to the first of these texts that stands in it."""
     processor = SaysTo(language_model, answers)
     return chat_of(

@@ -22,7 +22,7 @@ from support.session_models import smollm2 as smollm2
 from support.session_models import tiny as tiny
 from support.summaries import EXACT, checked
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 LocalLLM = HuggingFaceLLM
 Postprocessor = AttributionPostprocessor
@@ -43,12 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def llm(smollm2: LanguageModel) -> LocalLLM:
+def llm(smollm2: LocalModel) -> LocalLLM:
     return llm_of(smollm2)
 
 
 @pytest.fixture(scope="session")
-def tiny_llm(tiny: LanguageModel) -> LocalLLM:
+def tiny_llm(tiny: LocalModel) -> LocalLLM:
     return llm_of(tiny, max_new_tokens=4)
 
 

@@ -8,7 +8,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from support.island import FERRY, LIGHTHOUSE
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 
 def nodes() -> list[TextNode]:
@@ -22,7 +22,7 @@ def scored(texts: list[TextNode]) -> list[NodeWithScore]:
     return [NodeWithScore(node=node, score=1.0) for node in texts]
 
 
-def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFaceLLM:
+def llm_of(language_model: LocalModel, **options: Any) -> HuggingFaceLLM:
     """A LlamaIndex model that is greedy and answers briefly."""
     settings: dict[str, Any] = {"max_new_tokens": 12, "is_chat_model": True, **options}
     generate = {"do_sample": False, **settings.pop("generate_kwargs", {})}

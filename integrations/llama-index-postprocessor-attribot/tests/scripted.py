@@ -11,7 +11,7 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.llms.huggingface import HuggingFaceLLM
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 
 class SaysInTurn(LogitsProcessor):
@@ -33,7 +33,7 @@ class SaysInTurn(LogitsProcessor):
         return forced
 
 
-def says(language_model: LanguageModel, *texts: str, **options: Any) -> HuggingFaceLLM:
+def says(language_model: LocalModel, *texts: str, **options: Any) -> HuggingFaceLLM:
     """Answers in turn with these texts."""
     tokenizer = language_model.tokenizer
     eos = language_model.model.generation_config.eos_token_id  # type: ignore[union-attr]

@@ -58,16 +58,16 @@ IDS = [list(LOCAL.encode(text)) for text in TREATY]
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
     served = connect(server)
-    expected = served.backend.score(IDS, 5)
+    expected = served.weights.score(IDS, 5)
     before = len(server.bodies)
     server.failures.extend([(status, {})] * 2)
-    assert served.backend.score(IDS, 5) == expected
+    assert served.weights.score(IDS, 5) == expected
     assert len(server.bodies) == before + len(IDS) + 2
 
 
 def test_a_request_that_times_out_is_repeated(server: ModelServer) -> None:
     served = connect(server, attempts=20, timeout=1)
-    expected = served.backend.score(IDS[:1], 5)
+    expected = served.weights.score(IDS[:1], 5)
     server.open.clear()
 
     def open_late() -> None:
@@ -76,7 +76,7 @@ def test_a_request_that_times_out_is_repeated(server: ModelServer) -> None:
 
     thread = threading.Thread(target=open_late)
     thread.start()
-    assert served.backend.score(IDS[:1], 5) == expected
+    assert served.weights.score(IDS[:1], 5) == expected
     thread.join()
 
 
@@ -85,16 +85,16 @@ def test_a_server_that_stays_busy_or_refuses_is_given_up(server: ModelServer) ->
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
     with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
-        served.backend.score(IDS[:1], 5)
+        served.weights.score(IDS[:1], 5)
     before = len(server.bodies)
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="answered 400"):
-        served.backend.score(IDS[:1], 5)
+        served.weights.score(IDS[:1], 5)
     assert len(server.bodies) == before + 1
     server.open.clear()
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="400"):
-        served.backend.score(IDS, 5)
+        served.weights.score(IDS, 5)
     wait_until(lambda: not server.under_way)
     for option in ("concurrency", "timeout", "attempts"):
         with pytest.raises(InvalidInput, match=option):
@@ -110,7 +110,7 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
         wait_until(lambda: server.under_way == 2)
         server.open.set()
 
-    at_once(*[partial(served.backend.score, IDS, 5)] * 2, open_when_two_are_under_way)
+    at_once(*[partial(served.weights.score, IDS, 5)] * 2, open_when_two_are_under_way)
     assert server.most_at_once == 2
 
 
@@ -182,7 +182,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 def test_urls() -> None:
     with model_server(LOCAL) as server:
         served = ServedModel.connect(f"{server.url}/v1/", LOCAL.tokenizer)
-        assert served.backend.client.url == server.url
+        assert served.weights.client.url == server.url
     with pytest.raises(ServerFailed, match="did not answer"):
         ServedModel.connect(server.url, LOCAL.tokenizer)
     with pytest.raises(InvalidInput, match="no user or password"):

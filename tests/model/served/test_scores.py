@@ -180,7 +180,7 @@ def test_an_answer_in_the_prefix_cache_is_scored_again_without_it() -> None:
     """vLLM gives nothing where a hit goes on into the answer, as it does once it was generated."""
     with model_server(LOCAL, "vllm-generate") as server:
         attributor = served(server, method="leave_one_out", verdicts=None)
-        assert model_of(attributor).backend.protocol.name == "vllm-generate"
+        assert model_of(attributor).weights.protocol.name == "vllm-generate"
         before = len(server.bodies)
         attribution = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
         skipped = [
@@ -198,7 +198,7 @@ def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
         server.failures.append((500, {}))  # as the endpoint answers on the first one
         completions = model_of(served(server))
         same = model_of(served(server, server=ServerOptions(protocol="vllm")))
-        assert completions.backend.protocol.name == same.backend.protocol.name == "vllm"
+        assert completions.weights.protocol.name == same.weights.protocol.name == "vllm"
 
 
 def test_the_weights_here_are_a_reference() -> None:
@@ -210,8 +210,8 @@ def test_the_weights_here_are_a_reference() -> None:
         assert provenance.self_check is not None and provenance.self_check < 1e-3
         # Other weights are known by their difference, and fail the check where it is no noise.
         other = served(server, method="leave_one_out", scoring=checked, reference=sibling())
-        assert model_of(other).backend.noise > 0.1
-        quiet = ServedModel(replace(model_of(other).backend, noise=0.0), LOCAL.tokenizer)
+        assert model_of(other).weights.noise > 0.1
+        quiet = ServedModel(replace(model_of(other).weights, noise=0.0), LOCAL.tokenizer)
         failing = Attributor(quiet, method="leave_one_out", scoring=checked, progress=False)
         with pytest.raises(ScoringFailed, match="differs from the reference"):
             attributed(failing)

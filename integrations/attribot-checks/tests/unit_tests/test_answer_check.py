@@ -8,7 +8,7 @@ from support.attributions import verdicts_of
 from support.scorers import scorer
 
 from attribot_checks import ValueChecks
-from attribot_rag import Attributor, Document, LanguageModel
+from attribot_rag import Attributor, Document, LocalModel
 from attribot_rag.annotation import Annotation
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.attributor.transcripts import rag_prompt
@@ -81,7 +81,7 @@ def test_what_a_marker_says_is_no_value(marker: str) -> None:
     assert [sentence[check.start : check.end] for check in checked.checks] == ["40"]
 
 
-def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None:
+def test_the_real_model_s_answer_and_its_summary(smollm2: LocalModel) -> None:
     attributor = Attributor(
         smollm2.model, smollm2.tokenizer, annotator=ValueChecks(), progress=False
     )

@@ -24,7 +24,7 @@ from support.island import OTHERS
 from support.summaries import attribution_of, cited_ids
 from tokenizers.processors import TemplateProcessing
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.runtime import Answer
 from langchain_attribot import (
     AttributionCallbackHandler,
@@ -66,7 +66,7 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert summary["method"] == "auto"
 
 
-def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
+def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LocalModel) -> None:
     handler = AttributionCallbackHandler(
         smollm2,
         on_sentence=lambda run: get_stream_writer()({"attribution": run.summary}),
@@ -142,7 +142,7 @@ class Spy:
 
 @pytest.mark.parametrize("way", ["sampled", "streamed", "batched", "BOS is added again"])
 def test_scored_ids_are_those_that_generate_saw_and_gave(
-    smollm2: LanguageModel,
+    smollm2: LocalModel,
     retriever: VectorStoreRetriever,
     making: Making,
     monkeypatch: pytest.MonkeyPatch,
@@ -156,7 +156,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
         )
     sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0} if way == "sampled" else {}
     make: Callable[..., Any] = llm_of if way == "batched" else chat_of
-    llm = make(LanguageModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
+    llm = make(LocalModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
     handler = making(llm)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     attribute = handler.observer.services[0].attributor.attribute_answer

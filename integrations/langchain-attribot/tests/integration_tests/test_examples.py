@@ -15,7 +15,7 @@ from support.island import LIGHTHOUSE
 from support.model_server import model_server
 from support.summaries import checked
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from langchain_attribot import AttributionCallbackHandler
 
 README = "integrations/langchain-attribot/README.md"
@@ -51,7 +51,7 @@ def test_the_readme_s_chain_and_agent_give_the_shown_output(
     names["handler"].close()
 
 
-def run_on_server(code: str, path: str, model: LanguageModel, folder: Path) -> dict[str, Any]:
+def run_on_server(code: str, path: str, model: LocalModel, folder: Path) -> dict[str, Any]:
     """The names that the code leaves; `path` is the placeholder in it for the tokenizer's path."""
     model.tokenizer.save_pretrained(folder)
     names: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def run_on_server(code: str, path: str, model: LanguageModel, folder: Path) -> d
 
 @pytest.mark.enable_socket
 def test_the_readme_s_agent_on_a_server(
-    tiny: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: LocalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = "path or Hugging Face id of its tokenizer"
     summary = checked(run_on_server(SERVED, path, tiny, tmp_path)["summary"])
@@ -71,7 +71,7 @@ def test_the_readme_s_agent_on_a_server(
 
 
 @pytest.mark.enable_socket
-def test_the_page_on_deployment_connects(tiny: LanguageModel, tmp_path: Path) -> None:
+def test_the_page_on_deployment_connects(tiny: LocalModel, tmp_path: Path) -> None:
     code, *_ = blocks_of("docs/deploy.md")
     names = run_on_server(code, "path/or/hub-id", tiny, tmp_path)
     assert names["handler"] is not None
@@ -96,7 +96,7 @@ def test_the_root_readme_s_lines_attach_it_too(chat: Chat) -> None:
 @pytest.mark.parametrize("code", [blocks_of("README.md")[3], READER])
 def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
     code: str,
-    smollm2: LanguageModel,
+    smollm2: LocalModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,7 +12,7 @@ from support.model_server import NAME, model_server
 from support.patience import scaled
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 
 
 @pytest.mark.enable_socket
@@ -24,7 +24,7 @@ from attribot_rag import Attributor, LanguageModel
     ],
 )
 def test_a_server_answers_and_scores(
-    tiny: LanguageModel, tmp_path: Path, making: Making, kind: Any, mode: str
+    tiny: LocalModel, tmp_path: Path, making: Making, kind: Any, mode: str
 ) -> None:
     tiny.tokenizer.save_pretrained(tmp_path)
     with model_server(tiny) as server:

@@ -15,7 +15,7 @@ from langchain_core.tools import create_retriever_tool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from support.summaries import EXACT, located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from langchain_attribot import AttributionMiddleware
 
 SEARCH = create_retriever_tool(
@@ -103,7 +103,7 @@ def test_tools_without_documents_are_named_once(
     assert "import retrieved" in line
 
 
-def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel) -> None:
+def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LocalModel) -> None:
     chat = chat_of(tiny, max_new_tokens=6)
     middleware = AttributionMiddleware(chat, mode="background", **EXACT)
     chat.invoke("Something else.")

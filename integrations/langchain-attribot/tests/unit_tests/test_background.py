@@ -12,7 +12,7 @@ from support.stubborn_methods import WaitingMethod
 from support.summaries import attribution_of
 from support.tiny_models import endless
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from langchain_attribot import AttributedRun
 
 
@@ -37,7 +37,7 @@ def test_the_answer_comes_before_its_attribution(chain: Chain, making: Making) -
 
 
 def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
-    tiny: LanguageModel, making: Making
+    tiny: LocalModel, making: Making
 ) -> None:
     chat = chat_of(tiny, max_new_tokens=200)
     handler = making(chat, mode="background")
@@ -56,7 +56,7 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
     assert handler.num_open == 0
 
 
-def test_the_model_answers_again_without_a_document(tiny: LanguageModel, making: Making) -> None:
+def test_the_model_answers_again_without_a_document(tiny: LocalModel, making: Making) -> None:
     other = chat_of(endless(tiny.tokenizer, seed=1), max_new_tokens=4)
     chat = chat_of(tiny, max_new_tokens=4)
     handler = making([other, chat], mode="background")

@@ -19,7 +19,7 @@ from support.island import FERRY, OTHERS
 from support.patience import scaled
 from support.summaries import attribution_of, checked
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.errors import DocumentsNotLocated
 from langchain_attribot import retrieved
 
@@ -50,7 +50,7 @@ def ids_in(summary: Mapping[str, Any]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def combining(tiny: LanguageModel) -> Any:
+def combining(tiny: LocalModel) -> Any:
     """Summarizes each document, and says both when it combines."""
     return says_to(tiny, ANSWERS)
 
@@ -60,9 +60,7 @@ def calls_of(summary: Mapping[str, Any]) -> list[list[str]]:
     return [[document["id"] for document in call["documents"]] for call in summary["calls"]]
 
 
-def test_citations_lead_through_a_map_to_its_documents(
-    smollm2: LanguageModel, making: Making
-) -> None:
+def test_citations_lead_through_a_map_to_its_documents(smollm2: LocalModel, making: Making) -> None:
     chat = says_to(smollm2, ANSWERS)
     handler = making(chat)
     config: Any = {"callbacks": [handler]}
@@ -77,7 +75,7 @@ def test_citations_lead_through_a_map_to_its_documents(
 
 
 def test_a_refined_answer_comes_from_all_documents_before_it(
-    smollm2: LanguageModel, making: Making
+    smollm2: LocalModel, making: Making
 ) -> None:
     museum = Document(OTHERS["museum"], id="museum")
     of_museum = "The museum was founded in 1974."
@@ -155,7 +153,7 @@ def test_in_the_background_and_streamed(combining: Any, making: Making) -> None:
     assert all(not part.is_pending for part in run.earlier)
 
 
-def test_runs_at_once_are_not_mixed(tiny: LanguageModel, making: Making) -> None:
+def test_runs_at_once_are_not_mixed(tiny: LocalModel, making: Making) -> None:
     names = ["Anna", "Berta", "Carla", "Dora"]
     of = {name: f"The ship {name} is grey." for name in names}
     combine = {f"Combine these summaries: {of[name]}": of[name] for name in names}

@@ -14,11 +14,11 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
 from support.summaries import attribution_of, located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 
 @pytest.fixture(scope="module")
-def chat(tiny: LanguageModel) -> Chat:
+def chat(tiny: LocalModel) -> Chat:
     return chat_of(tiny, AsynchronousChat, max_new_tokens=4)
 
 
@@ -37,7 +37,7 @@ def check(message: BaseMessage, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_batch_of_fifty_mixes_nothing(tiny: LanguageModel, making: Making) -> None:
+def test_a_batch_of_fifty_mixes_nothing(tiny: LocalModel, making: Making) -> None:
     # Always the same words: the answer alone tells no run from another.
     suppressed = [token for token in range(tiny.vocabulary_size) if token != 1000]
     chat = chat_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)

@@ -31,13 +31,13 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnableP
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import citations_of
 
 
 def test_the_message_of_a_chain_carries_the_core_s_scores(
-    tiny: LanguageModel, chain: Chain, handler: Handler
+    tiny: LocalModel, chain: Chain, handler: Handler
 ) -> None:
     chain = chain.with_config(callbacks=[handler])
     attributor = Attributor(tiny, progress=False, **EXACT)
@@ -63,7 +63,7 @@ def test_the_message_of_a_chain_carries_the_core_s_scores(
     json.dumps(dumpd(chain), default=str)
 
 
-def test_the_answer_part_excludes_the_prompt(tiny: LanguageModel, making: Making) -> None:
+def test_the_answer_part_excludes_the_prompt(tiny: LocalModel, making: Making) -> None:
     chat = chat_of(tiny, max_new_tokens=6, return_full_text=True)
     handler = making(chat)
     message = rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, {"callbacks": [handler]})
@@ -92,7 +92,7 @@ def test_the_sum_of_streamed_chunks_carries_it(chain: Chain, handler: Handler) -
     assert len(handler.results) == 1
 
 
-def test_an_asynchronous_stream_carries_it(tiny: LanguageModel, handler: Handler) -> None:
+def test_an_asynchronous_stream_carries_it(tiny: LocalModel, handler: Handler) -> None:
     chat = chat_of(tiny, AsynchronousChat, max_new_tokens=4)
     chain = rag(Given(documents=DOCUMENTS), chat).with_config(callbacks=[handler])
 
@@ -119,7 +119,7 @@ class Parsed(BaseOutputParser[dict[str, str]]):
         return {"text": text}
 
 
-def test_a_result_without_message_is_found_by_its_run(tiny: LanguageModel, making: Making) -> None:
+def test_a_result_without_message_is_found_by_its_run(tiny: LocalModel, making: Making) -> None:
     llm = llm_of(tiny, max_new_tokens=6)
     handler = making(llm)
     chains = [rag(ByName(), llm), rag(ByName(), chat_of(tiny)) | StrOutputParser()]
@@ -200,7 +200,7 @@ def test_a_failure_of_attribution_leaves_the_answer_intact(
         chain.invoke(QUESTION, {"callbacks": [loud]})
 
 
-def test_a_cached_answer_carries_no_old_attribution(tiny: LanguageModel, making: Making) -> None:
+def test_a_cached_answer_carries_no_old_attribution(tiny: LocalModel, making: Making) -> None:
     chat = chat_of(tiny, max_new_tokens=6)
     chat.cache = InMemoryCache()
     handler = making(chat)
@@ -215,7 +215,7 @@ def test_a_cached_answer_carries_no_old_attribution(tiny: LanguageModel, making:
     assert first.response_metadata["attribution"] is before
 
 
-def test_a_handler_on_the_model_warns(tiny: LanguageModel, making: Making) -> None:
+def test_a_handler_on_the_model_warns(tiny: LocalModel, making: Making) -> None:
     chat = chat_of(tiny, max_new_tokens=4)
     handler = making(chat)
     chat.callbacks = [handler]

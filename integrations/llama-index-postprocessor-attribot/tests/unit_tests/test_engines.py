@@ -18,7 +18,7 @@ from llama_index.postprocessor.attribot.query_tracker import installed
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import Attributor, LanguageModel, LeaveOneOut
+from attribot_rag import Attributor, LeaveOneOut, LocalModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 
 BOTH = {"ferry", "lighthouse"}
@@ -26,7 +26,7 @@ BOTH = {"ferry", "lighthouse"}
 
 @pytest.mark.parametrize("chat_model", [True, False])
 def test_a_response_carries_its_attribution(
-    tiny: LanguageModel, postprocessor: Postprocessor, chat_model: bool
+    tiny: LocalModel, postprocessor: Postprocessor, chat_model: bool
 ) -> None:
     llm = llm_of(tiny, max_new_tokens=4, is_chat_model=chat_model)
     attributor = Attributor(tiny, progress=False, **EXACT)

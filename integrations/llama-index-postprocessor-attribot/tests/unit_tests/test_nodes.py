@@ -24,7 +24,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.summaries import EXACT
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 SENTENCES = (
     "The lighthouse is 38 metres high. ",
@@ -85,7 +85,7 @@ def test_a_parent_instead_of_its_children(tiny_llm: LocalLLM, postprocessor: Pos
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["compact", "accumulate"])
 def test_nodes_that_are_cut_over_several_calls(
-    tiny: LanguageModel, postprocessor: Postprocessor, mode: str
+    tiny: LocalModel, postprocessor: Postprocessor, mode: str
 ) -> None:
     sentences = [f"House number {number} has a blue door and a red roof." for number in range(120)]
     long = TextNode(text=" ".join(sentences), id_="long")

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from scripted import Around, says
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 from attribot_rag.runtime import AttributedRun
 
 BOTH = {"ferry", "lighthouse"}
@@ -30,7 +30,7 @@ class Lighthouse(BaseModel):
 
 @pytest.mark.parametrize("way", ["output_cls", "as_structured_llm"])
 def test_structured_answers_are_one_call(
-    smollm2: LanguageModel, postprocessor: Postprocessor, way: str
+    smollm2: LocalModel, postprocessor: Postprocessor, way: str
 ) -> None:
     expected = Lighthouse(sentence=SENTENCE, lit=1844)
     llm: Any = says(smollm2, f'Here it is: {{"sentence": "{SENTENCE}", "lit": 1844}}')
@@ -129,7 +129,7 @@ def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: LocalLLM) -> No
 
 
 @pytest.fixture(scope="module")
-def falsely_cited(smollm2: LanguageModel) -> LocalLLM:
+def falsely_cited(smollm2: LocalModel) -> LocalLLM:
     """It cites the first chunk for a text of the second."""
     return says(smollm2, "The lighthouse is 38 metres high [1].", is_chat_model=False)
 

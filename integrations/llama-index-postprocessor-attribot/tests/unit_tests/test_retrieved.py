@@ -18,7 +18,7 @@ from llama_index.postprocessor.attribot.query_tracker import installed
 from scripted import says
 from support.summaries import EXACT, attribution_of, located_ids
 
-from attribot_rag import LanguageModel
+from attribot_rag import LocalModel
 
 TEXTS = ("The mill grinds at noon.", "Gulls nest in the quarry.")
 PROMPT = "\n\n".join([*TEXTS, QUESTION])
@@ -117,7 +117,7 @@ def test_retrieval_and_synthesis_of_an_engine(engine: Any, postprocessor: Postpr
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_an_empty_answer_has_the_usual_keys(
-    tiny: LanguageModel, postprocessor: Postprocessor, streaming: bool
+    tiny: LocalModel, postprocessor: Postprocessor, streaming: bool
 ) -> None:
     engine = engine_of(says(tiny, "\n"), postprocessor, streaming=streaming)
     response = engine.query(QUESTION)

@@ -13,7 +13,7 @@ from llama_index.postprocessor.attribot.asking import AskAgain
 from torch.nn import Module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag import LanguageModel
+from attribot_rag import LanguageModel, LocalModel
 from attribot_rag.runtime import Step
 
 
@@ -23,7 +23,7 @@ def find_language_model(llm: Any) -> LanguageModel | None:
         return llm
     model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
     if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
-        return LanguageModel(cast(PreTrainedModel, model), tokenizer)
+        return LocalModel(cast(PreTrainedModel, model), tokenizer)
     return None
 
 
@@ -78,7 +78,7 @@ class ModelCall:
         if messages is not None:
             self.messages, self.asked_model = tuple(messages), llm
         own, scoring = find_language_model(llm), self.language_model
-        self.elsewhere = scoring is not None and (own is None or own.backend is not scoring.backend)
+        self.elsewhere = scoring is not None and (own is None or own.weights is not scoring.weights)
         prompt = _argument(bound_args, "prompt")
         if isinstance(prompt, str):
             self.prompt = prompt

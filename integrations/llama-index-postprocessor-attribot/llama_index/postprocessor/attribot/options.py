@@ -85,6 +85,6 @@ def language_model_of(llm: Any) -> LanguageModel:
     if model is None:
         raise InvalidInput(
             f"{describe(llm)} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
-            "attribot_rag.LanguageModel(model, tokenizer)"
+            "attribot_rag.LocalModel(model, tokenizer)"
         )
     return model

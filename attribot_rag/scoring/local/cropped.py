@@ -1,10 +1,11 @@
-"""Scores each row on top of a cropped view of the prefix cache."""
+"""Rows that share the prefix cache; each on top of a cropped view of it."""
 
 from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -20,18 +21,20 @@ from attribot_rag.model.generation import (
     PromptCache,
     cache_inputs,
 )
-from attribot_rag.model.local_backend import placeholder_ids
-from attribot_rag.scoring.base import TwinImplementation, Unsupported
-from attribot_rag.scoring.implementations.checkpoints import Checkpoints, keeps_states
-from attribot_rag.scoring.implementations.reference import Reference, length_dependent_rope
+from attribot_rag.model.local_model import placeholder_ids
+from attribot_rag.scoring.backend import Reading, Unsupported
+from attribot_rag.scoring.local.checkpoints import BEGIN_ANEW, Checkpoints, keeps_states
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.reference import Reference, length_dependent_rope
+from attribot_rag.scoring.memory import Footprint, cache_bytes
 from attribot_rag.scoring.row import Row
 
 _CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
 _GPU_TOKENS = 2048
 
 
-class CachedImplementation(TwinImplementation):
-    """Shares the prefix cache: the generation's own, or a cache that is prefilled once.
+class CachedPrefix(LocalPrefix):
+    """Shares the prefix cache: the generation's own, or a cache that is read once.
 
     Images of the prompt are in the cache. Rows that would encode an image again are read from the
     beginning. `position_offset` is added to the positions of text after an image.
@@ -39,6 +42,7 @@ class CachedImplementation(TwinImplementation):
 
     prompt_cache: PromptCache
     position_offset = 0
+    _is_read = False
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
@@ -49,39 +53,56 @@ class CachedImplementation(TwinImplementation):
             return f"its rotary frequencies depend on the length beyond {rope_limit} tokens"
         return None
 
-    def prepare(self, native: PreTrainedModel) -> None:
-        prompt_ids = self.generation.prompt_ids[:-1]
-        if self.generation.cache is not None:
-            self.prompt_cache = self.generation.cache
-        elif prompt_ids:
-            self.prompt_cache = prefill(
-                native, prompt_ids, self.generation.conditioning, self.prefill.before_piece
-            )
-            self.prefilled_tokens = len(prompt_ids)
+    @property
+    def num_unread(self) -> int:
+        is_cached = self._is_read or self.generation.cache is not None
+        return 0 if is_cached else len(self.generation.prompt_ids) - 1
+
+    def read(self, reading: Reading | None = None) -> None:
+        if not self._is_read:
+            with torch.no_grad():
+                self._read(reading or Reading())
+            self._is_read = True
+
+    def _read(self, reading: Reading) -> None:
+        generation = self.generation
+        prompt_ids, conditioning = generation.prompt_ids[:-1], generation.conditioning
+        if generation.cache is not None:
+            self.prompt_cache = generation.cache
         else:
             self.prompt_cache = ()
-        if self.generation.conditioning:
-            self._reference = Reference(native, self.generation)
-            self.position_offset = position_offset(native, self.generation)
+            if prompt_ids:
+                self.prompt_cache = prefill(
+                    self.native, prompt_ids, conditioning, reading.before_piece
+                )
+            self.prefilled_tokens = len(prompt_ids)
+        if conditioning:
+            self.position_offset = position_offset(self.native, generation)
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        whole = super().footprint(branch, num_units)
+        num_read = whole.num_prompt if self.num_unread else 0
+        return replace(
+            whole,
+            row=whole.row - branch * whole.token,
+            cache=num_read * cache_bytes(self.twin),
+            piece=min(num_read, piece_size(self.device)) * whole.token,
+        )
 
     def num_tokens(self, row: Row) -> int:
-        whole = self._encodes_images(row)
-        return row.num_visible + row.num_tokens if whole else row.num_tokens
+        return super().num_tokens(row) if self._encodes_images(row) else row.num_tokens
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
-        parts: list[Tensor] = []
-        for whole, group in groupby(rows, self._encodes_images):
-            members = list(group)
-            if whole:
-                before = self._reference.scored_tokens
-                parts.append(self._reference.log_likelihoods(members))
-                self.scored_tokens += self._reference.scored_tokens - before
-            else:
-                parts.append(self._on_cache(members))
-        return torch.cat(parts)
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        reference = Reference(self.native, self.generation)
+        return torch.cat(
+            [
+                (reference.score if whole else self.on_cache)(list(group))
+                for whole, group in groupby(rows, self._encodes_images)
+            ]
+        )
 
     @abstractmethod
-    def _on_cache(self, rows: Sequence[Row]) -> Tensor:
+    def on_cache(self, rows: Sequence[Row]) -> Tensor:
         """The log-likelihoods of rows that encode no images."""
 
     def _encodes_images(self, row: Row) -> bool:
@@ -105,7 +126,7 @@ class CachedImplementation(TwinImplementation):
         return {name: value.to(self.device) for name, value in inputs.items()}
 
 
-class Cropped(CachedImplementation):
+class Cropped(CachedPrefix):
     """One forward pass per row on the prompt's cache, cropped to the positions that the row sees.
 
     Recurrent layers keep states that cannot be cropped: rows go on from the last checkpoint within
@@ -115,42 +136,56 @@ class Cropped(CachedImplementation):
     name: ClassVar[str] = "cropped"
     checkpoints: Checkpoints | None = None
 
-    def prepare(self, native: PreTrainedModel) -> None:
-        if not keeps_states(native):
-            super().prepare(native)
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        if model.config.get_text_config(decoder=True).model_type in BEGIN_ANEW:
+            return "its layers go on from a state with a single token only"
+        return super().refusal(model, num_tokens)
+
+    def _read(self, reading: Reading) -> None:
+        if not keeps_states(self.native):
+            super()._read(reading)
             return
         if self.generation.conditioning:
             raise Unsupported("rows do not share states after anything other than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
-        self.checkpoints = Checkpoints.of(native, prompt_ids, self.prefill)
+        self.checkpoints = Checkpoints.of(self.native, prompt_ids, reading.before_piece)
         self.prefilled_tokens = len(prompt_ids)
 
-    def _on_cache(self, rows: Sequence[Row]) -> Tensor:
+    def num_tokens(self, row: Row) -> int:
+        if self.checkpoints is None:
+            return super().num_tokens(row)
+        return row.num_visible - self.checkpoints.before(row.num_visible)[0] + row.num_tokens
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        """With the copy of the cache that each pass extends."""
+        shared = super().footprint(branch, num_units)
+        num_tokens = shared.num_prompt + shared.num_response
+        return replace(shared, row=shared.row + num_tokens * cache_bytes(self.twin))
+
+    def on_cache(self, rows: Sequence[Row]) -> Tensor:
         return torch.cat([self._score(row) for row in rows])
 
     def _score(self, row: Row) -> Tensor:
-        num_visible = start = row.num_visible
-        cache: dict[str, Any]
+        start = end = row.num_visible
         if self.checkpoints is None:
-            cache = cache_inputs(self.twin, as_dynamic_cache(self.prompt_cache, num_visible))
+            cache = as_dynamic_cache(self.prompt_cache, end)
         else:
-            cache, start = self.checkpoints.resume(num_visible)
-        ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)
-        self.scored_tokens += len(ids)
+            cache, start = self.checkpoints.resume(end)
+        ids = (*self.generation.prompt_ids[start:end], *row.token_ids)
         mask: Tensor | dict[str, Tensor] | None = None
         if not row.is_exact:
             mask = self._mask(row, encoded=False)
         elif self.checkpoints is None:
             mask = torch.ones(1, start + len(ids)).long().to(self.device)
-        positions = [*range(start, num_visible), *row.positions]
         logits = self._logits(
             torch.arange(len(ids) - len(self._targets), len(ids), device=self.device),
             attention_mask=mask,
             use_cache=True,
-            **self._inputs(ids, positions),
-            **cache,
+            **self._inputs(ids, [*range(start, end), *row.positions]),
+            **cache_inputs(self.twin, cache),
         )
-        return self._target_log_probabilities(logits)
+        return self.target_log_probabilities(logits)
 
 
 def prefill(

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
-from attribot_rag.model.local_backend import decoder_start_ids
-from attribot_rag.scoring.base import TwinImplementation
+from attribot_rag.model.local_model import decoder_start_ids
+from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.row import Row
 
 
-class Reference(TwinImplementation):
+class Reference(LocalPrefix):
     """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
 
     For an encoder-decoder the prompt is the encoder's input and the response the decoder's. Other
@@ -23,12 +23,8 @@ class Reference(TwinImplementation):
 
     name: ClassVar[str] = "reference"
 
-    def num_tokens(self, row: Row) -> int:
-        return row.num_visible + row.num_tokens
-
-    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+    def score(self, rows: Sequence[Row]) -> Tensor:
         score = self._decode if self.twin.config.is_encoder_decoder else self._continue
-        self.scored_tokens += sum(map(self.num_tokens, rows))
         return torch.cat([score(row) for row in rows])
 
     def _continue(self, row: Row) -> Tensor:
@@ -43,7 +39,7 @@ class Reference(TwinImplementation):
         masking = {} if row.is_exact else self._masking(row)
         inputs = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
         logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **inputs)
-        return self._target_log_probabilities(logits)
+        return self.target_log_probabilities(logits)
 
     def _generated(self, ids: Tensor) -> Tensor:
         """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
@@ -60,7 +56,7 @@ class Reference(TwinImplementation):
             logits_processor=LogitsProcessorList([forced]),
             **self.generation.conditioning.inputs(ids[0, :num_prompt].tolist(), self.device),
         )
-        return self._target_log_probabilities(torch.cat(forced.logits))
+        return self.target_log_probabilities(torch.cat(forced.logits))
 
     def _masking(self, row: Row) -> dict[str, Any]:
         """The mask and the positions of the whole sequence."""
@@ -82,7 +78,7 @@ class Reference(TwinImplementation):
             use_cache=False,
             **self.generation.conditioning.inputs(prompt_ids, self.device),
         )
-        return self._target_log_probabilities(logits)
+        return self.target_log_probabilities(logits)
 
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:

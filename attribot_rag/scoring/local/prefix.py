@@ -1,13 +1,13 @@
-"""The contract of scoring implementations."""
+"""A prefix that runs the model in this process."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +16,17 @@ from transformers import AttentionMaskInterface, PreTrainedConfig, PreTrainedMod
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
+from attribot_rag.scoring.backend import Batching, Prefix, Reading
+from attribot_rag.scoring.memory import (
+    ATTENTION_LAYERS,
+    Footprint,
+    default_budget,
+    logit_bytes,
+    token_bytes,
+)
 from attribot_rag.scoring.row import Row
+
+_SOFTMAX_ELEMENTS = 1 << 22
 
 PACKED_ATTENTION = "attribot_packed"
 """The name of the attention function, and of its mask, by which transformers knows them."""
@@ -73,91 +82,22 @@ AttentionMaskInterface.register(
     lambda mask_function, device="cpu", **_: Visibility(mask_function, device),
 )
 
-ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
-_SOFTMAX_ELEMENTS = 1 << 22
+class LocalPrefix(Prefix):
+    """A prefix on a twin of the model, by one way of running it.
 
-Reduction = Literal["largest", "total"]
-
-
-class Unsupported(Exception):
-    """An implementation cannot serve this model; the message says why."""
-
-
-class OutOfTime(Exception):
-    """The budget ended while the prompt was read, or while a server was waited for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prefill:
-    """Reading of the prompt in pieces, before the first row.
-
-    `branches` are ascending positions from which rows are expected to go on. `before_piece` is
-    called with the position of each piece; it may raise OutOfTime. `deadline` is the end of the
-    budget's seconds, a time of `time.perf_counter`; another machine is waited for no longer.
+    `attention_function` is the one that the twin needs, None for the model's own; `native` is the
+    twin with that, which is this one by default.
     """
 
-    branches: Sequence[int] = ()
-    before_piece: Callable[[int], None] = lambda _: None
-    deadline: float | None = None
-
-
-class Implementation(ABC):
-    """Log-likelihoods of a response under rows, by one way of running the model.
-
-    `prefilled_tokens` and `scored_tokens` count the tokens that went through the model.
-    `sees_weights` says that `weights` and `effects` are available, else they raise Unsupported.
-    `packs_rows` says that all rows of a call go through the model in one forward pass.
-    """
-
-    name: ClassVar[str]
-    sees_weights: ClassVar[bool] = False
-    packs_rows: ClassVar[bool] = False
-
-    def __init__(self, generation: Generation, prefill: Prefill | None = None) -> None:
-        self.generation = generation
-        self.prefill = prefill or Prefill()
-        self.prefilled_tokens = 0
-        self.scored_tokens = 0
-
-    def num_tokens(self, row: Row) -> int:
-        """Tokens of the row that have to go through the model."""
-        return row.num_tokens
-
-    @abstractmethod
-    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
-        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
-
-    def weights(self, row: Row, reduction: Reduction) -> Tensor:
-        """Attention weights from the row's tokens to each encoded token of the prompt.
-
-        [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight from
-        any of the row's tokens, or the 'total' over them.
-        """
-        raise Unsupported("it does not see attention weights")
-
-    def effects(self, row: Row, patch: Patch) -> Effects:
-        """The drop of the log-likelihood of each part of the response without each unit.
-
-        A forward pass over each row, and as many back as the patch says.
-        """
-        raise Unsupported("it does not see attention weights")
-
-
-class TwinImplementation(Implementation):
-    """An implementation that runs a twin of the model.
-
-    `attention` is the attention function that the twin needs, None for the model's own. `prepare`
-    is called once before the first row.
-    """
-
-    attention: ClassVar[str | None] = None
+    attention_function: ClassVar[str | None] = None
 
     def __init__(
-        self, twin: PreTrainedModel, generation: Generation, prefill: Prefill | None = None
+        self, twin: PreTrainedModel, generation: Generation, native: PreTrainedModel | None = None
     ) -> None:
-        super().__init__(generation, prefill)
+        super().__init__(generation)
         self.twin = twin
+        self.native = twin if native is None else native
         self.device = twin.device
         self._targets = torch.tensor(generation.response_ids, device=self.device)
         self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
@@ -168,7 +108,7 @@ class TwinImplementation(Implementation):
         return None
 
     @classmethod
-    def masked_refusal(cls, model: PreTrainedModel) -> str | None:
+    def masking_refusal(cls, model: PreTrainedModel) -> str | None:
         """Why the architecture rules out rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
         recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
@@ -182,8 +122,30 @@ class TwinImplementation(Implementation):
             return "it goes by the place of a token in its input, not by a position"
         return None
 
-    def prepare(self, native: PreTrainedModel) -> None:
-        """Prepare the state of all rows; `native` is a twin with the model's own attention."""
+    def read(self, reading: Reading | None = None) -> None:
+        """Nothing: rows that share nothing are read one by one."""
+
+    def num_tokens(self, row: Row) -> int:
+        return row.num_visible + row.num_tokens
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+        self.read()
+        self.scored_tokens += sum(map(self.num_tokens, rows))
+        return self.score(rows)
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        return Footprint.of(self.twin, self.generation, num_units)
+
+    def batching(self, token_budget: int | None) -> Batching:
+        """By tokens; a position whose logits are needed counts as several, by its memory."""
+        token = token_bytes(self.twin)
+        head_tokens = len(self.generation.response_ids) * logit_bytes(self.twin) // token
+        budget = token_budget or default_budget(self.device, token)
+        return Batching(budget, lambda row: self.num_tokens(row) + head_tokens)
 
     def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
         """The addend to attention scores under a masked row; by type of layers, if there are types.
@@ -219,7 +181,7 @@ class TwinImplementation(Implementation):
             return torch.as_tensor(logits)
         return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
 
-    def _target_log_probabilities(self, logits: Tensor) -> Tensor:
+    def target_log_probabilities(self, logits: Tensor) -> Tensor:
         """From [rows * response tokens, vocab] to float32 [rows, response tokens]."""
         targets = self._targets.to(logits.device).repeat(len(logits) // len(self._targets))
         step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])

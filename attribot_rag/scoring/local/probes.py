@@ -10,10 +10,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.local_backend import placeholder_ids
-from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.memory import is_out_of_memory
-from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.model.local_model import placeholder_ids
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.row import Row
 
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
@@ -32,14 +32,13 @@ def tolerance(dtype: torch.dtype) -> float:
 class Probes:
     """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
 
-    `make` gives the prepared implementation for a generation, `twin` the twin with an attention
-    function.
+    `make` gives the prefix of a generation, `twin` the twin with an attention function.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
-        make: Callable[[type[TwinImplementation], Generation], TwinImplementation],
+        make: Callable[[type[LocalPrefix], Generation], LocalPrefix],
         twin: Callable[[str | None], PreTrainedModel],
     ) -> None:
         self._model = model
@@ -55,7 +54,7 @@ class Probes:
 
     def exact(
         self,
-        kind: type[TwinImplementation],
+        kind: type[LocalPrefix],
         head: Sequence[int] = (),
         conditioning: Conditioning | None = None,
     ) -> float:
@@ -76,7 +75,7 @@ class Probes:
             self._score(kind, generation, rows), self._score(Reference, generation, rows)
         )
 
-    def masked(self, kind: type[TwinImplementation]) -> float:
+    def masked(self, kind: type[LocalPrefix]) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
 
         Recomputed tokens with gaps between them reveal an architecture that uses their place in
@@ -92,7 +91,8 @@ class Probes:
         ]
         own = getattr(self._model.config, "_attn_implementation", None)
         takes_any_mask = own in ("eager", "sdpa", None)
-        reference = Reference(self._twin(None if takes_any_mask else "sdpa"), generation)
+        twin = self._twin(None if takes_any_mask else "sdpa")
+        reference = Reference(twin, generation)
         with torch.no_grad():
             full = reference.log_likelihoods([_full(generation)])
             truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
@@ -132,44 +132,20 @@ class Probes:
             )
         exactly = self._model.dtype in (torch.float32, torch.float64)
         if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
-            states = (getattr(module, "state", None) for module in self._model.modules())
-            if any(getattr(state, "threshold", 0) for state in states):
-                return (
-                    "its 8-bit layers round by the outliers of all tokens, later ones included; "
-                    "load it with llm_int8_threshold=0.0, in 4 bits, or in half precision"
-                )
-            if any(self._rounds_by_all_tokens(module) for module in self._model.modules()):
-                return (
-                    "its linear layers round a token by what all tokens hold, later ones included, "
-                    "as dynamic quantization of a whole tensor does; quantize its weights only, or "
-                    "its activations token by token"
-                )
             return (
-                "its predictions depend on later tokens, so it is no causal language model; a "
-                "model that can be both needs config.is_decoder=True"
+                "its predictions depend on later tokens, so it is no causal language model; one "
+                "that can be both needs config.is_decoder=True; a quantized one must not round a "
+                "token by what all tokens hold, as bitsandbytes' 8 bits do with their outliers "
+                "(llm_int8_threshold=0.0, or load it in 4 bits) and dynamic quantization of a "
+                "whole tensor (quantize weights only, or activations token by token)"
             )
         return None
 
-    def _rounds_by_all_tokens(self, module: torch.nn.Module) -> bool:
-        """Whether a linear layer gives a token other numbers beside a large one."""
-        num_features = getattr(module, "in_features", None)
-        if not isinstance(num_features, int) or not hasattr(module, "out_features"):
-            return False
-        model = self._model
-        small = torch.linspace(-1.0, 1.0, num_features, device=model.device, dtype=model.dtype)
-        try:
-            with torch.no_grad():
-                alone, beside = module(small[None]), module(torch.stack([small, 100 * small]))
-        except FAILURES:
-            return False
-        return not torch.allclose(alone, beside[:1], atol=1e-2, rtol=1e-2)
-
     def _score(
-        self, kind: type[TwinImplementation], generation: Generation, rows: Sequence[Row]
+        self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
-        implementation = self._make(kind, generation)
         with torch.no_grad():
-            return implementation.log_likelihoods(rows)
+            return self._make(kind, generation).log_likelihoods(rows)
 
 
 def _full(generation: Generation) -> Row:

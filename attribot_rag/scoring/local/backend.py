@@ -1,40 +1,37 @@
-"""Selection of the implementation for a model: the fastest that is right for it."""
+"""The backend of a model in this process: the fastest implementation that is right for it."""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
-import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.local_backend import placeholder_ids
+from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.model.state import Derived, reads_elsewhere
-from attribot_rag.scoring.base import Implementation, Prefill, TwinImplementation, Unsupported
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.probes import FAILURES, Probes, tolerance
-from attribot_rag.scoring.implementations.reference import Reference, rope_changes
-from attribot_rag.scoring.implementations.twin import check_placed, make_twin
+from attribot_rag.scoring.backend import Requested, Unsupported
+from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local.probes import FAILURES, Probes, tolerance
+from attribot_rag.scoring.local.reference import Reference, rope_changes
+from attribot_rag.scoring.local.twin import check_placed, make_twin
+from attribot_rag.scoring.memory import is_out_of_memory
 
-IMPLEMENTATIONS: tuple[type[TwinImplementation], ...] = (Packed, Cropped, Reference)
+IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
-
-Requested = str | type[TwinImplementation]
-"""'auto', a name, or an implementation of one's own."""
 
 logger = logging.getLogger(__name__)
 
 
-def requested_kinds(requested: Requested) -> tuple[type[TwinImplementation], ...]:
+def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
     """The implementations to try, fastest first; raises InvalidInput if there is none."""
-    if isinstance(requested, type) and issubclass(requested, TwinImplementation):
+    if isinstance(requested, type) and issubclass(requested, LocalPrefix):
         return (requested,)
     kinds = tuple(kind for kind in IMPLEMENTATIONS if requested in ("auto", kind.name))
     if not kinds:
@@ -46,7 +43,7 @@ def requested_kinds(requested: Requested) -> tuple[type[TwinImplementation], ...
     return kinds
 
 
-class ScoringModels:
+class LocalBackend:
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration does not rule it out and a small probe gives
@@ -57,81 +54,66 @@ class ScoringModels:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._name = model.name_or_path or type(model).__name__
-        self._probes = Probes(model, self.make, self._twin)
+        self._probes = Probes(model, self.make, self.twin)
         self._derived = Derived(model)
-        self._logged: set[type[Implementation]] = set()
+        self._logged: set[type[LocalPrefix]] = set()
 
     def for_attribution(self) -> AbstractContextManager[None]:
         """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
         return self._derived.taken_for_unchanged()
 
-    @property
-    def original(self) -> PreTrainedModel:
-        """The user's own model; in training mode, where it draws at random, the plain twin."""
-        return self.plain_twin if self._model.training else self._model
+    def twin(self, attention_function: str | None = None) -> PreTrainedModel:
+        """The twin with this attention function, or with the model's own."""
+        make = partial(make_twin, self._model, attention_function)
+        return self._derived.value(("twin", attention_function), make)
 
-    @property
-    def plain_twin(self) -> PreTrainedModel:
-        """The twin with the model's own attention."""
-        return self._twin(None)
+    def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
+        """The prompt of a generation for an implementation, whether it is right or not."""
+        return kind(self.twin(kind.attention_function), generation, self.twin())
 
-    def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
-        """Batches of rows, see `Batching.by_tokens`."""
-        return Batching.by_tokens(self._model, implementation, token_budget)
+    def reference(self, generation: Generation) -> LocalPrefix:
+        """On the model itself; in training mode, where it draws at random, on its twin."""
+        model = self.twin() if self._model.training else self._model
+        return Reference(model, generation)
 
-    def make(
-        self, kind: type[TwinImplementation], generation: Generation, prefill: Prefill | None = None
-    ) -> TwinImplementation:
-        """The prepared implementation for a generation; raises Unsupported if it is not right."""
-        implementation = kind(self._twin(kind.attention), generation, prefill)
-        with torch.no_grad():
-            implementation.prepare(self._twin(None))
-        return implementation
-
-    def select(
-        self, requested: Requested, generation: Generation, prefill: Prefill | None = None
-    ) -> TwinImplementation:
-        """The requested implementation, or for 'auto' the fastest that is right for the model.
-
-        Raises InvalidInput for an unknown name, UnsupportedModel if the requested
-        implementation is refused.
-        """
-        for kind in self._right(requested, generation):
-            try:
-                return self.make(kind, generation, prefill)
-            except Unsupported as error:
-                _refuse(kind, requested, str(error))
+    def encode_prefix(
+        self, generation: Generation, implementation: Requested = "auto"
+    ) -> LocalPrefix:
+        """See `Backend`; raises InvalidInput for an unknown name."""
+        kinds = requested_kinds(implementation)
+        unscorable = self._derived.value("unscorable", self._probes.unscorable)
+        if unscorable is not None:
+            raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
+        fallback: str | None = None
+        for kind in kinds:
+            reason = self.refusal(kind, generation)
+            if reason is None:
+                prefix = self.make(kind, generation)
+                prefix.masked_refusal = self.masked_refusal(kind, generation)
+                prefix.fallback = fallback
+                return prefix
+            if implementation != "auto":
+                raise UnsupportedModel(
+                    f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+                )
+            fallback = fallback or f"{kind.name}: {reason}"
         raise AssertionError("Reference refuses nothing")
 
-    def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
-        """Why the fastest implementation is not right here, None if it is `used`."""
-        for kind in IMPLEMENTATIONS:
-            if issubclass(used, kind):
-                return None
-            reason = self.refusal(kind, generation)
-            if reason is not None:
-                return f"{kind.name}: {reason}"
-        return None
-
-    def make_ready(self, requested: Requested, generation: Generation) -> None:
-        """Make the twin and run the probes, unless they are ready; reads no prompt.
+    def make_ready(self, generation: Generation, implementation: Requested) -> None:
+        """Make the twin and run the probes, unless they are ready.
 
         Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
         """
         check_placed(self._model)
         self._check_inputs(generation)
         self._check_twin()
-        self.masked_refusal(self.first(requested, generation), generation)
+        self.encode_prefix(generation, implementation)
 
     def changed_since(self, generation: Generation) -> bool:
-        """Whether the model was changed after it answered, as far as that is known."""
         return generation.model_version not in (None, self._derived.version)
 
     def is_conditioned(self, generation: Generation) -> bool:
-        """Whether something else than ids had an influence on the answer.
-
-        Tokenizers give zeros as types of tokens; whether the model heeds them is tried.
-        """
+        """See `Backend`; whether the model heeds types of tokens, which may be zeros, is tried."""
         conditioning = generation.conditioning
         has_values = any(any(values.by_id.values()) for values in conditioning.per_token.values())
         if not conditioning or conditioning.whole or conditioning.unknown or has_values:
@@ -165,26 +147,7 @@ class ScoringModels:
                 "or a replaced method; remove that, or merge the adapter"
             )
 
-    def first(self, requested: Requested, generation: Generation) -> type[TwinImplementation]:
-        """The implementation that `select` tries first; reads no prompt."""
-        return next(self._right(requested, generation))
-
-    def _right(
-        self, requested: Requested, generation: Generation
-    ) -> Iterator[type[TwinImplementation]]:
-        """The requested implementations that are not refused, fastest first."""
-        kinds = requested_kinds(requested)
-        unscorable = self._derived.value("unscorable", self._probes.unscorable)
-        if unscorable is not None:
-            raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
-        for kind in kinds:
-            reason = self.refusal(kind, generation)
-            if reason is None:
-                yield kind
-            else:
-                _refuse(kind, requested, reason)
-
-    def refusal(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
+    def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation, or None if it is."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         reason = kind.refusal(self._model, num_tokens)
@@ -192,13 +155,12 @@ class ScoringModels:
             return reason
         return self._probe(kind, masked=False) or self._unshared(kind, generation)
 
-    def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+    def masked_refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
-        assert issubclass(kind, TwinImplementation)
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
-        reason = kind.masked_refusal(self._model) or self._other_inputs(generation)
+        reason = kind.masking_refusal(self._model) or self._other_inputs(generation)
         return reason or self._probe(kind, masked=True)
 
     def _other_inputs(self, generation: Generation) -> str | None:
@@ -206,7 +168,7 @@ class ScoringModels:
             return None
         return f"the answer was also conditioned on {generation.conditioning}"
 
-    def _unshared(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
+    def _unshared(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why inputs besides ids cannot be in a cache that rows share, or None if they can.
 
         Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
@@ -225,14 +187,14 @@ class ScoringModels:
         failure = self._derived.value((kind, conditioning.names), outcome)
         return None if failure is None else f"{reason}: {failure}"
 
-    def _probe(self, kind: type[TwinImplementation], *, masked: bool) -> str | None:
+    def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
         """Why a probe rules the implementation out, or None."""
         run = self._probes.masked if masked else self._probes.exact
         outcome = partial(self._outcome, kind, partial(run, kind), masked=masked)
         return self._derived.value((kind, masked), outcome)
 
     def _outcome(
-        self, kind: type[Implementation], run: Callable[[], float], *, masked: bool
+        self, kind: type[LocalPrefix], run: Callable[[], float], *, masked: bool
     ) -> str | None:
         try:
             difference = run()
@@ -252,16 +214,7 @@ class ScoringModels:
             self._log(kind, reason)
         return reason
 
-    def _log(self, kind: type[Implementation], reason: object) -> None:
+    def _log(self, kind: type[LocalPrefix], reason: object) -> None:
         if kind not in self._logged:
             self._logged.add(kind)
             logger.warning("%s is not used for the model %s: %s", kind.name, self._name, reason)
-
-    def _twin(self, attention: str | None) -> PreTrainedModel:
-        make = partial(make_twin, self._model, attention)
-        return self._derived.value(("twin", attention), make)
-
-
-def _refuse(kind: type[Implementation], requested: Requested, reason: str) -> None:
-    if requested != "auto":
-        raise UnsupportedModel(f"{kind.name!r} is not right for this model: {reason}; use 'auto'")

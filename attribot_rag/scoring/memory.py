@@ -1,4 +1,4 @@
-"""The memory that an attribution takes, and batches of rows that fit into it."""
+"""The memory that an attribution takes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import ATTENTION_LAYERS, Implementation
-from attribot_rag.scoring.implementations.cropped import CachedImplementation, Cropped, piece_size
-from attribot_rag.scoring.row import Row
+
+ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+"""Layers that keep each token's keys and values."""
 
 _SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to the full prompt's
 
@@ -24,48 +24,29 @@ _SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to
 class Footprint:
     """Bytes that scoring takes beyond the model, and beyond a cache that was recorded.
 
-    `cache` holds the keys and values of a prompt that has to be read, `row` the states and logits
-    of the longest row, or of the largest piece of the prompt. `token` are the bytes of one token's
-    states. The other fields are numbers of tokens and units.
+    `cache` holds the keys and values of a prompt that has to be read, `piece` the states of the
+    largest piece of it, `row` the states and logits of the longest row. `token` are the bytes of
+    one token's states. The other fields are numbers of tokens and units.
     """
 
     num_prompt: int
     num_response: int
     num_units: int
-    cache: int
-    row: int
     token: int
+    row: int
+    cache: int = 0
+    piece: int = 0
 
     @classmethod
-    def of(
-        cls,
-        model: PreTrainedModel,
-        kind: type[Implementation],
-        generation: Generation,
-        branches: Sequence[int],
-        num_units: int,
-    ) -> Footprint:
-        """The need of an implementation whose rows go on from `branches`, positions of the prompt.
+    def of(cls, model: PreTrainedModel, generation: Generation, num_units: int) -> Footprint:
+        """The need of rows that are read from the beginning.
 
         States of recurrent layers, which do not grow with the prompt, are not counted.
         """
         prompt, response = len(generation.prompt_ids), len(generation.response_ids)
-        kept, token = cache_bytes(model), token_bytes(model)
-        shares = issubclass(kind, CachedImplementation)
-        is_read = shares and generation.cache is None
-        longest = prompt + response - (min(branches, default=0) if shares else 0)
-        row = longest * token + response * logit_bytes(model)
-        if issubclass(kind, Cropped):  # each pass extends a copy of the cache
-            row += (prompt + response) * kept
-        piece = min(prompt, piece_size(model.device)) * token if is_read else 0
-        return cls(
-            num_prompt=prompt,
-            num_response=response,
-            num_units=num_units,
-            cache=prompt * kept if is_read else 0,
-            row=max(row, piece),
-            token=token,
-        )
+        token = token_bytes(model)
+        row = (prompt + response) * token + response * logit_bytes(model)
+        return cls(prompt, response, num_units, token, row)
 
     @property
     def scores(self) -> int:
@@ -79,7 +60,7 @@ class Footprint:
     @property
     def least(self) -> int:
         """The need of scoring each row by itself."""
-        return self.cache + self.row + self.scores
+        return self.cache + max(self.row, self.piece) + self.scores
 
     def check(self, limit: int | None, device: torch.device) -> None:
         """Raises ScoringOutOfMemory if `limit`, or else the device's free memory, is less."""
@@ -149,7 +130,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.0f} MB"
 
 
-_REMEDY = "use a shorter context, a smaller dtype, or another device"
+REMEDY = "use a shorter context, a smaller dtype, or another device"
 _CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
@@ -157,55 +138,8 @@ _MEMORY_SHARE = 0.5
 Result = TypeVar("Result")
 
 
-@dataclass
-class Batching:
-    """Divides rows into batches by a budget, which is halved when memory runs out.
-
-    `cost` is a row's share of the budget.
-    """
-
-    implementation: Implementation
-    budget: int
-    cost: Callable[[Row], int]
-
-    @classmethod
-    def by_tokens(
-        cls, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
-    ) -> Batching:
-        """By tokens; a position whose logits are needed counts as several, by its memory.
-
-        Without a `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches
-        are not faster, the budget is fixed.
-        """
-        num_logits = len(implementation.generation.response_ids)
-        head_tokens = num_logits * logit_bytes(model) // token_bytes(model)
-        budget = token_budget or _default_budget(model.device, token_bytes(model))
-        return cls(implementation, budget, lambda row: implementation.num_tokens(row) + head_tokens)
-
-    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
-        """As many of the rows from `start` on as the budget allows, at least a single row."""
-        batch: list[Row] = []
-        used = 0
-        for index in range(start, len(rows)):
-            row = rows[index]
-            used += self.cost(row)
-            if used > self.budget and batch:
-                break
-            batch.append(row)
-        return batch
-
-    def halve(self, batch: Sequence[Row]) -> None:
-        """Make room after this batch did not fit; raises ScoringOutOfMemory for a single row."""
-        if len(batch) == 1:
-            raise ScoringOutOfMemory(
-                f"one ablation of {self.implementation.num_tokens(batch[0])} tokens does not fit "
-                f"into memory; {_REMEDY}"
-            )
-        self.budget = min(self.budget, sum(map(self.cost, batch))) // 2
-        torch.cuda.empty_cache()  # nothing without a GPU
-
-
-def _default_budget(device: torch.device, bytes_per_token: int) -> int:
+def default_budget(device: torch.device, bytes_per_token: int) -> int:
+    """The tokens of a pass: of a GPU, by its free memory; on a CPU more are not faster."""
     if device.type != "cuda":
         return _CPU_TOKENS
     free, _ = torch.cuda.mem_get_info(device)
@@ -229,7 +163,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
         if isinstance(error, ScoringOutOfMemory) or not is_out_of_memory(error):
             raise
         raise ScoringOutOfMemory(
-            f"the attribution of {num_tokens} tokens does not fit into memory; {_REMEDY}"
+            f"the attribution of {num_tokens} tokens does not fit into memory; {REMEDY}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The backend of a model in this process, shared by all users of its weights."""
+"""A model in this process, whose weights all of its users share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.background import Background
+from attribot_rag.model.language_model import LanguageModel, check_loaded
 from attribot_rag.model.turn import Turn
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
@@ -20,19 +21,63 @@ _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*
 _making = threading.Lock()
 
 
-class LocalBackend:
-    """The weights of a loaded model, used by one thread at a time.
+class LocalModel(LanguageModel):
+    """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    `generates_here` says that `generate` runs in this process, where it can be recorded;
-    `concurrency` is the best number of attributions at a time; `noise` would be the largest
-    difference in nats at a token between two calls; `dequantized` says that the weights are those
-    of a GGUF file, as floats.
+    Raises InvalidInput if either is not loaded, TokenizerMismatch as `LanguageModel`,
+    UnsupportedModel for PEFT's prompt learning.
+
+    Args:
+        model: Perhaps compiled, or wrapped with PEFT's adapters; the attribute `model` is the model
+            inside, and `weights` is shared by all that use it.
+        tokenizer: The model's own.
     """
 
-    generates_here: ClassVar[bool] = True
+    weights: LocalWeights
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(LocalWeights.of(model), tokenizer)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.weights.model
+
+
+def language_model_of(
+    model: PreTrainedModel | LanguageModel, tokenizer: PreTrainedTokenizerBase | None
+) -> LanguageModel:
+    """A LanguageModel as it is, or one of a model with its tokenizer.
+
+    Raises InvalidInput for a model without tokenizer, and a LanguageModel with another one.
+    """
+    if isinstance(model, LanguageModel):
+        if tokenizer is not None and tokenizer is not model.tokenizer:
+            raise InvalidInput("a LanguageModel has its own tokenizer; leave the other one out")
+        return model
+    if tokenizer is None and isinstance(model, torch.nn.Module):
+        raise InvalidInput(
+            f"the {type(model).__name__} came without its tokenizer; pass that as the second "
+            "argument, or a LanguageModel, such as load_model gives, alone"
+        )
+    return LocalModel(model, tokenizer)  # raises for what is not loaded
+
+
+def model_here(language_model: LanguageModel) -> PreTrainedModel:
+    """The model of transformers; raises UnsupportedModel where the weights are on a server."""
+    if isinstance(language_model, LocalModel):
+        return language_model.model
+    raise UnsupportedModel(
+        f"{language_model.name!r} is on the server at {language_model.weights.device_name}; what "
+        "was asked for needs its weights on this machine"
+    )
+
+
+class LocalWeights:
+    """The weights of a loaded model, used by one thread at a time; see `Weights`."""
+
     concurrency: ClassVar[int] = 1
     noise: ClassVar[float | None] = None
-    _backends: ClassVar[WeakValueDictionary[int, LocalBackend]] = WeakValueDictionary()
+    _shared: ClassVar[WeakValueDictionary[int, LocalWeights]] = WeakValueDictionary()
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
@@ -41,8 +86,8 @@ class LocalBackend:
         self._turn = Turn()
 
     @classmethod
-    def of(cls, model: object) -> LocalBackend:
-        """The backend that all users of this model share, compiled or with PEFT's adapters.
+    def of(cls, model: object) -> LocalWeights:
+        """The weights that all users of this model share, compiled or with PEFT's adapters.
 
         Raises InvalidInput for a model that is not loaded, UnsupportedModel for PEFT's prompt
         learning.
@@ -50,14 +95,12 @@ class LocalBackend:
         model = _plain_model(model)
         check_loaded("model", model, torch.nn.Module)
         with _making:
-            return cls._backends.setdefault(id(model), cls(cast(PreTrainedModel, model)))
+            return cls._shared.setdefault(id(model), cls(cast(PreTrainedModel, model)))
 
     def turn(self) -> AbstractContextManager[None]:
-        """Wait for the model's turn, and keep it for the block, see `Turn.taken`."""
         return self._turn.taken()
 
     def give_way(self) -> float:
-        """Let others go first that have had less of the turn, see `Turn.give_way`."""
         return self._turn.give_way()
 
     @property
@@ -94,22 +137,23 @@ class LocalBackend:
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence in tokens, or None where the architecture has no limit."""
         config = self.model.config.get_text_config(decoder=True)
         positions = getattr(config, "max_position_embeddings", None)
         return int(positions) if positions and positions > 0 else None  # XLNet says -1
 
     @property
     def placeholder_ids(self) -> frozenset[int]:
-        """Ids that stand for something else than text in a prompt: images, video, audio."""
         return placeholder_ids(self.model)
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """Ids that end a response, by the generation configuration."""
         configured = getattr(self.model.generation_config, "eos_token_id", None)
         ids = configured if isinstance(configured, list) else [configured]
         return frozenset(ids) - {None}
+
+    @property
+    def decoder_start_ids(self) -> tuple[int, ...]:
+        return decoder_start_ids(self.model)
 
 
 def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
@@ -159,18 +203,3 @@ def _plain_model(model: object) -> object:
             model = adapted()
         else:
             return model
-
-
-def check_loaded(field: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        if field == "model" and isinstance(value, PreTrainedTokenizerBase):
-            raise InvalidInput(
-                f"a {type(value).__name__} was passed as the model; the model comes first, then "
-                "its tokenizer"
-            )
-        name = value if isinstance(value, str) else "gpt2"
-        shown = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
-        raise InvalidInput(
-            f"{shown} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
-            "transformers loaded"
-        )

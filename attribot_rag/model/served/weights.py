@@ -1,4 +1,4 @@
-"""The backend of a model on a server."""
+"""The weights of a model on a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag.errors import ServerFailed, UnsupportedModel, UnsupportedServer
+from attribot_rag.errors import ServerFailed, UnsupportedServer
 from attribot_rag.model.background import Background
 from attribot_rag.model.served.client import Client
 from attribot_rag.model.served.protocols import Completion, Protocol, Scored
@@ -22,7 +22,7 @@ SERVERS = (
 
 
 @dataclass(frozen=True, eq=False)
-class ServerBackend:
+class ServedWeights:
     """The weights behind an HTTP server, which takes many requests at once.
 
     Log-probabilities come from the server, with `noise`: the largest difference in nats at a token
@@ -32,8 +32,8 @@ class ServerBackend:
     once they have come.
     """
 
-    generates_here: ClassVar[bool] = False
     is_encoder_decoder: ClassVar[bool] = False
+    decoder_start_ids: ClassVar[tuple[int, ...]] = ()
     device: ClassVar[torch.device] = torch.device("cpu")
     dtype: ClassVar[torch.dtype] = torch.float32
     dtype_name: ClassVar[str] = "unknown"
@@ -49,13 +49,6 @@ class ServerBackend:
     reference: PreTrainedModel | None = None
     noise: float = 0.0
     background: Background = field(default_factory=Background, init=False)
-
-    @property
-    def model(self) -> PreTrainedModel:
-        raise UnsupportedModel(
-            f"{self.name!r} is on the server at {self.client.url}; what was asked for needs its "
-            "weights on this machine"
-        )
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import ClassVar
 
@@ -12,44 +12,20 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attribot_rag.scoring.attention.attention import (
+from attribot_rag.scoring.backend import Attention, Effects, Patch, Unsupported
+from attribot_rag.scoring.local.cropped import CachedPrefix
+from attribot_rag.scoring.local.packed_attention import (
     Attended,
     Observer,
     PackedLayout,
     View,
     packed_layout,
 )
-from attribot_rag.scoring.base import ATTENTION_LAYERS, PACKED_ATTENTION, Reduction, Unsupported
-from attribot_rag.scoring.implementations.cropped import CachedImplementation
-from attribot_rag.scoring.log_likelihoods import Effects, Patch
+from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
+from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
-
-
-@dataclass(eq=False)
-class KeyWeights:
-    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
-
-    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
-    over them.
-    """
-
-    values: Tensor
-    reduction: Reduction
-    differentiable = False
-
-    def gate(self, view: View) -> None:
-        return None
-
-    def see(self, attended: Attended) -> None:
-        for keys in attended.view.cached:
-            weights = attended.weights(keys)
-            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
-            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
-
-    def pass_on(self, output: Tensor) -> Tensor:
-        return output
 
 
 class GatedAttention:
@@ -58,8 +34,6 @@ class GatedAttention:
     `gates` [num_prompt_tokens] are the logarithms of the factors of each key's weight, one for each
     of the rows, which have `row_length` tokens; without gates there is one row.
     """
-
-    differentiable = True
 
     def __init__(self, row_length: int, gates: Sequence[Tensor] = ()) -> None:
         self._row_length = row_length
@@ -160,12 +134,11 @@ class GatedAttention:
         return effect.sum(1) / (patch.factors[row] * len(patch.factors))
 
 
-class Packed(CachedImplementation):
+class Packed(CachedPrefix):
     """Rows end to end in a sequence: large matrices for the linear layers, no padding."""
 
     name: ClassVar[str] = "packed"
-    attention: ClassVar[str | None] = PACKED_ATTENTION
-    sees_weights: ClassVar[bool] = True
+    attention_function: ClassVar[str | None] = PACKED_ATTENTION
     packs_rows: ClassVar[bool] = True
 
     @classmethod
@@ -173,30 +146,30 @@ class Packed(CachedImplementation):
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
-        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
-        if recurrent:
-            return f"it has layers of the types {', '.join(sorted(recurrent))}"
+        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        if others:
+            return f"it has layers of the types {', '.join(sorted(others))}"
         limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
         if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
+    def on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
-        return self._target_log_probabilities(self._run(rows, observer, scored.flatten()))
+        return self.target_log_probabilities(self._run(rows, observer, scored.flatten()))
 
-    def weights(self, row: Row, reduction: Reduction) -> Tensor:
-        weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
-        self._run([row], weights, torch.tensor([row.num_tokens - 1]))
-        return weights.values
+    @property
+    def attention(self) -> Attention | None:
+        return None if self.masked_refusal else self
 
     def effects(self, row: Row, patch: Patch) -> Effects:
+        self.read()
         with torch.inference_mode(False), torch.enable_grad():
             patch = replace(patch, members=patch.members.to(self.device))
             rows = [row] * patch.num_rows
             observer = GatedAttention.of(patch, row.num_tokens)
-            responses = self._on_cache(rows, observer)
+            responses = self.on_cache(rows, observer)
             return observer.effects(responses, patch)
 
     def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
@@ -216,5 +189,4 @@ class Packed(CachedImplementation):
                 f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
                 "transformers' AttentionInterface"
             )
-        self.scored_tokens += len(ids)
         return logits

@@ -15,8 +15,9 @@ from transformers import AttentionInterface
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
-from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import PACKED_ATTENTION, Unsupported, Visibility
+from attribot_rag.scoring.backend import Unsupported
+from attribot_rag.scoring.local.kernels import Kernel, Keys, attend_recomputed, merge
+from attribot_rag.scoring.local.prefix import PACKED_ATTENTION, Visibility
 from attribot_rag.scoring.row import Row
 
 _HARMLESS = frozenset(
@@ -59,10 +60,7 @@ class Attended:
 
 
 class Observer(Protocol):
-    """Observes the layers' attention, through which gradients flow if it is `differentiable`."""
-
-    @property
-    def differentiable(self) -> bool: ...
+    """Observes the layers' attention, through which gradients flow."""
 
     def gate(self, view: View) -> Tensor | None:
         """An addend to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
@@ -196,7 +194,7 @@ def packed_attention(
     kernel = Kernel(
         query.shape[-1] ** -0.5 if scaling is None else scaling,
         softcap,
-        differentiable=observer is not None and observer.differentiable,
+        differentiable=observer is not None,
     )
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])

@@ -1,1 +1,0 @@
-"""Attention of packed rows, in which no token sees another row."""

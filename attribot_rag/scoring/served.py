@@ -1,0 +1,118 @@
+"""The backend of a model on a server, which gives log-probabilities of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.served import ServedWeights
+from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
+from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading, Requested
+from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.row import Row
+
+_ROUNDS = 2
+_MOST_ROWS = 256
+
+
+class ServedPrefix(Prefix):
+    """Each row as a sequence of its own, several at once, by a server.
+
+    Rows are sent in the order in which they share most with the full prompt, which goes first, so
+    that a prefix cache of the server's serves. It keeps no state here.
+    """
+
+    name: ClassVar[str] = "server"
+    masked_refusal = "its weights are on a server, which takes no masks and tells no attention"
+
+    def __init__(self, weights: ServedWeights, generation: Generation) -> None:
+        super().__init__(generation)
+        self._weights = weights
+        self._deadline: float | None = None
+        self._is_cached = False
+
+    def read(self, reading: Reading | None = None) -> None:
+        """Nothing is read here; the deadline is kept."""
+        self._deadline = None if reading is None else reading.deadline
+
+    def num_tokens(self, row: Row) -> int:
+        """Tokens of the row that the server is expected to encode: those that are not shared."""
+        return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+        order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
+        scored = torch.empty(len(rows), len(self.generation.response_ids))
+        first = int(self._weights.protocol.reads_cache and not self._is_cached)
+        for indices in filter(None, (order[:first], order[first:])):
+            scored[indices] = self._scored([rows[index] for index in indices])
+            self._is_cached = self._weights.protocol.reads_cache
+        return scored
+
+    def _scored(self, rows: Sequence[Row]) -> Tensor:
+        response_ids = self.generation.response_ids
+        sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
+        try:
+            scores = self._weights.score(sequences, len(response_ids), self._deadline)
+        except NoAnswerInTime as error:
+            raise OutOfTime from error
+        self.scored_tokens += sum(score.num_tokens for score in scores)
+        return torch.tensor([score.log_probabilities for score in scores])
+
+    def batching(self, token_budget: int | None) -> Batching:
+        """As many rows at a time as keep the server busy, before a deadline.
+
+        Without a deadline more, so that more are in the order in which a prefix cache serves.
+        """
+        num_rows = _ROUNDS * self._weights.concurrency
+        if self._deadline is None:
+            num_rows = max(num_rows, _MOST_ROWS)
+        return Batching(num_rows, lambda _: 1)
+
+
+class ServedBackend:
+    """The server of a model, which has one implementation, and perhaps a reference here."""
+
+    def __init__(self, weights: ServedWeights) -> None:
+        self._weights = weights
+
+    def for_attribution(self) -> AbstractContextManager[None]:
+        return on_one_replica()
+
+    def encode_prefix(
+        self, generation: Generation, implementation: Requested = "auto"
+    ) -> ServedPrefix:
+        if implementation not in ("auto", ServedPrefix.name):
+            raise UnsupportedModel(
+                f"implementation={implementation!r} needs the weights of {self._weights.name!r}, "
+                "which are on a server; use 'auto' or 'server'"
+            )
+        return ServedPrefix(self._weights, generation)
+
+    def reference(self, generation: Generation) -> Prefix:
+        model = self._weights.reference
+        if model is None:
+            raise UnsupportedModel(
+                f"{self._weights.name!r} is on the server at {self._weights.client.url}; a check "
+                "of its scores needs its weights on this machine, too: connect with a `reference`"
+            )
+        return Reference(model, generation)
+
+    def make_ready(self, generation: Generation, implementation: Requested) -> None:
+        self.encode_prefix(generation, implementation)
+        if generation.conditioning:
+            raise InvalidInput(
+                f"the answer was also conditioned on {generation.conditioning}, which cannot be "
+                "given to a server; pass prompts of token ids alone"
+            )
+
+    def changed_since(self, generation: Generation) -> bool:
+        return False
+
+    def is_conditioned(self, generation: Generation) -> bool:
+        return False
