@@ -1,4 +1,4 @@
-"""Remarks on the sentences of an answer: what annotators are made of; stable and public.
+"""Remarks on the sentences of an answer: the parts of annotators; stable and public.
 
 An `Annotator` compares each sentence with the texts that it cites and gives `Check`s. No verdict,
 citation or score depends on it. It is an option of whatever attributes:
@@ -12,8 +12,8 @@ The default, `NumbersInDocuments`, needs no language. `sentences`, `words`, `sam
 from attribot_rag.annotation.annotation import Annotation
 from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
 from attribot_rag.annotation.numbers import NumbersInDocuments
+from attribot_rag.annotation.visible import Visible
 from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.locating.normalised import Visible
 from attribot_rag.context.number_words import NumberWords, number_words, power_words
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import UNSPACED, same_word, words

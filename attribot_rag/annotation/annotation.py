@@ -36,7 +36,7 @@ class Annotation:
     ) -> tuple[Verdict, ...]:
         """The same verdicts with the checks of their sentences, at characters of the response.
 
-        `markers` are the model's own citation markers, which are no part of what it says.
+        `markers` are the model's own citation markers, which are no part of the sentence.
         """
         cited = [verdict for verdict in verdicts if verdict.traced(verdicts).source_ids]
         new = [verdict for verdict in cited if verdict not in self._checks]
@@ -121,7 +121,7 @@ def _blanked(text: str, intervals: Iterable[Interval]) -> str:
 
 
 def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Check]:
-    """The checks at characters of the response. Raises InvalidInput for what cannot be one."""
+    """The checks at characters of the response. Raises InvalidInput for invalid checks."""
     sources = {None, *(text.source for text in sentence.cited)}
     for check in checks:
         if not isinstance(check, Check):

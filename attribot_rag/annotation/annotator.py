@@ -1,4 +1,4 @@
-"""The one extension point for remarks on sentences, and what it is given."""
+"""The extension point for remarks on sentences, and its inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CitedText:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatedSentence:
-    """The characters [start, end) of the response, and what the model read.
+    """The characters [start, end) of the response, with the model's inputs.
 
     A sentence that follows from an earlier sentence cites what that cites. `cited`, `prompt_texts`
     and `other_documents` together are what the model saw.

@@ -1,4 +1,4 @@
-"""Numbers of a sentence that stand in no document."""
+"""Numbers of a sentence that the documents lack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain, islice
 
 from attribot_rag.annotation.annotator import AnnotatedSentence
-from attribot_rag.context.locating.normalised import Visible
+from attribot_rag.annotation.visible import Visible
 from attribot_rag.context.number_words import number_words, power_words
 from attribot_rag.result import Check
 
@@ -31,11 +31,11 @@ _NAME_AFTER = re.compile("[A-Za-z_]")
 
 @dataclass(frozen=True)
 class NumbersInDocuments:
-    """Tells the numbers in digits that stand nowhere in what the model read; the default annotator.
+    """Remarks on numbers, in digits, that the prompt lacks; the default annotator.
 
     Separators of thousands and decimals do not matter, nor do the script of the digits, rounding
     within 5 %, and numbers that a document has in words, as far as the CLDR spells them. Whole
-    numbers below 13 and digits in names (B12) are not told. Sums, units and dates are not
+    numbers below 13 and digits in names (B12) get no remark. Sums, units and dates are not
     understood: the package attribot-checks does that.
     """
 
@@ -103,7 +103,7 @@ def _numerals(text: str, language: str) -> Iterator[_Numeral]:
 
 
 def _values(numeral: str) -> frozenset[Decimal]:
-    """The numbers that it may be: 7,200 is 7200, or 7.2 where the comma is decimal."""
+    """The possible values of a number: 7,200 is 7200, or 7.2 where the comma is decimal."""
     groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
     whole, part = groups[:-1], groups[-1]
     values = set()

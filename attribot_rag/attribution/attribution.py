@@ -34,7 +34,7 @@ class Attribution(Result):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
-        """The attribution that `to_dict` wrote; raises SchemaError for anything else."""
+        """The attribution of `to_dict`'s data; raises SchemaError for anything else."""
         attribution: Attribution = from_plain(cls, data)
         return attribution
 
@@ -44,7 +44,7 @@ class Attribution(Result):
 
     @classmethod
     def from_json(cls, text: str) -> Attribution:
-        """The attribution that `to_json` wrote; raises SchemaError for anything else."""
+        """The attribution of `to_json`'s text; raises SchemaError for anything else."""
         return cls.from_dict(parsed(text))
 
     def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
@@ -57,7 +57,7 @@ class Attribution(Result):
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The answer with the numbers of the documents that each sentence cites.
+        """The answer with the numbers of each sentence's cited documents.
 
         With `sources`, what the numbers stand for comes after the answer, a line for each document,
         as in '[1] ferry.txt: "A loaf costs 7 crowns."' `markers` says what becomes of the model's
@@ -90,15 +90,15 @@ class Attribution(Result):
         return render_html(self, question=question, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
-        """The fragment that notebooks show."""
+        """The HTML fragment for notebooks."""
         return self.to_html(page=False)
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows where pages are not shown, and keeps when it is stored."""
+        """The notebook's output where HTML is not rendered."""
         return self.to_markdown(top=0)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows in a terminal."""
+        """IPython's output in a terminal."""
         printer.text(self.to_table(top=0).rstrip())
 
     def show(self) -> Path:

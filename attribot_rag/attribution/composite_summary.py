@@ -1,4 +1,4 @@
-"""A summary of an answer that was made of earlier answers."""
+"""A summary of an answer composed of earlier answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def summarize_composition(
 ) -> dict[str, Any]:
     """The summary of an answer made of earlier answers, without theirs: its status is 'composite'.
 
-    Documents are those that were retrieved for any of the answers, sources those that are cited.
+    Documents are the retrieved ones of all answers, sources the cited ones.
     """
 
     def of_size(size: Size) -> Summary:

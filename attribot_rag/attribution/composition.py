@@ -1,4 +1,4 @@
-"""Answers that were made of earlier answers, with citations of what was retrieved for these."""
+"""Answers composed of earlier answers, with citations of the documents of these."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ComposedSentence:
 
 @dataclass(frozen=True)
 class Composition:
-    """The attribution of an answer, some of whose documents are earlier answers.
+    """The attribution of an answer with earlier answers among its documents.
 
     `earlier` are the attributions of those, by the ids of the documents as which they were given;
     `known_numbers` those that documents have in the parts before, by their keys; None for an answer
@@ -81,7 +81,7 @@ class Composition:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Numbers of the cited documents by their keys, as those of `cite`.
+        """The numbers of the cited documents by their keys, as in `cite`.
 
         Over several attributions always from 1 in the order of first citation.
         """
@@ -97,12 +97,12 @@ class Composition:
 
     @cached_property
     def origins(self) -> tuple[CitedOrigin, ...]:
-        """The sources that the sentences come from, in their order and each once."""
+        """The sources of the sentences, in their order and each once."""
         return _each_once(origin for sentence in self.sentences for origin in sentence.origins)
 
     @cached_property
     def documents(self) -> dict[str, tuple[Attribution, int]]:
-        """The retrieved documents by their keys: first those that are cited, by their numbers.
+        """The retrieved documents by their keys: the cited ones first, by number.
 
         Each with an attribution that has as much of it as any.
         """
@@ -120,7 +120,7 @@ class Composition:
 
     @cached_property
     def unread(self) -> dict[str, Document]:
-        """The retrieved documents that stood in none of the prompts, by their keys."""
+        """The retrieved documents in none of the prompts, by their keys."""
         keys = {self._key(document): document for document in self.retrieved}
         return {key: keys[key] for key in keys if key not in self.documents}
 
@@ -135,7 +135,7 @@ class Composition:
 
     @cached_property
     def _shared_ids(self) -> frozenset[str]:
-        """Ids that several texts of one list have, such as the name of the file they are from."""
+        """Ids of several texts of one list, such as the name of their file."""
         lists = [self.retrieved, *(attribution.documents for attribution in self._attributions)]
         shared: set[str] = set()
         for documents in lists:
@@ -163,10 +163,10 @@ class Composition:
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
+        """The last answer with the numbers of retrieved documents; as Attribution.to_cited_text.
 
-        A sentence that comes from an earlier answer alone has the remark on that. Markers that the
-        model wrote stay in a plain answer only: elsewhere their numbers are of other documents.
+        A sentence from an earlier answer alone gets a remark. Markers that the model wrote stay in
+        a plain answer only: elsewhere their numbers are of other documents.
         """
         attribution = self.attribution
         if self.is_plain:
@@ -202,7 +202,7 @@ class Composition:
             yield from (f"({remark})" for remark in (said, check_remark(verdict)) if remark)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
-        """The attribution of the earlier answer that a document is."""
+        """The attribution of the earlier answer behind a document."""
         return self.earlier.get(str(attribution.documents[index].id))
 
     def _composed(self, sentence: CitedSentence) -> ComposedSentence:
@@ -223,7 +223,7 @@ class Composition:
 
     @cached_property
     def _origins(self) -> dict[tuple[int, int], tuple[CitedOrigin, ...]]:
-        """What each sentence of each answer comes from, by the attribution and the beginning."""
+        """The cited origins of each sentence, by attribution and start of the sentence."""
         known: dict[tuple[int, int], tuple[CitedOrigin, ...]] = {}
 
         def of(attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
@@ -248,7 +248,7 @@ class Composition:
     def _sentences_of(
         self, attribution: Attribution, source_id: int
     ) -> Iterator[tuple[Attribution, CitedSentence]]:
-        """The sentences of earlier answers that a source is, as a whole or in part."""
+        """The sentences of earlier answers that equal or overlap a source."""
         for occurrence in attribution.sources[source_id].occurrences:
             for span in occurrence.spans:
                 answer = self._answer(attribution, span.document)
@@ -262,7 +262,7 @@ class Composition:
 
 
 def cited_documents(compositions: Iterable[Composition]) -> list[CitedDocument]:
-    """The documents that these compositions cite, by number, with what they cite of each."""
+    """The documents cited by these compositions, by number, with their cited characters."""
     documents: dict[int, CitedDocument] = {}
     for composition in compositions:
         for origin in composition.origins:

@@ -49,7 +49,7 @@ def attribution_schema() -> dict[str, Any]:
 
 
 def summary_schema() -> dict[str, Any]:
-    """The schema of what is attached to an answer, whatever became of its attribution."""
+    """The schema of the summary attached to an answer, attributed or not."""
     return {
         **_head("summary"),
         "title": "Summary of an attribution",

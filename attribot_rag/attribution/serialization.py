@@ -32,7 +32,7 @@ def to_json(data: dict[str, Any], indent: int | None) -> str:
 
 
 def parsed(text: str) -> Any:
-    """Raises SchemaError for what is not JSON."""
+    """The JSON of a text; raises SchemaError for invalid JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -40,9 +40,9 @@ def attributed(
     on_sentence: OnSentence | None = None,
     answered_by: str | None = None,
 ) -> Attribution:
-    """The attribution by a method of the response as it was shown; judged if scores are in nats.
+    """The attribution of a response by a method; judged if scores are in nats.
 
-    `answered_by` is None where the model gave the response, else the name of the one that did, or
+    `answered_by` is None if the model gave the response, else the name of the model that did, or
     ''.
     """
     judged = options.verdicts is not None
@@ -157,7 +157,7 @@ def _provenance(
 
 
 def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
-    """What the model's own generation of the answer has to do with the scores."""
+    """Notes on differences between the model's own generation and the scores."""
     if scorer.generation.retokenized:
         yield (
             "Prompt or response was tokenized again, as no generation with both was recorded; "

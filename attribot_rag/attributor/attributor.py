@@ -52,10 +52,10 @@ class Attributor:
 
     The model comes with its tokenizer, or both together as a LanguageModel.
 
-    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' where that
-    takes fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds
-    than the default. `options` are those of Options, by name or whole; one that does not exist
-    raises UnknownOption, an InvalidInput.
+    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
+    fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds than
+    the default. `options` are those of Options, by name or whole; one that does not exist raises
+    UnknownOption, an InvalidInput.
 
     Several threads may use it: attributions of one local model's answers take turns.
     """
@@ -93,7 +93,7 @@ class Attributor:
         reference: LocalModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
-        """Attributes the answers of a model that vLLM or SGLang serves.
+        """Attributes the answers of a model served by vLLM or SGLang.
 
             Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
 
@@ -147,7 +147,7 @@ class Attributor:
         response: str | None = None,
         on_sentence: OnSentence | None = None,
     ) -> Attribution:
-        """Attribute a generation that was recorded (`recorder.find`) or put together by hand.
+        """Attribute a generation, recorded (`recorder.find`) or put together by hand.
 
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it; `on_sentence`

@@ -32,7 +32,7 @@ _GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOK
 
 @dataclass(frozen=True)
 class SecondAnswer:
-    """An answer without documents, and what else may be why it differs from the first."""
+    """An answer without documents, with other reasons for a difference from the first."""
 
     text: str
     notes: tuple[str, ...]
@@ -83,7 +83,7 @@ class Rerun:
         return cls(language_model, generation, context, indices, removed, name)
 
     def asked(self, prompt: Prompt, ask: Ask | None, settings: Mapping[str, Any]) -> SecondAnswer:
-        """The answer of the model that gave the first one, which was only read here.
+        """The second answer of the answering model, where this model only reads.
 
         `prompt` is what it was given then. Raises NotRecorded if it cannot be asked, InvalidInput
         if the documents cannot be taken out of its prompt.
@@ -125,7 +125,7 @@ class Rerun:
         options: ScoringOptions,
         session: Session,
     ) -> Counterfactual:
-        """The second answer, and what the first loses without the documents."""
+        """The second answer, and the first answer's loss without the documents."""
         scored = Scorer(
             language_model=self.language_model,
             generation=self.generation,
@@ -145,7 +145,7 @@ class Rerun:
         )
 
     def _notes(self, second: Generation | None) -> Iterator[str]:
-        """Why the second answer may differ from the first for another reason than the documents."""
+        """Reasons, besides the documents, for a difference between the two answers."""
         recorded = self.generation.settings
         used = second.settings if second is not None else recorded
         if self.generation.retokenized or recorded is None:
@@ -180,7 +180,7 @@ def _check_documents(attribution: Attribution, documents: Collection[int]) -> No
 
 
 def _places(context: Context, documents: frozenset[int]) -> Iterator[Interval]:
-    """The characters of the prompt that are these documents', with the line breaks after them."""
+    """The characters of these documents in the prompt, with the line breaks after them."""
     text = context.prompt.text
     places = sorted(
         (place.start, place.end)

@@ -38,12 +38,12 @@ class Options:
     'masked_hierarchical', or an object with a method's `name`, `run` and `cost`. With `keep` (a
     number of sources, or a fraction), a proxy only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting the work done once for a
-    model. `verdicts` are limits by which each sentence is judged, or None to leave that out.
-    `context` says how documents are found and cut into sources, `scoring` how log-likelihoods are
-    computed. Cited documents have the numbers of the markers that the model wrote itself, such as
-    [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they are first cited. The
-    `annotator` gives the sentences' checks: by default, numbers that stand in no document; None
-    leaves that out. `progress` shows a bar; by default an Attributor does, a service does not."""
+    model. `verdicts` are the limits for judging sentences, or None for no verdicts. `context` says
+    how documents are found and cut into sources, `scoring` how log-likelihoods are computed. Cited
+    documents have the numbers of the markers that the model wrote itself, such as [2], if it did;
+    with the `numbering` 'by_citation' always 1, 2, 3 as they are first cited. The `annotator` gives
+    the sentences' checks: by default, numbers that stand in no document; None leaves that out.
+    `progress` shows a bar; by default an Attributor does, a service does not."""
 
     method: str | Method = "auto"
     keep: int | float | None = None
@@ -68,7 +68,7 @@ class Options:
     def of(
         cls, owner: str, values: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
     ) -> Self:
-        """The options that `owner` was given by name or whole, with `defaults` of its own.
+        """The options of `owner`, by name or whole, with its own `defaults`.
 
         `beside` are names of what else it takes. Raises UnknownOption for any other name,
         InvalidInput for values that are no options.
@@ -86,7 +86,7 @@ class Options:
 
 
 class AttributorOptions(TypedDict, total=False):
-    """Options by name, for the signatures of functions that pass them on."""
+    """Options by name, for the signatures of functions."""
 
     options: Options | None
     method: str | Method

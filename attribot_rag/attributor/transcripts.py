@@ -82,7 +82,7 @@ def located(
 
 
 def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
-    """The texts of user and assistant before the last message of the user, and that message."""
+    """The texts of earlier user and assistant turns, and the last user message."""
     if prompt is None or not is_chat(prompt):
         return (), ""
     turns = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
@@ -104,7 +104,7 @@ def transcript_of(
     language_model: LanguageModel,
     recorder: GenerationRecorder,
 ) -> tuple[Transcript, str | None, str]:
-    """The generation, the response's text as it was shown (None for ids), and a note or ''.
+    """The generation, the response's text for its reader (None for ids), and a note or ''.
 
     Raises InvalidInput for an empty prompt or response.
     """
@@ -134,7 +134,7 @@ def transcript_of(
 def read_transcript(
     prompt: Prompt, response: str | Sequence[int], reader: LanguageModel
 ) -> tuple[Transcript, str]:
-    """What a reader reads of another model's prompt and answer, and the answer as it was shown.
+    """The reader's tokens of another model's prompt and answer, and the answer's text.
 
     Raises InvalidInput for token ids, and for an empty prompt or response.
     """
@@ -184,7 +184,7 @@ def _answer_ids(
 
 
 def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) -> Transcript:
-    """The recorded generation that gave this response, or else one from its text."""
+    """The recorded generation of this response, or else one made of its text."""
     match = recorder.find_answer(Answer(response), prompt=prompt.tokens.text, timeout=_WAIT)
     if match is not None and match.transcript is not None:
         return match.transcript
@@ -205,7 +205,7 @@ def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
 def _to_another_prompt(
     transcript: Transcript, prompt: Prompt, recorder: GenerationRecorder
 ) -> tuple[Transcript, str]:
-    """The generation to score for a prompt of which none was recorded, and a note, or ''.
+    """The generation to score for an unrecorded prompt, and a note, or ''.
 
     It is a recorded one that gave this answer and whose prompt holds the messages of users, tools
     and system: then the template was given more than these messages. It is `transcript` otherwise.

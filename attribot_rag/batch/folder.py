@@ -1,4 +1,4 @@
-"""The files of a batch, by which it goes on where it was stopped."""
+"""The files of a batch, from which a stopped batch resumes."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class BatchFolder:
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file that may not exist, each read when it is wanted."""
+    """The lines of a file, read lazily; none without the file."""
     if path.exists():
         with path.open("rb") as file:
             yield from map(json.loads, file)
 
 
 def _last_number(path: Path) -> int:
-    """The number in the last whole line, after what follows it is removed; -1 without any."""
+    """The number in the last whole line, after a cut line is removed; -1 without any."""
     if not path.exists():
         return -1
     last, end = b"", 0

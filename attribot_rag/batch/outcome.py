@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, attributor: Attributor, number: int, value: object) -> Outcome:
-        """Attribute a record as `read` gives it, or say why that cannot be done.
+        """Attribute a record as `read` gives it, or give the reason for a refusal.
 
         Raises ServerFailed if the server fails for good: that is not the record's fault.
         """

@@ -48,11 +48,11 @@ def _with_text(value: Any) -> Any:
 
 
 class Record(_Given):
-    """A logged answer and what the model was given for it.
+    """A logged answer with its prompt and documents.
 
     `prompt` is rendered text or token ids, `messages` chat messages; without either, the prompt is
     that of `attribot-rag ask` for the `question`. `response` is the answer's text or token ids.
-    `answered_by` is the name of another model that gave it, '' if that is not known.
+    `answered_by` is the name of another model that gave it, '' if unknown.
     """
 
     id: str | int | None = None
@@ -67,7 +67,7 @@ class Record(_Given):
 
     @classmethod
     def of(cls, value: object) -> Record:
-        """Raises InvalidInput with what is wrong with a value."""
+        """A record of a value; raises InvalidInput that names the fault."""
         try:
             record = cls.model_validate(value)
         except ValidationError as error:
@@ -134,11 +134,11 @@ def _from_lines(path: Path) -> Iterator[object]:
 
 
 class Line(bytes):
-    """A line that is parsed where it is needed: records that are done already are not."""
+    """A line, parsed lazily: finished records are not parsed again."""
 
 
 def parsed(value: object) -> object:
-    """The JSON of a line, other values as they are; raises InvalidInput for what is not JSON.
+    """The JSON of a line, other values as they are; raises InvalidInput for invalid JSON.
 
     Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
     """

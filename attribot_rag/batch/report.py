@@ -1,4 +1,4 @@
-"""A page of what a batch's answers come from, and of the sentences that a person should look at."""
+"""A page with the origins of a batch's answers, and the sentences to review."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = "answers"
 
 @dataclass(frozen=True)
 class Item:
-    """A sentence to look at: the number and the id of its record, what was asked, and why.
+    """A sentence to review: its record's number and id, the question, and the reason.
 
     `kind` is one of KINDS, `reason` says more of it or is ''.
     """
@@ -58,7 +58,7 @@ def render_report(
         .render(
             style=part("page.css") + part("report.css", "batch"),
             basis=statistics.basis,
-            readers=statistics.told_of_readers,
+            readers=statistics.readers_line,
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
             states=statistics.states,
             items=items,

@@ -29,7 +29,7 @@ def run_batch(
     parquet: bool = False,
     shown: bool = False,
 ) -> Statistics:
-    """Attribute what the folder lacks of the file's records, and count over all of them.
+    """Attribute the file's records that the folder lacks, and count over all records.
 
     Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
     `statistics.json` follows. Memory does not grow with the number of records. Answers of a served

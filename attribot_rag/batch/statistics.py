@@ -30,7 +30,7 @@ class Statistics:
     """Counts over the results of a batch; memory grows with the number of documents' names.
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
-    judged ones by what readers are told: a value that is in no document comes from none. `read` is
+    judged ones by the words for readers: a value that is in no document comes from none. `read` is
     the number of answers by each model that read them and did not give them.
     """
 
@@ -83,8 +83,8 @@ class Statistics:
         return "reader" if self.read.total() else "cause"
 
     @property
-    def told_of_readers(self) -> str:
-        """Who read how many answers, in a line, or ''."""
+    def readers_line(self) -> str:
+        """The readers and their numbers of answers, in one line, or ''."""
         readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
         return readers and words_for("read_all", basis="reader", readers=readers)
 
@@ -104,7 +104,7 @@ class Statistics:
     def to_text(self) -> str:
         """A few lines for the terminal."""
         lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
-        lines += [on_one_line(self.told_of_readers)] if self.told_of_readers else []
+        lines += [on_one_line(self.readers_line)] if self.readers_line else []
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
             lines.append(f"sentences: {', '.join(shares)}")

@@ -37,7 +37,7 @@ def outcome_schema() -> pyarrow.Schema:
 
 
 def outcome_table(outcomes: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
-    """Lines of the results and the rejects as rows of that schema."""
+    """The results and rejects of these lines, as rows of the schema."""
     return pyarrow.Table.from_pylist(list(map(_row, outcomes)), outcome_schema())
 
 

@@ -1,4 +1,4 @@
-"""Workers that attribute records: a thread, threads that wait for a server, or processes."""
+"""Workers for the attribution of records: a thread, threads for a server, or processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Iterator[tuple[int, object]]
 
 
 class Workers(NamedTuple):
-    """What tells their results from others', and the outcomes of values in the order of these."""
+    """The setting that identifies their results, and the outcomes of values, in order."""
 
     setting: dict[str, str]
     outcomes: Callable[[Values], Iterator[Outcome]]
@@ -33,7 +33,7 @@ class Workers(NamedTuple):
 
 @contextmanager
 def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
-    """One worker, or as many processes, each with an attributor that it makes for itself.
+    """One worker, or as many processes, each with its own attributor.
 
     A single worker attributes as many answers of a served model at a time as its server takes.
     Only a few values are read ahead. Raises InvalidInput for processes without a function, which
@@ -45,10 +45,10 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
         with _processes(attributor, count) as workers:
             yield workers
         return
-    own = attributor if isinstance(attributor, Attributor) else attributor()
-    task = partial(Outcome.of, own)
-    setting = _setting(own)
-    concurrency = own.language_model.weights.concurrency
+    worker = attributor if isinstance(attributor, Attributor) else attributor()
+    task = partial(Outcome.of, worker)
+    setting = _setting(worker)
+    concurrency = worker.language_model.weights.concurrency
     if concurrency == 1:
         yield Workers(setting, lambda values: (task(*value) for value in values))
         return
@@ -64,9 +64,9 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (attributor, num_threads))
     try:
         with _shut_down(pool) as executor:
-            setting = executor.submit(_own_setting).result()
+            setting = executor.submit(_worker_setting).result()
             yield Workers(
-                setting, lambda values: _in_order(executor, _own_outcome, values, 2 * count)
+                setting, lambda values: _in_order(executor, _worker_outcome, values, 2 * count)
             )
     except BrokenProcessPool as error:
         raise WorkerLost(
@@ -104,7 +104,7 @@ _make: MakeAttributor
 
 
 def _begin(make: MakeAttributor, num_threads: int) -> None:
-    """Begin a process: Ctrl-C is for the process that started it, and the two end together."""
+    """Begin a process: it ignores Ctrl-C, and ends with its parent."""
     global _make
     _make = make
     torch.set_num_threads(num_threads)
@@ -120,14 +120,14 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _own() -> Attributor:
-    """Made by the first task, whose caller gets what it raises."""
+def _worker_attributor() -> Attributor:
+    """This process's attributor, made by the first task, whose caller gets the errors."""
     return _make()
 
 
-def _own_setting() -> dict[str, str]:
-    return _setting(_own())
+def _worker_setting() -> dict[str, str]:
+    return _setting(_worker_attributor())
 
 
-def _own_outcome(number: int, value: object) -> Outcome:
-    return Outcome.of(_own(), number, value)
+def _worker_outcome(number: int, value: object) -> Outcome:
+    return Outcome.of(_worker_attributor(), number, value)

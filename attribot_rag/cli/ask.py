@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown: bool) -> None:
-    """Answer the question and write the answer, and what caused it, to stdout.
+    """Answer the question; write the answer and its causes to stdout.
 
     Args:
         load: gives the model, after the files are read.

@@ -1,4 +1,4 @@
-"""Runs one of the commands, with what they share: the model, and the form of errors."""
+"""Runs the commands; they share the loading of the model and the form of errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FULL = (errno.ENOSPC, errno.EFBIG)
 
 
 def _print(text_of: Callable[..., str], *arguments: Any, **named: Any) -> None:
-    """Write to stdout what a command gives, and all else to stderr."""
+    """Write a command's result to stdout, and all else to stderr."""
     with only_on_stderr():
         text = text_of(*arguments, **named)
     encode_stdout(errors="replace")

@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 @contextmanager
 def only_on_stderr() -> Iterator[None]:
-    """Sends to stderr what is written meanwhile, and silences Transformers."""
+    """Redirect output to stderr meanwhile, and silence Transformers."""
     verbosity = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]

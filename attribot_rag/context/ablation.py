@@ -2,8 +2,8 @@
 
 Only a window of tokens around a cut is tokenized again: of the tokens a b|c d x x e f|g, without
 the x, the text of c d e f. It is in step where the new ids join the prompt's own: on the right they
-end with f, as before g; on the left d stands as in the prompt, so that c can replace what a
-tokenizer makes of the beginning of a text. Otherwise a wider window is tried.
+end with f, as before g; on the left d stands as in the prompt, so that c can replace the token that
+a tokenizer puts at the beginning of a text. Otherwise a wider window is tried.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _replacement(
     context = prompt.ids[max(0, cut.left - _CONTEXT) : cut.left]
     before = prompt.ids[cut.left : cut.first]
     after = prompt.ids[cut.last : cut.right]
-    pieces = list(_kept_pieces(prompt, cut, boundary_ids))
+    pieces = list(_remaining_pieces(prompt, cut, boundary_ids))
     encoded: list[int] = []
     for piece in pieces:
         if isinstance(piece, int):
@@ -164,7 +164,7 @@ def _replacement(
     return None
 
 
-def _kept_pieces(
+def _remaining_pieces(
     prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
 ) -> Iterator[str | int]:
     """The window without the removed text: runs of text, and boundary tokens by their ids."""
@@ -187,7 +187,7 @@ def _kept_pieces(
 
 
 def _not_inside(prompt: TokenizedText, cut: _Cut) -> Iterator[int]:
-    """The window's tokens but for those whose text is removed, which may be thousands."""
+    """Indices of the window's tokens, without the tokens inside the removed text."""
     spans, first = prompt.spans, cut.left
     for start, end in cut.removed:
         inside = max(first, bisect_left(spans, start, key=itemgetter(0)))

@@ -58,7 +58,7 @@ class Context:
     holds only parts (cut or thinned out by the application) the share of its characters, white
     space aside, in (0, 1), by the document's index. `not_in_time` are the documents of
     `not_located` that there was no time to look for; `crowded` stand in further places, which are
-    no occurrences of their sources. `language` is what the options say, None where it is detected.
+    no occurrences of their sources. `language` is the option, None if it is detected.
     """
 
     documents: tuple[Document, ...]
@@ -81,7 +81,7 @@ class Context:
         )
 
     def answer_language(self, response: str) -> str:
-        """The language of a response, or of the documents where the response is too short."""
+        """The language of a response, or of the documents if the response is too short."""
         return self.language or language_of(
             response, (document.text for document in self.documents)
         )
@@ -93,7 +93,7 @@ class Context:
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """Indices of documents with text of which nothing was found in the prompt."""
+        """Indices of documents with text, but without any location in the prompt."""
         return tuple(i for i in self.not_located if i not in self.unseen and self._has_text(i))
 
     @property
@@ -117,7 +117,7 @@ class Context:
 
     @cached_property
     def parts(self) -> Mapping[PromptPart, Sequence[Interval]]:
-        """The characters of the instructions, of the question, and of what was said before."""
+        """The characters of the instructions, the question and the earlier turns."""
         whole, turns = self.whole.characters, self.conversation
         return prompt_parts(len(self.prompt.text), whole, turns, self.message)
 
@@ -129,7 +129,7 @@ class Context:
 
     @property
     def branches(self) -> tuple[int, ...]:
-        """Ascending indices of tokens at which the prompts without one source part from this."""
+        """Ascending token indices at which prompts without one source differ first."""
         starts = (occurrence.start for source in self.sources for occurrence in source.occurrences)
         # the token before may be encoded together with what follows the source
         return tuple(
@@ -137,10 +137,10 @@ class Context:
         )
 
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
-        """All sources but these, and the text around documents of which no source is left.
+        """Ablate all other sources, and the text around documents with no source left.
 
-        A document keeps the text before it, such as its title: the first that is left without what
-        separates documents.
+        A document keeps the text before it, such as its title: the first remaining document loses
+        the separator before it.
         """
         places = merge(self._places(Ablation(frozenset(source_ids))))
         around: list[Interval] = []

@@ -21,7 +21,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Document:
-    """A retrieved chunk: its text, and the id and metadata that results carry along."""
+    """A retrieved chunk: its text, with the id and metadata of the results."""
 
     text: str
     id: str | None = None
@@ -29,7 +29,7 @@ class Document:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it holds nothing that can be seen: white space and invisible characters only."""
+        """Whether it is invisible: white space and control characters only."""
         return all(
             character.isspace() or unicodedata.category(character)[0] == "C"
             for character in self.text
@@ -37,7 +37,7 @@ class Document:
 
     @property
     def title(self) -> str:
-        """The title or the file that its metadata names, '' if it names neither."""
+        """The title or file in its metadata, '' without either."""
         return next(self._texts(_TITLES), "")
 
     @property
@@ -101,7 +101,7 @@ class Document:
 
 
 def label_of(document: Document, index: int) -> str:
-    """A document's title (or where it is from), page and id; without them, its index from 1.
+    """A document's title (or its file), page and id; without these, its index from 1.
 
     A UUID is left out beside a title.
     """

@@ -43,12 +43,12 @@ def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[I
 
 
 def at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
-    """The one of the intervals, sorted and disjoint, that holds this position, if there is one."""
+    """The interval, of sorted and disjoint ones, with this position; empty without one."""
     return overlapping(intervals, (position, position + 1))
 
 
 def add(intervals: list[Interval], interval: Interval) -> None:
-    """Add an interval to sorted and disjoint ones; it is joined with those that it touches."""
+    """Add an interval to sorted and disjoint intervals, and join it with its neighbours."""
     start, end = interval
     first = bisect_left(intervals, (start, start))
     if first and intervals[first - 1][1] >= start:

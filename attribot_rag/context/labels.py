@@ -71,7 +71,7 @@ class DocumentLabels:
     in_parentheses: frozenset[str] = frozenset()
 
     def names_for(self, labels: Iterable[str]) -> dict[int, str]:
-        """A name for each document, of the kind that most of these labels are; none of a number."""
+        """Document names of the most frequent kind among these labels; empty for numbers."""
         repeated = Counter(label.casefold() for label in labels)
 
         def count_in(texts_of: Mapping[int, tuple[str, ...]]) -> int:
@@ -131,7 +131,7 @@ def document_labels(
 
 
 def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
-    """The text between each place and the places before it, by where the place begins."""
+    """The text between each place and the places before it, by the start of the place."""
     texts: dict[int, str] = {}
     done = 0
     for start, end in places:
@@ -143,7 +143,7 @@ def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
 def _numbers(
     texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
 ) -> tuple[_Kind, Labels]:
-    """The numbers of the kind that labels most of the places, with it; none without such a kind."""
+    """The kind of numbers before most places, with these numbers; empty without such a kind."""
     by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
     for place, text in texts.items():
         for kind, number, before in _numbers_in(text):
@@ -165,7 +165,7 @@ def _is_usual(labels: Labels, texts: Mapping[int, str]) -> bool:
 
 
 def _rank(labels: Labels) -> tuple[int, bool, bool]:
-    """The number of labelled places, and whether labels count them, or what they are parts of."""
+    """The number of labelled places, and whether their labels count up: strictly, or with gaps."""
     numbers = [int(label.text) for label in labels.values()]
     are_counted = all(after == before + 1 for before, after in pairwise(numbers))
     highest = [max(numbers[:index], default=number) for index, number in enumerate(numbers)]
@@ -174,7 +174,7 @@ def _rank(labels: Labels) -> tuple[int, bool, bool]:
 
 
 def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
-    """The numbers in a text, each with its kind and what stands before it.
+    """The numbers in a text, each with its kind and the text before it.
 
     A space parts a word from the marks after it.
     """
@@ -189,7 +189,7 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of a kind, and `longer`, the same with what is before them.
+    """The names of one kind: `short`, and `longer` with the text before them.
 
     They are `counted` if they differ only by a letter or number at the end.
     """
@@ -228,7 +228,7 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
 
 
 def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
-    """The names in a text, each with its kind and what stands before it."""
+    """The names in a text, each with its kind and the text before it."""
     for match in _IN_BRACKETS.finditer(text):
         yield _Kind(bracket=match[1]), match[2], text[: match.start()]
     for match in _KEYED.finditer(text):

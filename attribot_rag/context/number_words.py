@@ -1,4 +1,4 @@
-"""Numbers that are written as words, as the Unicode CLDR spells them."""
+"""Numbers in words, as the Unicode CLDR spells them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def number_words(text: str, language: str) -> list[NumberWords]:
 
 
 def other_spellings(text: str, language: str) -> frozenset[str]:
-    """The words that spell the whole numbers of a text otherwise, in lower case.
+    """Other spellings of the whole numbers of a text, in lower case.
 
     Numbers in words as digits, and digits, without the separators of thousands, as the words of the
     language.
@@ -82,7 +82,7 @@ def _words_of(number: int, language: str) -> frozenset[str]:
 
 
 def _composed(numbers: Sequence[int]) -> int:
-    """The number that these make: 2, 1000, 5, 100, 3 is 2503."""
+    """The sum of number words: 2, 1000, 5, 100, 3 is 2503."""
     total = group = last = 0
     for number in numbers:
         if number >= 1_000:
@@ -128,7 +128,7 @@ def _last_words(language: str, powers: tuple[int, ...]) -> dict[str, int]:
 
 
 def _can_spell() -> bool:
-    """Whether unicode-rbnf has its metadata, which it reads; frozen applications may lack it."""
+    """Whether unicode-rbnf can read its own metadata; frozen applications may lack it."""
     try:
         import unicode_rbnf  # noqa: F401
     except PackageNotFoundError:
@@ -137,7 +137,7 @@ def _can_spell() -> bool:
 
 
 def _purposes() -> tuple[FormatPurpose, FormatPurpose]:
-    """Of cardinals, and of ordinals."""
+    """The purposes of cardinals and of ordinals."""
     from unicode_rbnf import FormatPurpose
 
     return FormatPurpose.CARDINAL, FormatPurpose.ORDINAL

@@ -1,4 +1,4 @@
-"""The parts of a prompt that are no documents: instructions, the question, what was said before."""
+"""The parts of a prompt besides documents: instructions, question, earlier turns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def prompt_parts(
 ) -> Mapping[PromptPart, Sequence[Interval]]:
     """The characters of each part of a prompt of this length, ascending.
 
-    The question is the last `message` of the user; where that holds documents, or is not known, the
-    text after the last document. What stands before it are the instructions, and what stands after
-    it (a tool's answers) belongs to the earlier `turns`. The template's markup is not told apart.
+    The question is the last `message` of the user; if that holds documents, or is unknown, the text
+    after the last document. The text before it are the instructions; the text after it (a tool's
+    answers) belongs to the earlier `turns`. The template's markup is not distinguished.
     """
     last = max((end for _, end in retrieved), default=0)
     start, end = (message[0][0], message[-1][1]) if message else (last, length)

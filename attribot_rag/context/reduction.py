@@ -1,4 +1,4 @@
-"""The context of a reduced prompt, from which text was removed for all further scores."""
+"""The context of a shortened prompt."""
 
 from __future__ import annotations
 

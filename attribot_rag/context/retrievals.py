@@ -1,4 +1,4 @@
-"""Labels in a prompt, and the retrieval that brought the documents which they stand before."""
+"""The labels of documents in a prompt, and the retrievals of these documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Labels = Mapping[int, Label]  # by where the document begins
 
 
 def document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
-    """For each document the stretches of the prompt that hold it from its beginning on."""
+    """The stretches of the prompt with each document, each from its beginning on."""
     pieces = [
         (occurrence, span)
         for source in sources
@@ -41,7 +41,7 @@ def document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]
 
 
 def retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
-    """The retrieval that brought each place, from 0; a turn that begins or ends parts them."""
+    """The number of the retrieval, from 0, of each place; turns separate retrievals."""
     bounds = [bound for turn in turns for bound in turn]
     retrievals: dict[int, int] = {}
     retrieval = last = 0
@@ -54,7 +54,7 @@ def retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict
 
 
 def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, int]:
-    """The retrievals, parted too where labels begin anew after another text than is usual."""
+    """The retrievals, split further where the labels restart after an unusual text."""
     texts = Counter(label.before for label in labels.values())
     usual, times = next(iter(texts.most_common(1)), ("", 0))
     parted: dict[int, int] = {}
@@ -71,7 +71,7 @@ def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, in
 
 
 class ShownDocuments:
-    """The places of documents in the last retrieval that brought them.
+    """The places of documents in their last retrieval.
 
     Documents of the same text have a place each, as far as there are enough.
     """
@@ -92,7 +92,7 @@ class ShownDocuments:
 
     @property
     def in_order(self) -> list[int]:
-        """The documents by their places, those with the place of another after all of them."""
+        """The documents by their places; documents that share a place come last."""
         first: dict[int, int] = {}
         for document in sorted(self._starts):
             first.setdefault(self._starts[document][0], document)
@@ -101,7 +101,7 @@ class ShownDocuments:
     def labels(self, *forms: Labels, last_only: bool = True) -> dict[int, tuple[str, ...]]:
         """The labels of each document that has some.
 
-        With `last_only`, a label is that of the last retrieval that has it.
+        With `last_only`, a label counts only in its last retrieval.
         """
         latest: dict[str, int] = {}
         for start, label in (item for labels in forms for item in labels.items()):

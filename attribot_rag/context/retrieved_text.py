@@ -1,4 +1,4 @@
-"""The retrieved text of a prompt: its documents with what stands between and before them."""
+"""The retrieved text of a prompt: its documents with the labels around them."""
 
 from __future__ import annotations
 

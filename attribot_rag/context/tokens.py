@@ -1,4 +1,4 @@
-"""Tokens with the characters that each of them stands for."""
+"""Token ids with their text and the characters of each token."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
-from rapidfuzz.distance import Indel
-
+from attribot_rag.context.alignment import places_in
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.model.language_model import LanguageModel
 
@@ -53,7 +52,7 @@ class TokenizedText:
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:
-        """For each token the character that decides where it belongs."""
+        """For each token the character that decides to which source it belongs."""
         return token_anchors(self.spans, self.text)
 
     def tokens_in(self, interval: Interval) -> range:
@@ -68,7 +67,7 @@ class TokenizedText:
         return range(first, bisect_left(self.spans, end, key=itemgetter(0)))
 
     def aligned(self, shown: str | None) -> tuple[str, tuple[Interval, ...]]:
-        """The text as it was `shown`, and each token's characters [start, end) in it.
+        """The response as its reader saw it, and the characters [start, end) of each token in it.
 
         The shown text may differ a little from the decoded one; None stands for the decoded text
         without the white space around it.
@@ -79,10 +78,7 @@ class TokenizedText:
             start -= len(text) - len(text.lstrip())
             places = [min(max(index - start, 0), len(text)) for index in range(len(self.text) + 1)]
         else:
-            places = [len(text)] * (len(self.text) + 1)
-            for step in Indel.opcodes(self.text, text):
-                for index in range(step.src_start, step.src_end):
-                    places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+            places = places_in(text, self.text)
         return text, tuple((places[first], places[last]) for first, last in self.spans)
 
 

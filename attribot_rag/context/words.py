@@ -1,4 +1,4 @@
-"""Words of a text, and where they begin and end."""
+"""Words of a text, and their borders."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ def has_words(text: str, number: int) -> bool:
 
 
 def num_unspaced(text: str) -> int:
-    """The number of characters that belong to scripts without spaces."""
+    """The number of characters of scripts without spaces."""
     return len(_UNSPACED_LETTER.findall(text))
+
+
+def single_spaced(text: str) -> str:
+    """The text with a single space between its words."""
+    return " ".join(text.split())
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:

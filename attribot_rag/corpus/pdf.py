@@ -1,4 +1,4 @@
-"""The text of PDF files, and where each of its characters stands. Needs the extra `pdf`."""
+"""The text of PDF files, with the place of each character. Needs the extra `pdf`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PdfPage:
 
 @dataclass(frozen=True)
 class PdfText:
-    """The text of all pages, with words joined that a line's or a page's end divided.
+    """The text of all pages, with words joined across lines and pages.
 
     `places` gives for each character its place among the characters that PDFium counts on its page.
     """

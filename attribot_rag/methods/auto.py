@@ -1,4 +1,4 @@
-"""The default method: the few sources that carry each sentence, and estimates of all others."""
+"""The default method: the few carriers of each sentence, and estimates of other sources."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Auto:
         return evidence.refine(estimated)
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """All scores of few units; for more, what ranks them once judging needs it."""
+        """All scores of few units; for more units, a ranking made on demand."""
         if len(scorer.units) <= self.few:
             return Ranking(self.run(scorer))
         return Ranking(self._measured(scorer), partial(self._estimated, scorer))
@@ -153,7 +153,7 @@ class Auto:
         return replace(scores, ranked_by=proxy.name)
 
     def _proxy_refusal(self, scorer: Scorer) -> str | None:
-        """Why a proxy does not rank the units, None if it does; it need not be asked to."""
+        """The reason why the proxy does not rank the units; None if it does, or without a proxy."""
         if len(scorer.units) <= self.few:
             return f"up to {self.few} sources are all scored by the model itself"
         if self.proxy is None or scorer.attention is None:
@@ -170,7 +170,7 @@ class Auto:
         )
 
     def cost(self, workload: Workload) -> Cost:
-        """With one source that carries the response: a ranking, only it, and without it.
+        """The cost for one carrier: a ranking, a row with only it, and a row without it.
 
         Verdicts often do without the ranking. Attention is taken to be observed.
         """
@@ -188,7 +188,7 @@ class Auto:
 
 @dataclass(frozen=True)
 class _Estimates:
-    """The method of a proxy that only ranks units."""
+    """A proxy's ranking of units."""
 
     name = "estimates"
 
@@ -205,5 +205,5 @@ def _on(proxy: LanguageModel) -> Proxy:
 
 
 def _noted(scores: Scores, proxy: LanguageModel, what: str) -> Scores:
-    """The scores with what a proxy did as their only note."""
+    """The scores with one note: on the proxy."""
     return replace(scores, notes=(f"The proxy {proxy.name} {what}",))

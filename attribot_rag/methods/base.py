@@ -1,4 +1,4 @@
-"""The contract of methods: scores of units, and parts of a response that some units carry."""
+"""The contract of methods: scores of units, and the carriers of parts of a response."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Scores:
 
     @property
     def num_approximate(self) -> int:
-        """The number of units with a score that is not exact."""
+        """The number of units without an exact score."""
         return sum(
             row is not None and not exact
             for row, exact in zip(self.token_scores, self.exact, strict=True)
@@ -81,7 +81,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Part:
-    """Response tokens, and those of each new content word among them, with its text.
+    """Response tokens, with the tokens and the text of each new content word.
 
     `said` are the texts of all content words, those of the question too.
     """
@@ -120,7 +120,7 @@ class Method(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in results, with the options that matter."""
+        """The name in results, with relevant options."""
         ...
 
     def run(self, scorer: Scorer) -> Scores:

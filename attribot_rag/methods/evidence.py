@@ -1,4 +1,4 @@
-"""The rows of one answer, by the units that its prompt keeps or lacks."""
+"""The rows of one answer, by the kept or ablated units of the prompt."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Evidence:
         self._expected.update(dict.fromkeys(requests))
 
     def fetch(self, requests: Iterable[Request]) -> None:
-        """Score these rows at once; not the masked one of which the exact one is known."""
+        """Score these rows in one batch; no masked row whose exact row is known."""
         asked = dict.fromkeys(requests)
         self._asked.update(asked)
         if new := self._unknown(asked):
@@ -77,7 +77,7 @@ class Evidence:
         self.fetch(self.ablating(units, exact=exact) for units in sets)
 
     def in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
-        """The results of the searches; what all ask for next is fetched at once."""
+        """The results of the searches; their requests are fetched together, round by round."""
         results: dict[int, Result] = {}
         wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
         while wanted:
@@ -91,7 +91,7 @@ class Evidence:
         return [results[index] for index in range(len(searches))]
 
     def refine(self, scores: Scores) -> Scores:
-        """The scores with those of the units whose rows were fetched, instead of estimates."""
+        """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
         for unit in range(len(rows)):

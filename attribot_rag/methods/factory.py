@@ -1,4 +1,4 @@
-"""Methods by name, and the methods that the options `proxy` and `keep` make of them."""
+"""Methods by name, alone or combined by the options `proxy` and `keep`."""
 
 from __future__ import annotations
 

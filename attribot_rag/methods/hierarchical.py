@@ -80,7 +80,7 @@ class Hierarchical:
         return coarse + self.fine.cost(rest)
 
     def _chosen(self, scorer: Scorer, groups: Scores) -> list[int]:
-        """Indices of the groups that are kept, best first; only groups that were scored."""
+        """Indices of the selected groups, best first, among the scored groups."""
         rows = groups.token_scores
         chosen = best(groups.totals, num_kept(self.keep, len(rows)))
         if self.each_sentence:
@@ -103,7 +103,7 @@ def _best_of_each_sentence(
 
 
 def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
-    """A scorer of the kept units, in the same prompt or, with `shorten`, one without the others.
+    """A scorer of the selected units; with `shorten`, in a prompt without the others.
 
     None if no unit was kept, or if the budget ran out or does not allow reading the shorter prompt.
     """
@@ -117,7 +117,7 @@ def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | Non
 
 
 def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
-    """Scores of the `finer` scorer's units, which are the `kept` units, as scores of all units.
+    """The scores of the `finer` scorer's units, spread to the list of all units.
 
     Only if both scorers have the same prompt, scores stay `exact`, and the context's reliance is
     that of the response.
@@ -151,7 +151,7 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
 def refined(
     first: Scores, method: Method, scorer: Scorer, kept: list[int], *, shorten: bool
 ) -> Scores:
-    """The `first` scores with those of the kept units by the method instead, if the budget allows.
+    """The `first` scores, with the method's scores of the selected units if the budget allows.
 
     Units that were not kept have no score.
     """

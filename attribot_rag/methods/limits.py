@@ -1,4 +1,4 @@
-"""The limits of the verdicts, and those that a user may want to set."""
+"""The thresholds of the verdicts, and those that are public options."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
-    """The limits of verdicts that a user may set; docs/tuning-verdicts.md says when.
+    """The public limits of verdicts; docs/tuning-verdicts.md explains them.
 
-    Raises InvalidInput for a limit that is not above 0, and for tags that are no two texts.
+    Raises InvalidInput for limits of 0 or less, and for tags other than two texts.
 
     Args:
         min_effect: Nats without which a sentence is not cited from a source that does not suffice.

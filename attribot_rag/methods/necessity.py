@@ -1,4 +1,4 @@
-"""The sources without which a part of the response loses most."""
+"""The sources with the highest necessity for a part of the response."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MASKED_SHARE = 0.45  # of `min_effect`, from where an exact score may reach it
 
 
 class BudgetEnded(Exception):
-    """A row that a search cannot do without was not scored."""
+    """A row that a search needs was not scored."""
 
 
 class Necessity:
-    """Leaves out documents, then units, to find those that a part cannot do without.
+    """Ablates documents, then units, to find the units that a part needs.
 
-    Raises `BudgetEnded` where a row that it needs was not scored.
+    Raises `BudgetEnded` if a needed row was not scored.
     """
 
     def __init__(self, losses: PartLosses, order: Order) -> None:
@@ -33,11 +33,11 @@ class Necessity:
         self._limits = losses.limits
 
     def decisive(self) -> Steps[Carriers]:
-        """The unit without which a part that hardly relies on the context loses `min_effect`.
+        """Find the one unit that a part with little reliance on the context needs.
 
-        The reliance is no bound: without the context, what speaks against the part is gone, too.
-        So the document that holds most of its words is left out, then all others together; what
-        matters of these is looked into, down to a unit, which is scored exactly.
+        The reliance is no bound: without the context, what speaks against the part is gone, too. So
+        the document that holds most of its words is left out, then all others together; documents
+        that matter are divided, down to one unit, which is scored exactly.
         """
         evidence, least = self._evidence, _MASKED_SHARE * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
@@ -55,7 +55,7 @@ class Necessity:
         return Carriers()
 
     def most_needed(self, ranked: Sequence[int]) -> Steps[Carriers]:
-        """The units without which the part loses most, where no set suffices; at least one.
+        """Find the units with the highest necessity where no set suffices; at least one.
 
         Those `ranked` first are left out; if none costs half of the reliance, those of the
         document that matters most, too.

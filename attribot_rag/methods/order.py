@@ -12,7 +12,7 @@ from attribot_rag.scoring import Scorer
 
 
 class Ranking:
-    """Scores by which units are ranked; `estimate` adds them to `measured` once they are needed."""
+    """Scores for ranking units; `estimate` adds lazily to the `measured` scores."""
 
     def __init__(
         self, measured: Scores, estimate: Callable[[Scores], Scores] | None = None
@@ -22,7 +22,7 @@ class Ranking:
 
     @property
     def is_on_demand(self) -> bool:
-        """Whether units are estimated only where that is needed."""
+        """Whether units are estimated lazily."""
         return self._estimate is not None
 
     @property
@@ -45,13 +45,13 @@ class Ranking:
 
 
 def ranking_of(method: Method, scorer: Scorer) -> Ranking:
-    """The method's scores; a method with a `ranking` leaves to judging which units are scored."""
+    """The ranking by a method's scores; a method with a `ranking` is scored on demand."""
     on_demand: Callable[[Scorer], Ranking] | None = getattr(method, "ranking", None)
     return Ranking(method.run(scorer)) if on_demand is None else on_demand(scorer)
 
 
 class Order:
-    """Units in the order in which they are tried: by words in common with a part, or ranked."""
+    """The order of units in a search: by words in common with a part, or ranked."""
 
     def __init__(self, scorer: Scorer, ranking: Ranking | None = None) -> None:
         self._scorer = scorer
@@ -59,11 +59,11 @@ class Order:
         self._words: dict[int, frozenset[str]] = {}
 
     def holding(self, part: Part, nats: Mapping[int, float]) -> list[int]:
-        """The units that hold words of the part worth these nats, those of most nats first.
+        """The units that hold words of the part worth these nats, highest worth first.
 
-        Of units with the same words, those come first that hold more of all that the part says.
-        None where the words in all units are worth less than half of the nats: the model says it in
-        words of its own.
+        Of units with the same words, those with more of all the part's words come first. None where
+        the words in all units are worth less than half of the nats: the model says it in words of
+        its own.
         """
         words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
         held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
@@ -87,7 +87,7 @@ class Order:
         return self._words[unit]
 
     def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:
-        """The sets of units, those first that hold most of the words that the part says."""
+        """The sets of units, sorted by the number of the part's words in them."""
 
         def num_words(units: list[int]) -> int:
             return len(part.said & frozenset(chain.from_iterable(map(self.words_of, units))))

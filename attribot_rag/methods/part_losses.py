@@ -14,7 +14,7 @@ from attribot_rag.methods.limits import Limits
 class PartLosses:
     """The losses of a part, and of its content words, in rows of the evidence, in nats.
 
-    It asks for no rows. Where a row is not there, the part has lost all that it relies on.
+    It asks for no rows. Without a row, the part is taken to lose its whole reliance.
     """
 
     part: Part
@@ -66,6 +66,6 @@ class PartLosses:
         return row is None or not self.words(row)
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
-        """Whether it keeps them with only these units, in a row that was scored."""
+        """Whether these units alone preserve the part, by a scored row."""
         row = self.evidence.only(units)
         return row is not None and self.keeps(row, share)

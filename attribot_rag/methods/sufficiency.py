@@ -46,8 +46,8 @@ def find_carriers(
 ) -> Steps[Carriers]:
     """Finds the smallest source set that preserves a part's likelihood, step by step.
 
-    Units that hold the words of the part are tried first, then those that the order ranks first.
-    Where no set suffices, the carriers are the units without which the part loses most.
+    Units with words of the part are tried first, then the highest ranked ones. If no set suffices,
+    the carriers are the units with the highest necessity.
     """
     losses = PartLosses(part, evidence, limits)
     search = _Search(losses, order)
@@ -92,7 +92,7 @@ class _Search:
         )
 
     def sufficient(self) -> Steps[Carriers]:
-        """Units that suffice, of these the smallest set, then what replaces a set of one."""
+        """Find the smallest sufficient set, then the replacements of a single unit."""
         members = yield from self._enough()
         if not members and not self._ranked:
             self._by_search = yield from self._ranked_alone()
@@ -111,7 +111,7 @@ class _Search:
     def _enough(self) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does.
 
-        Four follow the first where that leaves half of the reliance unexplained.
+        Four follow the first if that leaves half of the reliance unexplained.
         """
         losses, reliance = self._losses, self._losses.reliance
         worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
@@ -170,9 +170,9 @@ class _Search:
         return needed if losses.words(self._evidence.only(needed)).keys() <= lost else []
 
     def _promising(self, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
-        """The other units that hold words worth these nats; in turn with the ranked if need be.
+        """The other units with words worth these nats, mixed with the ranked ones if needed.
 
-        That is where no units hold such words, and once two units were not enough.
+        They are needed if no unit holds such words, or if two units were not enough.
         """
         holders = [unit for unit in self._order.holding(self._part, nats) if unit not in units]
         if holders and len(units) < 2:
@@ -186,7 +186,7 @@ class _Search:
         return self._by_search or self._order.ranked(self._part)
 
     def _smallest(self, units: list[int]) -> Steps[tuple[list[int], dict[int, tuple[int, ...]]]]:
-        """The units without those that are not needed, and beside which a unit is needed.
+        """Drop unneeded units; also, for each needed unit, the units beside which it is needed.
 
         Those that hold no word of the part are left out first, then the least promising. Without a
         unit that all others do not make up for, the few do not suffice either.
@@ -207,7 +207,7 @@ class _Search:
         return units, beside
 
     def _is_replaceable(self, unit: int) -> bool:
-        """Whether neither the part nor a word of it needs the unit for what it relies on."""
+        """Whether neither the part nor any of its words needs the unit."""
         row, limits = self._evidence.without([unit]), self._limits
         if row is None:
             return False
@@ -217,7 +217,7 @@ class _Search:
         )
 
     def _replacements(self, unit: int) -> Steps[tuple[int, ...]]:
-        """The units that suffice alone, in the place of this one."""
+        """The units that suffice alone instead of this one."""
         losses, only = self._losses, self._evidence.only
         candidates = self._promising(losses.words(None), [unit])[:_NUM_REPLACEMENTS]
         yield [self._evidence.keeping([other]) for other in candidates]
@@ -226,7 +226,7 @@ class _Search:
         return tuple(other for other in enough if not losses.words(only([other]), beside=[unit]))
 
     def _ranked_alone(self) -> Steps[list[int]]:
-        """The units of the best documents, by what the part loses with each of them alone."""
+        """The units of the best documents, ranked by the part's loss with each unit alone."""
         scorer, losses = self._evidence.scorer, self._losses
         documents = group(scorer.context, scorer.units, "document")
         yield [self._evidence.keeping(members) for members in documents]

@@ -1,4 +1,4 @@
-"""A ranking of all sources that may matter: estimates, then masked ablation of the best."""
+"""A ranking of all candidate sources: estimates, then masked ablation of the best."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Thorough:
 
     @property
     def _few(self) -> int:
-        """As many units as are scored in the time that finding and scoring candidates takes."""
+        """The number of units that cost no more to score than the search for candidates."""
         return self.candidates + _ROWS_PER_GATE * self.gates
 
     def _candidates(self, scorer: Scorer) -> Scores | None:

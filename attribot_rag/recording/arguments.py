@@ -60,7 +60,7 @@ class GenerateArguments:
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """The ids that end a response; none where nothing is set."""
+        """The ids that end a response; empty without a setting."""
         eos = self.setting("eos_token_id")
         if eos is None:
             return frozenset()
@@ -88,9 +88,9 @@ class GenerateArguments:
         return cast(torch.Tensor, prompts)
 
     def mask(self, prompts: torch.Tensor) -> torch.Tensor:
-        """The attention mask, or that which `generate` infers from padding: bool, like prompts.
+        """The attention mask, given or inferred from padding as by `generate`: bool, like prompts.
 
-        Of a mask that covers a cache too, the part of the ids that were given.
+        Of a mask that covers a cache too, the part for the given ids.
         """
         mask = self.by_name.get("attention_mask")
         if mask is not None and prompts.shape[1]:
@@ -100,7 +100,7 @@ class GenerateArguments:
         return torch.ne(prompts, self.pad_id)
 
     def refusal(self, prompts: torch.Tensor) -> str | None:
-        """Why the prompts are not known: only their last ids were given, after a filled cache."""
+        """The reason why the prompts are unknown: only ids after a filled cache were given."""
         mask, num_ids = self.by_name.get("attention_mask"), prompts.shape[1]
         num_cached = 0 if mask is None else torch.as_tensor(mask).shape[1] - num_ids
         if not num_ids or num_cached <= 0:
@@ -134,7 +134,7 @@ class GenerateArguments:
         return length if starts_so else length + 1
 
     def max_new_tokens(self, response_start: int) -> int:
-        """The most tokens that `generate` may give."""
+        """The maximal number of tokens of a response."""
         max_new_tokens = self.setting("max_new_tokens")
         if max_new_tokens is not None:
             return int(max_new_tokens)
@@ -194,7 +194,7 @@ def _is_aligned(value: object, prompts: torch.Tensor) -> bool:
 
 
 def _counts(value: object, mask: torch.Tensor) -> bool:
-    """Whether positions are those that the mask gives: one after the other, padding aside."""
+    """Whether positions follow from the mask: consecutive, padding aside."""
     if not isinstance(value, torch.Tensor) or value.shape != mask.shape:
         return False
     expected = mask.long().cumsum(-1) - 1

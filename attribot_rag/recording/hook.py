@@ -32,14 +32,14 @@ _installing = threading.RLock()
 
 
 class RunningCall:
-    """A call of `generate` that has not ended; `ended` is done as soon as it has."""
+    """A running call of `generate`; `ended` is done at its end."""
 
     def __init__(self, arguments: GenerateArguments) -> None:
         self.ended: Future[None] = Future()
         self._arguments = arguments
 
     def read_prompts(self) -> list[tuple[int, ...]]:
-        """The ids of its prompts; none where they cannot be read, so that it is not recorded."""
+        """The ids of the prompts of a call; empty, and not recorded, if they cannot be read."""
         try:
             return self._arguments.prompt_ids
         except Exception:  # of arguments that `generate` itself is going to refuse
@@ -74,7 +74,7 @@ class GenerateHook(ForkSafe):
 
     @classmethod
     def attach(cls, model: PreTrainedModel, listener: Listener) -> GenerateHook:
-        """Have the listener told of every generation of the model."""
+        """Notify the listener of every generation of the model."""
         with _installing:
             hook = model.__dict__.get("generate")
             if not isinstance(hook, cls):
@@ -127,7 +127,7 @@ class GenerateHook(ForkSafe):
             call.ended.set_result(None)
 
     def _generate_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model's own method so that it returns a dict, and warns of nothing new."""
+        """Call the model's own method for a dict, without new warnings."""
         config = _by_name(args, kwargs).get("generation_config")
         if config is None or "return_dict_in_generate" in kwargs:
             return self.original(*args, **{**kwargs, "return_dict_in_generate": True})

@@ -1,4 +1,4 @@
-"""Why an answer was matched to no recorded generation, in words."""
+"""The reasons, in words, why an answer matches no recorded generation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _other_prompt(answer: Answer, kept: Sequence[Transcript]) -> str:
 
 
 def _longest_beginning(text: str, prompt: str) -> tuple[int, int]:
-    """The length of the longest beginning of the text that stands in the prompt, and where."""
+    """The length of the longest prefix of the text in the prompt, and its place."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

@@ -21,7 +21,7 @@ class ProcessorWatch:
         self._changed: dict[str, torch.Tensor] | None = None
 
     def around(self, processors: Sequence[Any]) -> LogitsProcessorList:
-        """The same processors between looks of ours, which change nothing."""
+        """The same processors between observers, which change nothing."""
         self._changed = {}
         watched = LogitsProcessorList([_Look(self._begin)] if processors else [])
         for processor in processors:
@@ -51,7 +51,7 @@ class ProcessorWatch:
 
 
 class ProcessorHook:
-    """Stands in for the model's method that makes the processors of a `generate` call."""
+    """Stands in for the model's method that makes logits processors."""
 
     def __init__(self, original: Callable[..., Any]) -> None:
         self.original = original

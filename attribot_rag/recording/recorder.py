@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class GenerationRecorder:
-    """Keeps the last generations of a model, so that an answer can be attributed as it was made.
+    """Keeps the last generations of a model for the attribution of their answers.
 
     Attach it, or use it as a context manager.
 
@@ -56,7 +56,7 @@ class GenerationRecorder:
         return self
 
     def detach(self) -> None:
-        """Stop recording and give the model its own `generate` back; kept generations stay."""
+        """Stop recording and restore the model's own `generate`; recorded generations stay."""
         if self._hook is not None:
             self._hook.detach(self._keep)
             self._hook = None
@@ -74,18 +74,18 @@ class GenerationRecorder:
 
     @property
     def generations(self) -> tuple[Generation, ...]:
-        """The kept generations, oldest first."""
+        """The recorded generations, oldest first."""
         return tuple(transcript.generation for transcript in self._transcripts())
 
     def refusal(self, answer: Answer) -> str | None:
-        """Why the latest generation that gave this answer cannot be attributed, None if it can."""
+        """The reason why the latest matching generation cannot be attributed, None if it can."""
         for kept in reversed(self._transcripts(refused=True)):
             if kept.shown_part(answer.text) is not None:
                 return kept.generation.refusal
         return None
 
     def _transcripts(self, *, refused: bool = False) -> tuple[Transcript, ...]:
-        """What is kept, oldest first: what can be attributed, or else what was refused."""
+        """The recorded transcripts, oldest first: the attributable ones, or the refused ones."""
         with self._lock:
             kept = tuple(self._kept)
         return tuple(x for x in kept if (x.generation.refusal is not None) == refused)
@@ -98,7 +98,7 @@ class GenerationRecorder:
         contains: Sequence[str] = (),
         timeout: float = 0.0,
     ) -> Generation | None:
-        """The latest generation that gave this response, cut to the text that was shown.
+        """The latest generation of this response, cut to the length of its text.
 
         `response` may be the beginning of the generated text (a stopped answer, a stop string).
         `prompt`, with or without special tokens, must be the whole prompt; each text in
@@ -157,7 +157,7 @@ class GenerationRecorder:
         return future
 
     def why_unmatched(self, answer: Answer) -> str:
-        """Why its generation was refused, or what differs from those recorded, and what to do."""
+        """The refusal of the answer's generation, or the mismatch with recorded ones, and a fix."""
         return self.refusal(answer) or mismatch(answer, self._transcripts()[::-1])
 
     def _running(self) -> tuple[RunningCall, ...]:
@@ -168,7 +168,7 @@ class GenerationRecorder:
             return tuple(hook.running)
 
     def _fits(self, call: RunningCall, prompt: str | None, contains: Sequence[str]) -> bool:
-        """Whether the call was given a prompt that fits, so that it may give the answer."""
+        """Whether a running call has a matching prompt, so that the answer may come from it."""
         prompts = self._running_prompts.get(call)
         if prompts is None:
             prompts = [PromptText(ids, self._language_model) for ids in call.read_prompts()]
@@ -231,7 +231,7 @@ class GenerationRecorder:
         return replace(answer, transcript=transcript, start=start, span=span)
 
     def _rendered(self, prompt: Prompt | None) -> str | None:
-        """The prompt as the model most likely saw it; None if that cannot be told."""
+        """The prompt as the model most likely saw it; None if unknown."""
         if prompt is None or isinstance(prompt, str):
             return prompt
         try:

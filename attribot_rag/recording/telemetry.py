@@ -1,4 +1,4 @@
-"""The current span of OpenTelemetry, where that is installed."""
+"""The current span of OpenTelemetry, if it is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with suppress(ImportError):  # an extra
 
 
 def current_span() -> Span | None:
-    """The span that is current in this thread or task, None without any."""
+    """The current span of this thread or task, None without one."""
     if _trace is None:
         return None
     span: Span = _trace.get_current_span()

@@ -84,11 +84,11 @@ class Transcript:
         return TokenizedText.of(ids, language_model, skip_special_tokens=True)
 
     def holds(self, generation: Generation) -> bool:
-        """Whether that is this generation, whole or cut."""
+        """Whether the answer is this generation, whole or cut."""
         return self.generation.prompt_ids is generation.prompt_ids
 
     def shown_part(self, shown: str) -> tuple[Transcript, int] | None:
-        """The generation as far as it was shown, perhaps behind its prompt, and where it begins."""
+        """The generation cut to a displayed text, with or without its prompt; its start there."""
         with suppress(InvalidInput):
             return self.cut_to(shown), 0
         for prompt in self.prompt.texts:
@@ -98,7 +98,7 @@ class Transcript:
         return None
 
     def cut_to(self, response: str) -> Transcript:
-        """The generation cut to the tokens whose text was shown as `response`.
+        """The generation cut to the tokens of the text `response`.
 
         White space at its end stays if nothing else was cut. Raises InvalidInput if the
         generation's text does not begin with it.

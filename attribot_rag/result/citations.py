@@ -1,4 +1,4 @@
-"""The sources that each sentence of the answer cites, and the numbers that readers see."""
+"""The cited sources of each sentence of the answer, with their numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CitedSentence:
 
 @dataclass(frozen=True)
 class Citations:
-    """The sentences of a response and `numbers`, which gives each cited document its number.
+    """The sentences of a response, and `numbers` of the cited documents.
 
     Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
     markers such as [2] of its own, they are numbered as the prompt numbers them, and so the

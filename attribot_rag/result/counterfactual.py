@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Counterfactual:
-    """The answer to the same prompt without some documents, and what the first answer loses there.
+    """The answer without some documents, and the first answer's loss there.
 
     Only these documents were taken out of the prompt: another document that says the same stays.
     """

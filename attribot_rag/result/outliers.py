@@ -1,4 +1,4 @@
-"""The values of a sample that are unusually high."""
+"""Outliers: unusually high values of a sample."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ def outliers(values: Sequence[float], significance: float = SIGNIFICANCE) -> tup
 
     The generalised extreme studentised deviate test (Rosner, Technometrics 25, 1983; NIST/SEMATECH
     e-Handbook of Statistical Methods, section 1.3.5.17.3), in the form that it has in AttriBoT
-    (ICLR 2025): the highest value is an outlier if its deviate
-    exceeds the two-sided critical value; it is removed, and the test ends with the first value
-    that is no outlier. Fewer than three values, or values that are equal up to rounding, have no
-    outliers. Raises InvalidInput for a value that is not finite, and for a significance that is
-    not between 0 and 1.
+    (ICLR 2025): the highest value is an outlier if its deviate exceeds the two-sided critical
+    value; it is removed, and the test ends with the first value that is no outlier. Fewer than
+    three values, or values that are equal up to rounding, have no outliers. Raises InvalidInput for
+    values that are not finite, and for a significance outside (0, 1).
     """
     if not 0 < significance < 1:
         raise InvalidInput(f"significance={significance!r}; use a probability between 0 and 1")

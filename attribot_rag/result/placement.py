@@ -27,7 +27,7 @@ _RAW = ("fence", "code_block", "html_block")
 
 @dataclass(frozen=True)
 class Place:
-    """A position in the answer, and what parts the citation from the text around it."""
+    """A position in the answer, with the separators around a citation there."""
 
     position: int
     before: str = " "
@@ -106,7 +106,7 @@ class _Places:
         return Place(end, before="\n\n", after="\n" if is_followed else "")
 
     def of(self, end: int) -> Place:
-        """The place in the line of the last character, or in the first line above that has one."""
+        """The place in the line of the last character, or in the nearest possible line above."""
         while end > 0:
             line = self.read.line_at(end - 1)
             end = self._after_marks(line, end)
@@ -156,7 +156,7 @@ class _Places:
         return None if is_underline else Place(self._outside(end))
 
     def _in_row(self, table: Block, line: int, end: int) -> int:
-        """The position in a cell that is shown: a row's surplus cells are not."""
+        """Move a position into a rendered cell: surplus cells of a row are not rendered."""
         separator = table.first + 1
         line = table.first if line == separator else line
         num_columns = len(self._cell_ends(separator))

@@ -60,6 +60,6 @@ class Provenance:
 
     @property
     def model_name(self) -> str:
-        """The model without the folder that it was loaded from."""
+        """The model's name without its folder."""
         path = PurePath(self.model)
         return path.name if path.is_absolute() else self.model

@@ -25,7 +25,7 @@ _SHOWN_LENGTH = 60
 
 @dataclass(frozen=True)
 class ResponseText:
-    """A response as it was shown; `token_spans` are the characters [start, end) of each token."""
+    """A response as its reader saw it; `token_spans` are the characters of each token."""
 
     text: str
     token_spans: tuple[Interval, ...]
@@ -44,14 +44,14 @@ class ResponseText:
 
     @cached_property
     def _anchors(self) -> tuple[int, ...]:
-        """For each token the character that decides where it belongs, ascending."""
+        """For each token the character that decides to which span it belongs, ascending."""
         last = len(self.text) - 1
         return tuple(min(anchor, last) for anchor in token_anchors(self.token_spans, self.text))
 
 
 @dataclass(frozen=True)
 class RankedSource:
-    """A source with its score in nats for the span that was asked about."""
+    """A source with its score in nats for one span."""
 
     source: Source
     score: float
@@ -210,10 +210,10 @@ class Result:
         Tokens without text at the end of the response belong to its last character. Raises
         InvalidInput for characters outside the response.
         """
-        return self._shown.tokens_in(start, end)
+        return self._response_text.tokens_in(start, end)
 
     @cached_property
-    def _shown(self) -> ResponseText:
+    def _response_text(self) -> ResponseText:
         return ResponseText(self.response, self.token_spans)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:

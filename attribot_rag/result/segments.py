@@ -26,7 +26,7 @@ _BLOCKS = ("fence", "code_block", "html_block", "table_open", "heading_open", "h
 
 @dataclass(frozen=True)
 class Block:
-    """Lines [first, last) of a text; `kind` is that of markdown-it's token, or 'reference'.
+    """Lines [first, last) of a text; `kind` is the markdown-it token type, or 'reference'.
 
     `level` is 0 outside of lists and quotes. `markup` is the fence, '#'s, or a heading's underline.
     """

@@ -25,7 +25,7 @@ _MAX_BITS = 64
 
 @dataclass(frozen=True)
 class Size:
-    """The number of sources, documents and sentences that are kept, and of characters of a text."""
+    """Limits of a summary: numbers of sources, documents and sentences, characters of a text."""
 
     num_sources: int
     num_documents: int
@@ -119,7 +119,7 @@ class SummaryParts:
     def any_document(
         self, document: Document, index: int, number: int | None, located_share: float
     ) -> DocumentSummary:
-        """Of a document that need not be one of the attribution's."""
+        """The summary of a document, in the attribution or not."""
         length = self.size.num_characters
         return {
             "index": index,

@@ -65,7 +65,7 @@ class MarkerSummary(TypedDict):
 
 
 class SentenceSummary(TypedDict):
-    """The characters [start, end), what they cite, and the verdict on them."""
+    """The characters [start, end) of a sentence, its citations and its verdict."""
 
     start: Index
     end: Index
@@ -160,7 +160,7 @@ class Omitted(TypedDict):
 
 
 class ErrorDescription(TypedDict):
-    """The error that kept the answer from being attributed."""
+    """The error of a failed attribution."""
 
     type: Annotated[str, Field(min_length=1)]
     """The name of the exception's class."""

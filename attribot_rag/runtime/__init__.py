@@ -1,4 +1,4 @@
-"""The ground that integrations with frameworks are built on; stable and public.
+"""The foundation of integrations with frameworks; stable and public.
 
 An `AttributionService` records a model, finds the generation that gave an answer, attributes it
 here or in the background, and keeps the run in a `RunStore`. An `Observer` is told what an

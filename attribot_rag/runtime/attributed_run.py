@@ -1,4 +1,4 @@
-"""An answer of an application with what it was attributed to, and the summary of that."""
+"""An application's answer with its attribution and its summary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a
 
 @dataclass(frozen=True, eq=False)
 class AttributedRun:
-    """One answer: the model's run, the root run that it was a part of, and what came of it.
+    """One answer: the model's run, its root run, and the attribution or error.
 
     Of `attribution` and `error` there is one at most: neither for an answer that is empty, or
     nothing but earlier answers, end to end. While the run `is_pending`, it has no attribution, or
@@ -58,7 +58,7 @@ class AttributedRun:
 
     @property
     def documents(self) -> Sequence[Any]:
-        """The framework's own, to which the answer was attributed."""
+        """The framework's own documents, to which the answer was attributed."""
         return self.answer.documents
 
     @property
@@ -68,7 +68,7 @@ class AttributedRun:
 
     @property
     def span(self) -> Span | None:
-        """The OpenTelemetry span of the model's call, or the one that was current; None without."""
+        """The OpenTelemetry span of the model's call, else the current one; None without."""
         return self.answer.span
 
     @property
@@ -77,7 +77,7 @@ class AttributedRun:
         return None if self.attribution is None else self._composed(self.attribution)
 
     def compositions(self) -> list[tuple[int, Composition]]:
-        """The composition, or those of its parts, with where each begins in the text.
+        """The composition, or its parts, each with its start in the text.
 
         Documents have the same number in all of them. Raises the run's error if there is one.
         """
@@ -98,10 +98,10 @@ class AttributedRun:
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
+        """The answer with the numbers of its citations; as Attribution.to_cited_text.
 
-        Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
-        error if there is one.
+        If it was composed of earlier answers, the numbers are those of their citations. Raises the
+        run's error if there is one.
         """
         compositions = self.compositions()
         if self.attribution is not None:
@@ -129,7 +129,7 @@ class AttributedRun:
         return Composition(attribution, earlier, numbers, retrieved)
 
     def all_earlier(self) -> tuple[AttributedRun, ...]:
-        """The earlier runs and those that they were made of, each once, after its own."""
+        """The earlier runs and, recursively, their earlier runs, each once, after its own."""
         runs: dict[str, AttributedRun] = {}
         for run in self.earlier:
             if run.run_id not in runs:
@@ -139,7 +139,7 @@ class AttributedRun:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The data that is attached to the answer: plain, at most 16 KB, with its `status`."""
+        """The data attached to the answer: plain, at most 16 KB, with its `status`."""
         return self.summary_of(MAX_SUMMARY_BYTES)
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class AttributedRun:
         }
 
     def _without(self, listed: set[str]) -> AttributedRun:
-        """The run without those of its earlier runs that are listed beside it."""
+        """The run without the earlier runs that are listed beside it."""
         return replace(self, earlier=tuple(run for run in self.earlier if run.run_id not in listed))
 
     def _texts(self, max_bytes: int) -> dict[str, str | None]:

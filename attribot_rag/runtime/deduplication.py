@@ -1,4 +1,4 @@
-"""Retrieved texts without what others of them say already."""
+"""Retrieved texts without sentences that other texts repeat."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from attribot_rag.errors import InvalidInput
 
 @dataclass(frozen=True)
 class DeduplicatedText:
-    """A text that stays: its index, its remaining text, and the texts that it stands for.
+    """A remaining text: its index, its text, and the indices of the texts that it replaces.
 
     `merged` are the indices of texts that are gone because this one says the same, `overlapping`
-    those of texts that lost a beginning or an end which stands here. What a text lost by repeating
-    itself stands in itself, and is not told.
+    those of texts that lost a beginning or an end which stands here. Repetitions within one text
+    are removed without a mention.
     """
 
     index: int

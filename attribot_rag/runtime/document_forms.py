@@ -1,4 +1,4 @@
-"""Documents in the forms in which applications' searches give them."""
+"""Documents in the forms of applications' search results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT_FIELDS = ("page_content", "text")
 
 
 def told_document(value: Any) -> Document:
-    """A document from what a search gives: as `Document.of`, beside a score, or any mapping.
+    """A document from a search result: as `Document.of`, beside a score, or any mapping.
 
     The text of a mapping is its `page_content` or `text`, or else its longest text; its other
     fields are metadata. Raises InvalidInput where there is no text.

@@ -19,7 +19,7 @@ _METADATA_READ = (
 
 
 def by_text(document: Any) -> str:
-    """Equal for a document and its copy to which a step added metadata, such as a rank."""
+    """A key that is equal for a document and its copy with more metadata, such as a rank."""
     read = Document.of(document)
     return json.dumps([read.id, read.text])
 
@@ -32,7 +32,7 @@ def _by_everything(document: Any) -> str:
 
 
 def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> list[Any]:
-    """All documents of all lists, each as often as the list that has it most often.
+    """All documents of all lists, each as often as in the list with most copies.
 
     Documents with one id and text are the same document; if `exact`, with equal metadata, too.
     """
@@ -48,7 +48,7 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
 
 
 def are_versions(document: Any, other: Any) -> bool:
-    """Whether two documents with one id are one document, of which a step cut or changed the text.
+    """Whether two documents share an id and differ by a cut or a change of text.
 
     Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
     of eight characters, stands in the other.
@@ -66,14 +66,14 @@ def _pieces(text: str) -> frozenset[str]:
 
 
 def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
-    """The documents that the prompt was made of."""
+    """The documents whose text is in the prompt."""
     texts = [Document.of(document).text for document in documents]
     present = texts_in_prompt(prompt, texts)
     return [document for document, text in zip(documents, texts, strict=True) if text in present]
 
 
 def metadata_note(documents: Sequence[Any], prompt: str) -> str:
-    """A note where a prompt also holds what the documents' metadata say, or ''.
+    """A note if the prompt also holds values of the documents' metadata, or ''.
 
     Texts of less than four characters are no sign.
     """

@@ -1,4 +1,4 @@
-"""Answers that models gave earlier in the same run, as documents of later prompts."""
+"""Earlier answers of models in the same run, as documents of later prompts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from attribot_rag.context import Document, texts_in_prompt
-from attribot_rag.context.locating.locator import single_spaced
+from attribot_rag.context.words import single_spaced
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
@@ -31,7 +31,7 @@ def document_of(run: AttributedRun) -> Document:
 def read_by(
     prompt: str, documents: Sequence[str], earlier: Sequence[AttributedRun] = ()
 ) -> tuple[list[int], list[AttributedRun]]:
-    """The documents and earlier answers that a prompt was made of: indices, and runs in order.
+    """The documents and earlier answers in a prompt: indices, and runs in order.
 
     An answer counts where its text stands by itself, outside of longer documents and answers. If
     several answers have a text, the last ones count, as many as places have it. An answer that
@@ -126,7 +126,7 @@ def _content(message: Any) -> str:
 
 
 def text_of(run: AttributedRun) -> str:
-    """The model's answer without a prompt before it, or a text that was made of it."""
+    """The model's answer without a prompt before it, or a text derived from it."""
     return (run.shown or run.text[run.answer.start :]).strip()
 
 
@@ -143,7 +143,7 @@ def places_of(answers: Sequence[str], text: str) -> list[tuple[int, int]] | None
 
 
 def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
-    """The run with what these answers in its prompt were made of, too, within the same root.
+    """The run with the earlier answers in its prompt, and theirs, within the same root.
 
     A note says which of them have no attribution.
     """
@@ -164,7 +164,7 @@ def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedR
 
 
 def not_composed(answer: Answer) -> DocumentsNotLocated:
-    """Why an answer that came after others has no attribution, and what to do."""
+    """The error for an answer with neither its documents nor earlier answers in its prompt."""
     return DocumentsNotLocated(
         f"neither the {len(answer.documents)} documents nor the {answer.num_before} answers that "
         "models gave before this one stand in its prompt: a step between changed their texts, or "
@@ -174,7 +174,7 @@ def not_composed(answer: Answer) -> DocumentsNotLocated:
 
 
 def all_done(futures: Sequence[Future[Any]]) -> Future[None]:
-    """Done, without a result, when all of these are, whatever came of them."""
+    """A future that is done, without a result, once all of these are."""
     done: Future[None] = Future()
     left = [len(futures)]
     counting = threading.Lock()

@@ -1,4 +1,4 @@
-"""An application's runs, observed by a few facts, whose answers are attributed."""
+"""Observes an application's runs by a few facts, and attributes their answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Only = str | Callable[[frozenset[str]], bool] | None
 
 @dataclass(eq=False)
 class Call:
-    """A call of a model: its prompt, and what came of it.
+    """A call of a model: its prompt and its answer.
 
     `texts` stand in the prompt as they are, whatever a template makes of the rest. A call that is
     not `wanted` is not attributed. Once it `is_answered`, it has a `run` if documents were seen.
@@ -105,7 +105,7 @@ class Observer:
 
     @property
     def loose_documents(self) -> Sequence[Any]:
-        """The last that steps without parent retrieved, if they are `loose`."""
+        """The last documents of steps without parent, if they are `loose`."""
         return tuple(self._reach.loose_documents)
 
     @property
@@ -114,7 +114,7 @@ class Observer:
         return self.services[0].store if self._store is None else self._store
 
     def began(self, step_id: object, parent_id: object = None, **described: Any) -> Step:
-        """A step began, within another one if that was told; `described` are fields of Step."""
+        """A step began, within another step or alone; `described` are fields of Step."""
         return self.steps.begin(step_id, parent_id, **described)
 
     def retrieved(
@@ -149,7 +149,7 @@ class Observer:
     def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
         """The answer's run, which may be pending; None if no documents were seen.
 
-        The call ends by it, unless that was told before. What is told again changes nothing.
+        The call ends with it, unless it has ended before. A repeated event changes nothing.
         """
         if not call.is_answered:
             call.is_answered = True
@@ -160,7 +160,7 @@ class Observer:
     def composed(
         self, run: AttributedRun, parts: Sequence[AttributedRun], *, wait: bool = False
     ) -> AttributedRun | None:
-        """The run of an answer that is these answers, one after the other; None if it is not.
+        """The run of an answer that concatenates these answers; None for another answer.
 
         It is pending until all of them have ended, which this may `wait` for.
         """

@@ -1,4 +1,4 @@
-"""The options of services that attribute an application's answers."""
+"""The options of services that attribute applications' answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mode = Literal["inline", "background"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
-    """The options of an application's attributions: `Options`, and when they are made and told.
+    """The options of an application's attributions: `Options`, and when to attribute and notify.
 
     Args:
         mode: With 'inline' an answer waits for its attribution. With 'background' it comes at once,
@@ -47,7 +47,7 @@ class RunOptions(Options):
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
 
     def tell(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
-        """Give the run to the application's function of this name; what that raises is logged."""
+        """Call the application's function of this name with the run, and log its errors."""
         function = getattr(self, name)
         if function is not None:
             try:

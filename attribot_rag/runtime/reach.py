@@ -1,4 +1,4 @@
-"""The documents and earlier answers that the call of a model may have been given."""
+"""The documents and earlier answers in reach of a model's call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_LOOSE = 1024
 
 @dataclass(frozen=True)
 class Reading:
-    """The `documents` and the `earlier` answers of the same root that a call read.
+    """The `documents` and `earlier` answers in the prompt of one call.
 
     With earlier answers, `retrieved` are all documents in reach. `num_before` is the number of
     answers that came before within the root.
@@ -35,7 +35,7 @@ class Reading:
 
 
 class Reach:
-    """Tells what a model's call read, by the steps around it and by its prompt.
+    """Finds the documents and answers in a call's prompt, by the steps around the call.
 
     With `loose`, steps without parent are taken as those of one script: what they retrieve and
     answer is in reach of every later call without parent whose prompt has it.
@@ -48,9 +48,9 @@ class Reach:
         self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
 
     def reading(self, step: Step, prompt: str, *, shares: bool = False) -> Reading:
-        """The documents and answers in the prompt of a call, or that may stand there.
+        """The documents and answers that stand, or may stand, in a call's prompt.
 
-        Of documents that it `shares` with other calls, those count that stand there.
+        Of documents that it `shares` with other calls, only those in the prompt count.
         """
         before = [(tick, run) for tick, run in self._answers_of(step) if tick < step.begun]
         answers = [run for _, run in before]
@@ -71,7 +71,7 @@ class Reach:
         return Reading(read, earlier, merge_documents([known, unread]), len(answers))
 
     def _documents_for(self, step: Step, prompt: str, shares: bool) -> list[Any]:
-        """The documents in reach that can stand in a call's prompt.
+        """The documents in reach that may stand in a call's prompt.
 
         Left out, unless the prompt contains them, are documents that an earlier answer within the
         same root used, and other versions of documents that it contains.
@@ -97,12 +97,12 @@ class Reach:
             return kept or candidates
 
     def retrieved(self, step: Step) -> None:
-        """Note what a step found that has ended."""
+        """Note the documents that a step retrieved, after its end."""
         if self._is_loose(step):
             self.loose_documents.extend(step.documents())
 
     def keep(self, step: Step, answer: AttributedRun) -> None:
-        """Note what a model answered in a step, which is known when that has ended."""
+        """Note a model's answer in a step, after its end."""
         with self._steps.lock:
             answers = self._loose_answers if self._is_loose(step) else step.root.answers
             answers.append((step.ended or self._steps.tick(), answer))
@@ -132,7 +132,7 @@ class Reach:
         )
 
     def _made_of(self, answers: Answers, root: Step) -> frozenset[str]:
-        """Documents of the root that steps made, for the most part, of answers that came before."""
+        """Documents that steps of the root composed, for the most part, of earlier answers."""
         passed_on = {by_text(document): document for document in root.documents()}
         for document in root.retrieved():
             passed_on.pop(by_text(document), None)

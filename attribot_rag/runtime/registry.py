@@ -1,4 +1,4 @@
-"""The services of several models: one for each, and the one whose model gave an answer."""
+"""The services of several models, and the service of a given answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def service_that_saw(
 def answer_without(
     services: Iterable[AttributionService], run: AttributedRun, *documents: int, **generate: Any
 ) -> Counterfactual:
-    """The answer of the model that gave the run's, by `Attributor.answer_without`.
+    """The second answer of the run's model, by `Attributor.answer_without`.
 
     One that was only read here is asked by the `ask` of the run's answer: one call of that model.
     Raises NotRecorded for a run without attribution, and if none of the services made it, besides
@@ -109,7 +109,7 @@ class ServiceRegistry:
 
     @property
     def services(self) -> tuple[AttributionService, ...]:
-        """The services that are kept."""
+        """The cached services."""
         with self._lock:
             return tuple(self._services.values())
 
@@ -131,7 +131,7 @@ class ServiceRegistry:
             return self._services[model]
 
     def close(self) -> None:
-        """Stop recording all models, and let go of what was prepared for them."""
+        """Stop recording all models, and release their services."""
         with self._lock:
             while self._services:
                 self._services.popitem()[1].close()

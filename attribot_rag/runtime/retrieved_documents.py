@@ -26,7 +26,7 @@ class _Retrieved(NamedTuple):
 
 
 class RetrievedDocuments(SpanProcessor):
-    """Remembers which documents the retrievers of a trace found, and at which place.
+    """Remembers the retrieved documents of a trace, with their places.
 
         documents = RetrievedDocuments()
         tracer_provider.add_span_processor(documents)

@@ -1,4 +1,4 @@
-"""The last runs of an application, for callers whose answers cannot carry their attributions."""
+"""The last runs of an application, for answers that cannot carry their attributions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
 
 
 class RunStore(Mapping[str, AttributedRun]):
-    """The last `max_results` runs, by the id of the model's run and by that of its root.
+    """The last `max_results` runs, by the ids of the model's run and of its root.
 
     Ids may be given as text or not; one that is not kept raises UnknownRun, a KeyError. A root's id
     names the last of its answers to a prompt with documents, unless `set_answer` chooses another.
@@ -53,7 +53,7 @@ class RunStore(Mapping[str, AttributedRun]):
         return len(self._futures)
 
     def add(self, run: AttributedRun) -> AttributedRun:
-        """Keep the run in place of what was known of it, but for the text that was shown."""
+        """Keep the run in place of its earlier state; the displayed text stays."""
         with self._lock:
             before = self._runs.get(run.run_id)
             if before is not None and run.shown is None:
@@ -71,7 +71,7 @@ class RunStore(Mapping[str, AttributedRun]):
             return run
 
     def expect(self, run: AttributedRun, start: Callable[[], Future[AttributedRun]]) -> None:
-        """Keep a pending run, and the future that `start` gives, which is done when the run is."""
+        """Keep a pending run and the future of its attribution, made by `start`."""
         with self._lock:  # so that a run that ends at once is added after the pending one
             future = self._futures[run.run_id] = start()
             self.add(run)
@@ -144,11 +144,11 @@ class RunStore(Mapping[str, AttributedRun]):
         return self.latest(await asyncio.wait_for(asyncio.shield(future), timeout))
 
     def latest(self, run: AttributedRun) -> AttributedRun:
-        """The run with what has been told of it since."""
+        """The latest state of the run."""
         return self._runs.get(run.run_id, run)
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
-        """Let the root's id name the last of its answers that is one of these texts.
+        """Map the root's id to its last answer with one of these texts.
 
         Answers to prompts with documents come before others. `texts` are what the root gave its
         caller. If none is an answer, one of them may be made of an answer, the one that is most
@@ -171,7 +171,7 @@ class RunStore(Mapping[str, AttributedRun]):
 
     @staticmethod
     def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
-        """The run whose answer is most like a text, with that text; the first of several."""
+        """The run with the answer most similar to one of the texts, and that text."""
         made = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
         alike = [(run, offsets) for run, offsets in made if offsets is not None]
         if not alike:
@@ -180,7 +180,7 @@ class RunStore(Mapping[str, AttributedRun]):
         return replace(run, shown=offsets.shown)
 
     def same_answer(self, run: AttributedRun) -> AttributedRun | None:
-        """The run within the root in which the same answer to the same documents was attributed."""
+        """The attributed run within the root with the same answer and documents."""
         with self._lock:
             for other in reversed(self._runs.values()):
                 attribution = other.attribution

@@ -39,7 +39,7 @@ _MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
 
 
 class AttributionService:
-    """Attributes the answers of one model, and never breaks what asked for it.
+    """Attributes the answers of one model, and never breaks the application.
 
     Args:
         language_model: The model, whose generations are recorded if it is local.
@@ -92,7 +92,7 @@ class AttributionService:
             self._num_recording += 1
 
     def end_recording(self) -> None:
-        """When nobody else records, stop and forget the generations that nobody asked for."""
+        """Stop recording unless another service records; forget unused generations."""
         with self._counting:
             self._num_recording -= 1
             if not self._num_recording:
@@ -134,7 +134,7 @@ class AttributionService:
         the run has them as its `earlier`, with those of the same root that these were made of. It
         ends after them.
 
-        What came of it is told to the OpenTelemetry span of the model's call: the answer's, or the
+        The outcome is written into the OpenTelemetry span of the model's call: the answer's, or the
         one that was current when the model generated, or is when this is called.
         """
         if earlier:
@@ -157,7 +157,7 @@ class AttributionService:
             return self._fail(run, error)
 
     def _match(self, answer: Answer) -> Future[Answer | None]:
-        """The answer with its recorded generation, which nobody else is given from then on."""
+        """The answer with its recorded generation, which is then reserved for it."""
         match: Future[Answer | None] = Future()
         if answer.transcript is not None:
             match.set_result(answer)

@@ -1,4 +1,4 @@
-"""The steps of an application's runs as trees, with the documents that are seen in each."""
+"""The steps of an application's runs as trees, with the documents of each step."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """A name to tell a reader which step this is."""
+        """The step's name for a reader."""
         return f"the {self.kind} {min(self.names, default='without a name')!r}"
 
     def within(self) -> Iterator[Step]:
@@ -65,7 +65,7 @@ class Step:
             yield from child.within()
 
     def around(self) -> Iterator[Step]:
-        """The step and all steps that it is within, the nearest first."""
+        """The step and its ancestors, the nearest first."""
         step: Step | None = self
         while step is not None:
             yield step
@@ -116,7 +116,7 @@ class Step:
 
 
 class Steps:
-    """The steps of the runs that have not ended, by id; those of a root are forgotten when it ends.
+    """The steps of unfinished runs, by id; a root's steps are forgotten when it ends.
 
     Those of a root that never ends are forgotten after a thousand other roots have begun. Ids are
     any values whose text tells steps apart. Safe to use from several threads.

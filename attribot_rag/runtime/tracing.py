@@ -19,11 +19,11 @@ _annotating = threading.Lock()
 
 
 def trace_run(run: AttributedRun, span: Span) -> None:
-    """Tell the span in which a model answered what the answer was attributed to.
+    """Write an attribution into the span of the model's answer.
 
     As long as it is open, the span itself gets the annotation and the event. One that has ended
-    gets a linked span of the kind EVALUATOR that carries them, from the global tracer provider.
-    Nothing is told of a pending run. Needs opentelemetry-api.
+    gets a linked span of the kind EVALUATOR that carries them, from the global tracer provider. A
+    pending run is not written. Needs opentelemetry-api.
     """
     if run.is_pending:
         return

@@ -1,4 +1,4 @@
-"""Access control: who asks, and the token of every request, before its body is read."""
+"""Access control: the client and the token of every request, checked before its body is read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class AccessControl:
                 await self._admitted(client, scope, receive, send)
 
     async def _find_token(self, request: Request) -> int | None:
-        """The number of the token that was sent; all are compared, so that time tells nothing."""
+        """The number of the client's token; all are compared, in constant time."""
         sent = await self._bearer(request)
         if sent is None:
             return None

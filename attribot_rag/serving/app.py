@@ -158,7 +158,7 @@ class _Service:
         if body.data:
 
             def tell(attribution: Attribution) -> None:
-                pieces.tell({"data": answer_data(_shown(attribution))})
+                pieces.tell({"data": answer_data(_public(attribution))})
 
             task = partial(task, on_sentence=tell)
         attributing = asyncio.ensure_future(self._attribution(request, task))
@@ -197,7 +197,7 @@ class _Service:
             if not working.done():
                 request.state.refusal = "client gone"
                 raise HTTPException(400, "the client has gone")
-            return _shown(working.result())
+            return _public(working.result())
         except QueueFull as full:
             headers = {"Retry-After": str(self._queue.retry_after)}
             raise HTTPException(429, str(full), headers) from full
@@ -221,8 +221,8 @@ async def _leaves(request: Request) -> None:
         pass
 
 
-def _shown(attribution: Attribution) -> Attribution:
-    """The attribution without the path or the address of the model, which clients must not see."""
+def _public(attribution: Attribution) -> Attribution:
+    """The attribution without the model's path or address, which are private."""
     provenance = attribution.provenance
     device = provenance.device.partition("://")[0]
     shown = replace(provenance, model=provenance.model_name, device=device)
@@ -230,7 +230,7 @@ def _shown(attribution: Attribution) -> Attribution:
 
 
 async def page() -> HTMLResponse:
-    """The page that asks and shows an answer with its attribution."""
+    """The page for asking questions, with the attribution of the answers."""
     text, policy = _page_and_policy()
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 

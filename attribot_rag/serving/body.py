@@ -34,7 +34,7 @@ class Limits:
 
 
 class Body:
-    """Limits what is received of a body, and closes the connection of one that was not read.
+    """Limits the size and the time of a request's body, and closes unread connections.
 
     Otherwise the server would go on taking what nobody reads, for as long as the client sends.
     `receive` and `send` stand for those of the request; `is_unread` says whether there is a body
@@ -57,7 +57,7 @@ class Body:
         return self._length > self._limits.bytes
 
     async def receive(self) -> Message:
-        """Raises what is answered with 408 or 413 as soon as a limit is reached."""
+        """Receive a message of the body; raises the answer 408 or 413 beyond a limit."""
         if not self.is_unread:
             return await self._receive()
         try:

@@ -35,8 +35,8 @@ class FairQueue:
 
     The requests of `at_once` clients are worked on at the same time, each in a thread, and one of a
     client. At most `max_requests` wait or are worked on, and as many of a client's are received at
-    once. Where the queue is full, a client with fewer requests takes the place of the newest one of
-    the client that has most. For one event loop.
+    once. If the queue is full, a client with fewer requests replaces the newest request of the
+    client with most. For one event loop.
     """
 
     def __init__(self, max_requests: int, *, at_once: int) -> None:
@@ -50,7 +50,7 @@ class FairQueue:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """The number of requests that wait or run."""
+        """The number of waiting and running requests."""
         return sum(map(len, self._waiting.values())) + len(self._running)
 
     @contextmanager
@@ -97,7 +97,7 @@ class FairQueue:
         return max(1, round(self._seconds_until(1) or 0)) if self._durations else 5
 
     def close(self) -> None:
-        """Refuse whatever waits, and whatever comes; what runs goes on."""
+        """Refuse waiting and new requests; running ones finish."""
         self._is_closed = True
         for request in self._order():
             self._refuse(request, ServiceStopping("the service is stopping; it was not your turn"))
@@ -107,7 +107,7 @@ class FairQueue:
         return [request for request in chain.from_iterable(rounds) if request is not None]
 
     def _rotation(self) -> list[str]:
-        """The waiting clients, those that are served now at the end."""
+        """The waiting clients; clients that are being served come last."""
         return sorted(self._waiting, key=self._running.__contains__)
 
     def _seconds_until(self, num_served: int) -> float | None:

@@ -57,7 +57,7 @@ class Metrics:
         queue_length.set_function(num_waiting)
 
     def measured(self, route: str, task: Callable[[], Attribution]) -> Attribution:
-        """The task's attribution, whose seconds and tokens are counted."""
+        """The task's attribution; its seconds and tokens are counted."""
         with self._seconds.labels(route).time():
             attribution = task()
         provenance = attribution.provenance

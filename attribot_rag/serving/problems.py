@@ -1,4 +1,4 @@
-"""Answers of the service to what goes wrong: a status, and JSON with the `detail`."""
+"""Error responses of the service: a status, and JSON with the `detail`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: applic
 
 
 def detail_of(error: AttributionError) -> str:
-    """The error's message; that of a model's server with the mend, which clients do not have."""
+    """The error's message for clients; a failed model server's, with a fix for its operator."""
     if isinstance(error, ServerFailed):
         return (
             f"the model of this service did not answer: {error}; see that its server runs and "

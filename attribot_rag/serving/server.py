@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with limits on what a connection may hold and for how long."""
+"""The HTTP server: uvicorn, with limits on the size and time of connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_CONNECTIONS = 512
 def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_seconds: int) -> None:
     """Serve until Ctrl-C or SIGTERM; a client has `read_seconds` for each request's head.
 
-    Then what runs is answered, for at most `stop_seconds`, and what waits in the queue is refused.
+    Then running requests are answered, for at most `stop_seconds`, and waiting ones are refused.
     """
     config = uvicorn.Config(
         app,
@@ -38,7 +38,7 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_se
 
 
 class _Server(uvicorn.Server):
-    """Closes the queue before it waits for what is not answered."""
+    """Closes the queue before it waits for open requests."""
 
     def __init__(self, config: uvicorn.Config, queue: FairQueue) -> None:
         super().__init__(config)

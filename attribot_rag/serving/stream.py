@@ -1,4 +1,4 @@
-"""An answer that is sent while the model writes it, and its attribution sentence by sentence."""
+"""A streamed answer, and its attribution sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = "application/x-ndjson"
 
 
 class Pieces(TextStreamer):
-    """An answer's pieces and what is known of it, from the thread that works to the event loop.
+    """The pieces and facts of an answer, passed from the worker thread to the event loop.
 
     They are put as `lines`, with None at their end.
     """
@@ -48,7 +48,7 @@ async def streamed(
     attributing: asyncio.Future[Attribution],
     answered: Callable[[Attribution], dict[str, Any]],
 ) -> Response:
-    """Lines of JSON as they come, then what was `answered`, or `detail` of an error.
+    """Lines of JSON as they come, then the final answer, or `detail` of an error.
 
     An error before the first piece is raised, so that it gets its own status.
     """

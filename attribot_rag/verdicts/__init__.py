@@ -1,4 +1,4 @@
-"""Verdicts: the sources that each sentence of an answer relies on, if any."""
+"""Verdicts: the sources of each sentence of an answer, if any."""
 
 from attribot_rag.methods.limits import VerdictOptions
 from attribot_rag.verdicts.judge import Judgement, judge

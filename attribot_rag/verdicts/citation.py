@@ -1,4 +1,4 @@
-"""The sources that a sentence is cited from, with their measured effect."""
+"""The cited sources of a sentence, with their measured effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Units = Sequence[int]
 
 @dataclass(frozen=True, kw_only=True)
 class Citation:
-    """Sources that carry a sentence, best first, and what was measured of them, in nats.
+    """The sources that carry a sentence, best first, with their measured effects in nats.
 
     `effect` is what the sentence loses without them: each by itself, in the sum, or with another
     relation than `each` all at once. `word_effects` are the largest losses of each content word
@@ -33,7 +33,7 @@ class Citation:
 
 
 class Citing:
-    """Measures what may be cited for one sentence; fetches the rows that this takes."""
+    """Measures the candidates for the citations of one sentence, and fetches the rows for it."""
 
     def __init__(self, losses: PartLosses, order: Order) -> None:
         self._losses = losses
@@ -59,7 +59,7 @@ class Citing:
         return self._measured(carriers, members, "together") if carriers.sufficient else None
 
     def _is_close(self, carriers: Carriers) -> bool:
-        """Whether the source may only be cited for its effect, and that is near a threshold."""
+        """Whether the effect alone decides on the citation, and is near its threshold."""
         limits, reliance = self._limits, self._losses.reliance
         if reliance < limits.min_reliance:
             return True
@@ -70,7 +70,7 @@ class Citing:
     def _measured(
         self, carriers: Carriers, source_ids: Units, relation: Relation = "each"
     ) -> Citation:
-        """The necessity and the sufficiency of what is cited."""
+        """The necessity and the sufficiency of the cited sources."""
         evidence, reliance = self._evidence, self._losses.reliance
         sets = [(unit,) for unit in source_ids] if relation == "each" else [tuple(source_ids)]
         evidence.fetch_without(sets)
@@ -103,7 +103,7 @@ class Citing:
         return sum(losses.of(evidence.without([unit])) for unit in deciding) >= most
 
     def _deciding(self, carriers: Carriers) -> Iterator[int]:
-        """The members that decide words of their own, which only the other members lose.
+        """The members with words of their own: words that the other members alone lose.
 
         And that matter at all with all sources in the prompt: what only makes the subject clear
         does not.
@@ -117,10 +117,10 @@ class Citing:
                 yield member
 
     def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:
-        """The words that are lost with only the other members, with what they lose.
+        """The words that the other members alone lose, with the losses in nats.
 
-        If that was not scored, with those beside which the member could not be left out, or with
-        all other units: more units cannot lose what fewer keep.
+        If that row was not scored, it is the row with the units beside which the member is needed,
+        or with all other units: more units cannot lose what fewer keep.
         """
         only = self._evidence.only
         others = tuple(unit for unit in carriers.members if unit != member)

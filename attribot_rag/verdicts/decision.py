@@ -1,4 +1,4 @@
-"""The verdict that follows from what was measured of a sentence: no model, no rows."""
+"""The verdict on a sentence as a function of its measurements: no model, no rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attribot_rag.verdicts.citation import Citation
 
 
 class Unknown(Enum):
-    """A measurement that was put off: most sentences do not need its rows."""
+    """A postponed measurement: most sentences do not need its rows."""
 
     SAID_BEFORE = "earlier sentences and turns"
     STATED = "instructions and the question"
 
 
 class Expected(NamedTuple):
-    """A word's log-likelihood with the whole context, and what it loses without, in nats."""
+    """A word's log-likelihood with the whole context, and its loss without, in nats."""
 
     likely: float
     reliance: float
@@ -34,10 +34,10 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class SaidBefore:
-    """The earlier sentence, or else the conversation (None), that a sentence comes from.
+    """The origin of a sentence: an earlier sentence, or else the conversation (None).
 
-    `effect` is what removing it costs, in nats. `is_uncaused` says that nothing was found that
-    caused the earlier sentence; `carriers` would carry the sentence without the conversation.
+    `effect` is what removing it costs, in nats. `is_uncaused` says that the earlier sentence has no
+    known cause; `carriers` would carry the sentence without the conversation.
     """
 
     sentence: int | None
@@ -64,10 +64,10 @@ class Stated:
 class Measured:
     """The measurements of a sentence, the characters [start, end) of the response, in nats.
 
-    `reliance` is what it loses without the whole context, None if the budget did not allow that;
-    the context matters from `least` on: `min_reliance`, or more where a server's noise is large.
-    `words` and `figures` are its content words and numbers. `carriers` were found for it, of which
-    `citation` is the part that may be cited.
+    `reliance` is its loss without the whole context, None if the budget did not allow its row; the
+    context matters from `least` on: `min_reliance`, or more where a server's noise is large.
+    `words` and `figures` are its content words and numbers. `citation` is the part of its
+    `carriers` that may be cited.
     """
 
     start: int
@@ -90,9 +90,9 @@ class Measured:
 
 
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
-    """The verdict: what is cited, else where the sentence comes from, else why neither is known.
+    """The verdict: the citation, else the origin of the sentence, else the reason for neither.
 
-    `Unknown` where that depends on what was not measured yet.
+    `Unknown` if it depends on a postponed measurement.
     """
     verdict = Verdict(start=measured.start, end=measured.end, kind="open")
     reliance, citation = measured.reliance, measured.citation
@@ -128,7 +128,7 @@ def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
 def _is_needed(citation: Citation, measured: Measured, limits: Limits) -> bool:
     """Whether the sentence, or a word of it, loses enough without the cited sources.
 
-    A word that the model does not expect only counts for a source that holds it.
+    An unexpected word only counts for a source that holds it.
     """
     if citation.relation != "each":
         return citation.effect >= limits.min_reliance
@@ -209,7 +209,7 @@ def _from(origin: SaidBefore, verdict: Verdict) -> Verdict:
 
 
 def _unsupported(verdict: Verdict, measured: Measured, *, is_searched: bool) -> Verdict | Unknown:
-    """Unsupported, unless the prompt states it, or it might rest on what was not located.
+    """Unsupported, unless the prompt states the sentence or an unlocated document may cause it.
 
     If the budget ended, it is open unless sources, turns and sentences were ruled out.
     """

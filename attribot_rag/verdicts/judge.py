@@ -117,7 +117,7 @@ def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, Tok
 def _markers(
     audit: MarkerAudit, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
 ) -> Iterator[Marker]:
-    """All markers of the response, each audited by what its sentence cites.
+    """All markers of the response, each audited by its sentence's citation.
 
     A sentence that follows from another has the other's sources; "Sources: [1]" speaks of the
     whole answer.
@@ -158,7 +158,7 @@ class _Judge:
         self._origin_of: dict[Part, Origin | None] = {}
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
-        """The verdict on each sentence, which may follow from an earlier sentence.
+        """The verdict on each sentence; it may depend on an earlier sentence.
 
         `in_order`, a sentence is judged before rows of the next sentence are scored.
         """
@@ -186,7 +186,7 @@ class _Judge:
 
     @cached_property
     def _parts(self) -> dict[Part, int]:
-        """The sentences that are judged, with their indices."""
+        """The judged sentences with their indices."""
         judged = {i: each.tokens for i, each in enumerate(self._sentences) if each.is_judged}
         response, asked = self._response, self._scorer.context.asked
         tokens, tokens_in = [*judged.values()], response.tokens_in
@@ -194,7 +194,7 @@ class _Judge:
         return dict(zip(parts, judged, strict=True))
 
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
-        """The verdict of what was measured; what it still depends on is measured first."""
+        """The verdict on a sentence; measurements that it depends on are made first."""
         measured = self._measured(index, part, carriers)
         while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
@@ -245,12 +245,12 @@ class _Judge:
         return max(self._limits.min_reliance, self._limits.noise_factor * of_sentence)
 
     def _is_settled(self, part: Part) -> bool:
-        """Whether a sentence that hardly relies on the context is cut, or has another origin."""
+        """Whether a sentence with little reliance is cut off, or has another origin."""
         return self._parts[part] == self._fragment or self._said_before(part) is not None
 
     @cached_property
     def _fragment(self) -> int | None:
-        """Index of the sentence in which the answer was cut, so that its end is missing."""
+        """Index of the sentence at which the answer was cut off; None for a complete answer."""
         scorer = self._scorer
         if not scorer.generation.unfinished or scorer.response.text.endswith("\n"):
             return None
@@ -266,7 +266,7 @@ class _Judge:
         return PromptOrigins(self._scorer, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Origin | None:
-        """The earlier sentence, or the conversation, that a sentence comes from, None if neither.
+        """The origin of a sentence in earlier sentences or the conversation, None without one.
 
         Where time is up, none is looked for.
         """
@@ -279,7 +279,7 @@ class _Judge:
         return self._origin_of.get(part)
 
     def _traced(self, origin: Origin | None, part: Part) -> SaidBefore | None:
-        """An origin, whether it has a cause itself, and the sources that would do in its place."""
+        """An origin, with its own cause, and the sources that could replace it."""
         if origin is None:
             return None
         if origin.sentence is None:
@@ -290,7 +290,7 @@ class _Judge:
         return SaidBefore(origin.sentence, origin.effect, is_uncaused)
 
     def _stated(self, index: int, reliance: float) -> Stated:
-        """The part of the rest of the prompt that states a sentence."""
+        """The origin of a sentence in the rest of the prompt."""
         sentence, context = self._sentences[index], self._scorer.context
         if may_rest_on_unlocated(context, sentence.words):
             return Stated(is_unlocated=True)

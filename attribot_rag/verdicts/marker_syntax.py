@@ -1,4 +1,4 @@
-"""The labels that markers can have in answers to a prompt, and the forms of markers."""
+"""The forms of citation markers, and their possible labels."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ _MAX_RANGE = 20
 class KnownLabels:
     """The labels of a prompt's documents, each with its documents, by its text in lower case.
 
-    A document that the prompt gives no number has its place among all, if no other has that number.
-    `words` stand before numbers in the prompt; it writes `in_parentheses` so.
+    A document without a number in the prompt has the number of its place, if that is free. `words`
+    stand before numbers in the prompt; it writes `in_parentheses` so.
     """
 
     documents: Mapping[str, tuple[int, ...]]
@@ -123,7 +123,7 @@ def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
 
 
 def _labels(response: str, marker: re.Match[str]) -> Iterator[str]:
-    """The labels in a marker, those of a range one by one; none if a range is too long."""
+    """The labels in a marker, a range expanded; none if the range is too long."""
     hidden = _NO_LABELS.sub(lambda match: " " * len(match[0]), marker[0])
     labels: list[str] = []
     for match in _LABELLED.finditer(hidden):
@@ -139,7 +139,7 @@ def _labels(response: str, marker: re.Match[str]) -> Iterator[str]:
 
 
 def _masked(response: str, known: KnownLabels) -> str:
-    """The response with characters for what the prompt writes, as long as this is."""
+    """The response with placeholders of equal length for the prompt's own labels."""
     names = frozenset(label for label in known.documents if not _is_number(label))
     pattern = _written(names, known.words, known.in_parentheses)
     return pattern.sub(
@@ -155,7 +155,7 @@ def _masked(response: str, known: KnownLabels) -> str:
 def _written(
     names: frozenset[str], words: frozenset[str], in_parentheses: frozenset[str]
 ) -> re.Pattern[str]:
-    """Finds what a prompt writes before its documents, the longest first."""
+    """A pattern of the prompt's labels, the longest first."""
     clear = {name for name in names if name in in_parentheses or _CLEAR.fullmatch(name)}
     numbers = filter(_is_number, in_parentheses)
     return re.compile(
@@ -167,7 +167,7 @@ def _written(
 
 
 def _any_of(labels: Iterable[str]) -> str:
-    """A pattern of labels, the longest first; one that matches nothing without any."""
+    """A pattern of labels, the longest first; without labels it matches nothing."""
     ordered = sorted(labels, key=lambda label: (-len(label), label))
     patterns = (r"\s+".join(map(re.escape, label.split())) for label in ordered)
     return rf"(?:{'|'.join(patterns) or '(?!)'})"

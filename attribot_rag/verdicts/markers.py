@@ -1,4 +1,4 @@
-"""The citation markers that a model wrote itself, and an audit of them."""
+"""The citation markers that the model itself wrote, and their audit."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def written_markers(
     """The markers in a response, in order.
 
     What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
-    the like, or if another marker stands right before it. It is none in code, right after a name or
-    a bracket (`items[1]`), or where it stands so in a document, from which the model copied it.
+    the like, or if another marker stands right before it. It is no marker in code, right after a
+    name or a bracket (`items[1]`), or in text copied from a document.
     """
     code = markdown(response).code
     markers: list[WrittenMarker] = []
@@ -64,7 +64,7 @@ def written_markers(
 
 
 def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
-    """The markers with the mark-up around each of them, or around several in a row."""
+    """The markers with the mark-up around each marker, or around several in a row."""
     run: list[WrittenMarker] = []
     for marker in markers:
         start, end = _around(response, marker.start, marker.end)
@@ -140,7 +140,7 @@ def markers_of(
     known: KnownLabels,
     supports: Callable[[int], bool | None] = lambda document: None,
 ) -> tuple[Marker, ...]:
-    """The markers with their documents; `supports` says whether one supports what is marked."""
+    """The markers with their documents; `supports` audits one document."""
     return tuple(
         Marker(
             start=marker.start,
@@ -159,7 +159,7 @@ def markers_of(
 def _audited(
     documents: Sequence[int], supports: Callable[[int], bool | None]
 ) -> tuple[int | None, bool | None]:
-    """Of the documents of a label the first that supports what is marked, else the first."""
+    """The first document of a label that supports the marked text, else the first document."""
     audits = []
     for document in documents:
         audits.append(supports(document))
@@ -187,8 +187,8 @@ class MarkerAudit:
     ) -> tuple[Marker, ...]:
         """The markers among the characters [start, end) of the response.
 
-        `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
-        that are cited for these tokens.
+        `tokens` are the response tokens before the markers, `cited` the ids of the sources cited
+        for these tokens.
         """
         supports = cache(partial(self._supports, tokens, cited))
         by_start = attrgetter("start")

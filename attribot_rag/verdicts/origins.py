@@ -1,4 +1,4 @@
-"""The earlier sentences or turns that a sentence comes from if it does not need the context."""
+"""The origins of a sentence in earlier sentences and turns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Origins:
             self._without_turns = _read(self._bare.rebased_without(turns))
 
     def largest(self, index: int, reliance: float) -> Origin | None:
-        """The origin of a sentence with the largest effect, if that is enough, None otherwise.
+        """The origin with the largest effect, None if that is too small.
 
         It is at least the reliance on the context.
         """
@@ -79,7 +79,7 @@ class Origins:
         return max(enough, key=lambda origin: origin.effect, default=None)
 
     def carriers_without_turns(self, part: Part) -> Carriers:
-        """The sources that carry a sentence, and each of its words, as the conversation does.
+        """The sources that could carry a sentence in place of the conversation.
 
         They are looked for without the conversation.
         """
@@ -114,7 +114,7 @@ class Origins:
         return Evidence(scorer, reliance)
 
     def find(self, index: int) -> Iterator[Origin]:
-        """The origins of a sentence: the conversation, and the earlier sentence that matters most.
+        """Find the origins of a sentence: the conversation, and the most influential sentence.
 
         Of the last hundred earlier sentences. None of them beyond the budget.
         """
@@ -139,20 +139,20 @@ class Origins:
     def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
         """Whether earlier text explains the sentence's unlikely numbers.
 
-        A number that was not said has to be likely then. Of those that are unlikely where nothing
-        was said, one at least loses half of what makes it unlikely.
+        A number that was not said has to be likely then. Of the numbers that are unlikely without
+        earlier text, at least one loses half of its surprise with it.
         """
         assert self._after_all is not None
         least, share = self._limits.min_figure, self._limits.kept_word
         said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
-        told = []
+        explained = []
         for figure in self._sentences[index].figures:
             after, alone = self._sum(self._after_all, figure), self._after([], index, figure)
             if -after >= least and not numbers_in(self._text(figure)) <= said:
                 return False
             if alone is not None and -alone >= least:
-                told.append(after - alone >= share * -alone)
-        return any(told) or not told
+                explained.append(after - alone >= share * -alone)
+        return any(explained) or not explained
 
     def _text(self, tokens: Sequence[int]) -> str:
         """The response's text at neighbouring tokens."""

@@ -1,4 +1,4 @@
-"""The part of the prompt, besides documents, that states what a sentence says."""
+"""The part of the prompt, besides documents, that states a sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALIKE = 3
 class PromptOrigin:
     """The part of the prompt that states a sentence.
 
-    `effect` is what the sentence loses without all statements that hold words of it, in nats.
+    `effect` is the sentence's loss without all statements with its words, in nats.
     """
 
     part: PromptPart
@@ -61,7 +61,7 @@ class _Piece:
 
     @cached_property
     def _alike(self) -> dict[str, list[str]]:
-        """Its words by their first letters, in which words that differ in an ending are equal."""
+        """The words of the piece, grouped by their first letters."""
         alike: dict[str, list[str]] = {}
         for word in words(self.text.casefold()):
             alike.setdefault(word[:_ALIKE], []).append(word)
@@ -70,7 +70,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class Word:
-    """A content word of a sentence that the question does not have, and its log-likelihoods.
+    """A content word of a sentence, absent from the question, with its log-likelihoods.
 
     `after` and `without`: after the prompt without documents, with and without what holds the word.
     """
@@ -88,12 +88,12 @@ class Word:
 
     @property
     def unlikely_by(self) -> float:
-        """How unlikely the word is, with or without the statements, in nats."""
+        """The negative log-likelihood of the word, with or without the statements, in nats."""
         return -min(self.after, self.without)
 
 
 class PromptOrigins:
-    """Finds the part of the prompt that states what a sentence says.
+    """Finds the part of the prompt that states a sentence.
 
     Documents are left out, as for other origins. A question makes any answer likely that speaks of
     its topic: what it asks, and so its words, count for nothing.
@@ -214,13 +214,12 @@ def _after_role(text: str, start: int, end: int) -> int:
 
 
 def is_stated(said: Sequence[Word], limits: Limits) -> bool:
-    """Whether the statements explain the words of a sentence that carry its information.
+    """Whether the statements explain the sentence's informative words.
 
-    A word is explained if it stands there, and loses without the statements half of what makes it
-    unlikely then. No fewer words are explained than do not stand there at all; and among the others
-    is no unlikely number, and no name or number that does not stand there. The statements have to
-    be worth the effect of a turn to the words that stand there, and most of what makes all words
-    unlikely.
+    A word is explained if it stands in them, and they take half of its surprise. At least as many
+    words are explained as are absent from the statements; no unlikely number is unexplained, and no
+    name or number is absent. The statements must be worth as much as a turn to the words in them,
+    and explain most of the surprise of all words.
     """
     unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
     explained = [

@@ -1,4 +1,4 @@
-"""The sentences of an answer that are judged, and the model's thinking before them."""
+"""The judged sentences of an answer, and the model's thinking before them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AnswerSentence:
 
 
 def is_trivial(text: str) -> bool:
-    """Whether a sentence, without its markers, says nothing that could be judged.
+    """Whether a sentence has nothing to judge, its markers aside.
 
     No word but "Sources", or a pleasantry (in English). A yes or no is an answer, no pleasantry.
     Nor a heading of Markdown, unless it holds a number or ends as a statement does.
@@ -106,7 +106,7 @@ def sentences_of(
     thinking: Sequence[Interval] = (),
     language: str | None = None,
 ) -> list[AnswerSentence]:
-    """The response's sentences, in order; a marker after a full stop belongs to what it marks.
+    """The response's sentences, in order; a marker after a full stop belongs to its sentence.
 
     The values of JSON are sentences of their own. What stands between them has no tokens. The
     language (ISO 639-1) is detected if it is not given.
@@ -194,7 +194,7 @@ def thinking_of(
     language_model: LanguageModel,
     tags: Tags | None = None,
 ) -> list[Interval]:
-    """Characters of the thinking in a response as it was shown.
+    """The characters of the thinking in a response.
 
     By `tags`, else by the tokenizer's response template, else by the tags that models use. Tags may
     be special tokens, which are not shown; so the response is read with them.
@@ -206,12 +206,12 @@ def thinking_of(
         if decoded.text.strip() == response.text.strip():
             return thinking_in(response.text, tags)
         thinking = thinking_in(decoded.text, tags)
-    shown = (_shown(response, decoded, interval) for interval in thinking)
+    shown = (_response_span(response, decoded, interval) for interval in thinking)
     return merge((start, end) for start, end in shown if start < end)
 
 
-def _shown(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
-    """The characters of the response whose tokens stand in an interval of the decoded text."""
+def _response_span(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
+    """The characters of the response behind an interval of the decoded text."""
     spans = [response.token_spans[token] for token in decoded.tokens_in(interval)]
     if not spans:
         return (0, 0)
@@ -222,7 +222,7 @@ def _shown(response: ResponseText, decoded: TokenizedText, interval: Interval) -
 def _parsed(
     text: str, generation: Generation, language_model: LanguageModel
 ) -> Sequence[Interval] | None:
-    """The thinking by the tokenizer's response template; None if there is none that fits."""
+    """The thinking by the tokenizer's response template; None without a matching template."""
     tokenizer = language_model.tokenizer
     if getattr(tokenizer, "response_template", None) is None:
         return None

@@ -1,4 +1,4 @@
-"""Documents that might be cited if they were located."""
+"""Documents not located in the prompt, as possible causes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEM = 5
 
 
 def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
-    """Whether a document that was not located, or not as a whole, may have caused a sentence.
+    """Whether an unlocated or partly located document may have caused a sentence.
 
     Text of a document that was located in part, or was not looked for, may stand anywhere. A
     document of which nothing was located was most likely dropped, by a reranker for example. If it
@@ -34,7 +34,7 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
 
 
 def _statements(asked: str) -> list[str]:
-    """The sentences and lines that are no questions; without the last long one if none is."""
+    """The sentences and lines but for questions; without a question, but for the last long one."""
     pieces = [piece.strip() for piece in _STATEMENT_END.split(_TAG.sub("\n", asked))]
     statements = [piece for piece in pieces if not piece.endswith(_QUESTION_MARKS)]
     if len(statements) == len(pieces):

@@ -307,7 +307,7 @@ def test_answers_of_other_models_are_read(tmp_path: Path) -> None:
     assert bases == [("reader", "gpt-4o"), ("reader", None), ("cause", None)]
     assert mixed.to_dict()["read"] == {summaries[0]["model"]: 2}
     page = (tmp_path / "mixed/report.html").read_text()
-    assert "What supports 3 answers" in page and mixed.told_of_readers in mixed.to_text()
+    assert "What supports 3 answers" in page and mixed.readers_line in mixed.to_text()
     all_read = run_batch(reading(), path, tmp_path / "read")
     assert all_read.read.total() == 3
     assert json.loads((tmp_path / "read/statistics.json").read_text())["read"] == all_read.read

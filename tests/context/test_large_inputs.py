@@ -58,15 +58,25 @@ def test_a_long_document_with_misspellings_is_not_compared_with_everything(lengt
     assert pairs_compared(prompt, documents) < 8_192 * len(documents[0])
 
 
-@pytest.mark.parametrize(("length", "is_located"), [(20_000, True), (40_000, False)])
-def test_a_long_text_without_certain_agreement_is_not_similar(
-    length: int, is_located: bool
-) -> None:
-    """Every 16th character differs, so that no 32 in a row agree."""
-    document = re.sub(r"\d", "e", Texts().document(length))
+def test_a_long_text_without_certain_agreement_is_similar() -> None:
+    """Every 16th character differs, so that no 16 in a row agree."""
+    document = re.sub(r"\d", "e", Texts().document(20_000))
     prompt = "".join("x" if at % 16 == 0 else letter for at, letter in enumerate(document))
     result = LocatedDocuments(f"Read this.\n\n{prompt}", [document], threshold=0.9)
-    assert (document in result.whole) == is_located
+    ((place,),) = result.whole.values()
+    assert place.end - place.start == len(prompt)
+
+
+@pytest.mark.parametrize(
+    "hostile", [" " * 200_000, ".-,:" * 50_000, "'" * 200_000, "1 2 " * 50_000]
+)
+def test_long_runs_of_marks_are_read_once(hostile: str) -> None:
+    """Nothing is compared for them, and the document after them is located."""
+    document = "The end is near here, at last."
+    prompt = f"Read this.{hostile}\n\n{document.upper()}"
+    result = LocatedDocuments(prompt, [document, f"{hostile[:999]} a b c d e"], threshold=0.9)
+    assert set(result.whole) == {document}
+    assert pairs_compared(prompt, [document]) == 0
 
 
 @pytest.mark.long
@@ -121,9 +131,8 @@ LONG = Texts(3).document(40_000)
 def test_an_index_finds_the_places_of_a_search(start: int, length: int, needles: list[str]) -> None:
     index = TextIndex(LONG)
     needles = [LONG[start : start + length], *needles, LONG[start : start + 3], LONG]
-    assert [list(places) for places in index.find_each(needles)] == [
-        list(find_all(LONG, needle)) for needle in needles
-    ]
+    for needle in needles:
+        assert list(index.find_all(needle)) == list(find_all(LONG, needle))
 
 
 def test_long_texts_have_the_sentences_of_the_whole() -> None:

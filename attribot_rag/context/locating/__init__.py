@@ -1,1 +1,1 @@
-"""Documents found in the prompt that the model saw, whatever form they have there."""
+"""Locating documents in the prompt, whatever their form there."""

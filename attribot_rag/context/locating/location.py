@@ -1,22 +1,27 @@
-"""Locations of documents in the prompt, and the alignment of two texts that differ a little."""
+"""Locations of documents in the prompt, character by character."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from rapidfuzz.distance import Levenshtein, Opcode
+import numpy
 
+from attribot_rag.context.alignment import places_in
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.normalised import Normalised, folded, unified
+from attribot_rag.context.locating.aligned_text import AlignedText
+from attribot_rag.context.locating.characters import unified
+from attribot_rag.context.locating.runs import Run
+from attribot_rag.context.locating.text_index import Integers
 
 # Of the text between two words, the mark-up right before the second, and all that is before it.
 _OPENING = re.compile(r"(?<=\s)\S+\Z")
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
+# The most pairs of characters that are compared to align the text between two letters.
+_MAX_COMPARED = 2**22
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Location:
     is_escaped: bool = False
 
     def document_interval(self, start: int, end: int) -> Interval:
-        """The document's characters that these characters of the prompt stand for."""
+        """The document's characters at these characters of the prompt."""
         return self.document_offset(start), self.document_offset(end)
 
     def document_offset(self, prompt_offset: int) -> int:
@@ -44,77 +49,83 @@ class Location:
         first, last = self.document_span or (0, len(self.offsets) - 1)
         return min(max(bisect_left(self.offsets, prompt_offset), first), last)
 
+    def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
+        """Map the location of two forms to the source texts of these forms."""
+        start, end = prompt.source_span(self.start, self.end)
+        starts = numpy.append(prompt.origins[:, 0], end)
+        indices = numpy.arange(len(document.source))
+        characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
+        places = numpy.asarray(self.offsets)[[*characters.clip(0), -1]]
+        offsets = starts[places].clip(start, end)
+        span = document.source_span(*self.document_span) if self.document_span else None
+        is_escaped = end - start != self.end - self.start
+        return Location(start, end, array("q", offsets.tobytes()), span, is_escaped)
 
-def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int]) -> Location:
-    """A part: the location of a run (first in the document, first in the prompt, length).
 
-    The run is in characters of the normalised texts; the location includes punctuation around it
-    that both texts have.
+def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> Location:
+    """The location by common runs of forms of both texts, ascending.
+
+    It reaches from the first to the last run, with common punctuation around them.
     """
-    first, start, length = run
-    ours, theirs = document.interval(first, first + length), prompt.interval(start, start + length)
-    lead = document.gap(first)
-    before = _claimed((_CLOSING.sub("", lead) if first else lead)[::-1], prompt.gap(start)[::-1])
-    after = _claimed(document.gap(first + length), prompt.gap(start + length))
+    first, last = runs[0], runs[-1]
+    ours = document.source_span(first.first, last.last)
+    theirs = prompt.source_span(first.start, last.end)
+    lead = document.gap(first.first)
+    lead = _CLOSING.sub("", lead) if first.first else lead
+    before = _claimed(lead[::-1], prompt.gap(first.start)[::-1])
+    after = _claimed(document.gap(last.last), prompt.gap(last.end))
     document_span = ours[0] - before[0], ours[1] + after[0]
-    span = theirs[0] - before[1], theirs[1] + after[1]
-    anchors = [
-        (document_span[0], span[0]),
-        *_anchors(document, prompt, run),
-        (document_span[1], span[1]),
-    ]
-    offsets = [span[0]] * document_span[0]
-    for (at, place), (next_at, next_place) in pairwise(anchors):
-        if next_at - at == next_place - place:
-            offsets += range(place, next_place)
-        elif next_at > at:
-            # A kept character, with the dropped characters after it.
-            piece, counterpart = document.source[at:next_at], prompt.source[place:next_place]
-            offsets += (place + offset for offset in character_map(piece, counterpart)[:-1])
-            offsets[at] = place
-    offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
-    return Location(*span, array("q", offsets), document_span)
-
-
-def character_map(text: str, other: str) -> list[int]:
-    """For each character of a text, and its end, the place in a slightly different text.
-
-    A replaced character maps to its replacement, a missing character to the next character; case
-    and the kind of quotes, dashes and white space make no difference.
-    """
-    places = [len(other)] * (len(text) + 1)
-    for step in edits(folded(text), folded(other)):
-        ours = slice(step.src_start, step.src_end)
-        if step.tag == "delete":
-            places[ours] = [step.dest_end] * (step.src_end - step.src_start)
-        elif step.tag != "insert":
-            places[ours] = range(step.dest_start, step.dest_end)
-    return places
+    start, end = theirs[0] - before[1], theirs[1] + after[1]
+    at, places = _anchors(document, prompt, runs)
+    at = numpy.concatenate([[document_span[0]], at, [document_span[1]]])
+    places = numpy.concatenate([[start], places, [end]])
+    indices = numpy.arange(len(document.source) + 1)
+    anchors = (at.searchsorted(indices, side="right") - 1).clip(0)
+    offsets = places[anchors] + (indices - at[anchors]).clip(0)
+    offsets = numpy.minimum(offsets, places[(anchors + 1).clip(max=len(at) - 1)])
+    lengths, widths = numpy.diff(at), numpy.diff(places)
+    for gap in numpy.flatnonzero((lengths > 1) & (lengths != widths)).tolist():
+        # A letter that both texts have, with what stands after it.
+        if lengths[gap] * widths[gap] <= _MAX_COMPARED:
+            between = _folded(document.source[at[gap] : at[gap + 1]])
+            counterpart = _folded(prompt.source[places[gap] : places[gap + 1]])
+            aligned = numpy.array(places_in(counterpart, between))
+            offsets[at[gap] + 1 : at[gap + 1]] = places[gap] + aligned[1:-1]
+    return Location(start, end, array("q", offsets.tobytes()), document_span)
 
 
 def _anchors(
-    document: Normalised, prompt: Normalised, run: tuple[int, int, int]
-) -> Iterator[tuple[int, int]]:
-    """Characters of the document that the run keeps, with their places in the prompt, ascending.
+    document: AlignedText, prompt: AlignedText, runs: Sequence[Run]
+) -> tuple[Integers, Integers]:
+    """Characters of the document, ascending, with their places in the prompt.
 
     A word that follows white space in the document begins right after white space in the prompt,
     together with opening mark-up.
     """
-    first, start, length = run
-    done = -1
-    for step in range(length):
-        at, place = document.origins[first + step], prompt.origins[start + step]
-        if at == done:
-            continue
-        done = at
-        if step and document.source[at - 1 : at].isspace():
-            opening = _OPENING.search(prompt.gap(start + step))
-            place -= len(opening[0]) if opening else 0
-        yield at, place
+    spans = numpy.concatenate(
+        [
+            numpy.hstack([document.origins[x.first : x.last], prompt.origins[x.start : x.end]])
+            for x in runs
+        ]
+    )
+    spans = spans[numpy.diff(spans[:, 0], prepend=-1) > 0]
+    at, places, ends = spans[:, 0], spans[:, 2].copy(), spans[:, 3]
+    gaps = numpy.flatnonzero((numpy.diff(at) > 1) & (places[1:] > ends[:-1]))
+    for gap in gaps.tolist():
+        if document.source[at[gap + 1] - 1].isspace():
+            opening = _OPENING.search(prompt.source[ends[gap] : places[gap + 1]])
+            places[gap + 1] -= len(opening[0]) if opening else 0
+    return at, places
+
+
+def _folded(text: str) -> str:
+    """The text with each character unified, if that is a single character."""
+    alike = map(unified, text)
+    return "".join(x if len(x) == 1 else y for x, y in zip(alike, text, strict=True))
 
 
 def _claimed(document: str, prompt: str) -> tuple[int, int]:
-    """The numbers of first characters of both texts that are punctuation of both.
+    """The numbers of leading characters of both texts that are common punctuation.
 
     The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
     """
@@ -132,69 +143,3 @@ def _claimed(document: str, prompt: str) -> tuple[int, int]:
             claimed = ours[step][1], end
         step += 1
     return claimed
-
-
-# A pin is long text of both that stands only once where it is expected.
-_STRETCH, _PIN, _STEP, _DRIFT = 2_048, 32, 64, 256
-
-
-def pins(text: str, other: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Places of a long text, each with its place in [start, end) of the other text, ascending.
-
-    The first is (0, `start`), where the texts are taken to begin; a short text has no other.
-    """
-    at, place = 0, start
-    yield at, place
-    following = _STRETCH
-    while following + _STRETCH // 2 < len(text):
-        pin = text[following : following + _PIN]
-        expected = place + following - at
-        first = max(place, 0, expected - _DRIFT)
-        last = min(end, expected + _DRIFT + _PIN)
-        match = other.find(pin, first, last)
-        if match < 0 or other.find(pin, match + 1, last) >= 0:
-            following += _STEP
-            continue
-        at, place = following, match
-        yield at, place
-        following += _STRETCH
-
-
-def edits(text: str, other: str) -> Iterator[Opcode]:
-    """The steps that make the other text of this one, ascending; between pins the fewest."""
-    ends = [*pins(text, other, 0, len(other)), (len(text), len(other))]
-    for (start, first), (end, last) in pairwise(ends):
-        for step in Levenshtein.opcodes(text[start:end], other[first:last]):
-            yield Opcode(
-                step.tag,
-                step.src_start + start,
-                step.src_end + start,
-                step.dest_start + first,
-                step.dest_end + first,
-            )
-
-
-def distances_to_beginnings(text: str, other: str) -> list[int]:
-    """The Levenshtein distances of a text to all beginnings of the other, the empty one first.
-
-    By bits (Hyyrö, 2003), in about the time of a single distance.
-    """
-    if not text:
-        return list(range(len(other) + 1))
-    places: dict[str, int] = {}
-    for index, letter in enumerate(text):
-        places[letter] = places.get(letter, 0) | 1 << index
-    full, last = (1 << len(text)) - 1, 1 << (len(text) - 1)
-    rising, falling = full, 0
-    distance = len(text)
-    distances = [distance]
-    for letter in other:
-        match = places.get(letter, 0)
-        diagonal = ((((match & rising) + rising) ^ rising) | match | falling) & full
-        up = falling | (full & ~(diagonal | rising))
-        down = diagonal & rising
-        distance += bool(up & last) - bool(down & last)
-        distances.append(distance)
-        up, down = up << 1 | 1, down << 1
-        rising, falling = (down | ~(diagonal | up)) & full, up & diagonal & full
-    return distances

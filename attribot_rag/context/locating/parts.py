@@ -1,17 +1,16 @@
-"""The parts that the prompt holds of documents which an application cut or thinned out."""
+"""Parts of documents in the prompt, where an application cut or shortened the documents."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from attribot_rag.context.intervals import Interval, add, merge, overlapping, subtract
+from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.location import Location, located
-from attribot_rag.context.locating.normalised import Normalised
-from attribot_rag.context.locating.runs import CommonRuns, Run, at_words, is_border
+from attribot_rag.context.locating.runs import Run, at_words, common_runs, is_border
 from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.context.words import has_words, num_unspaced
@@ -26,9 +25,9 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 
 
 def find_parts(
-    prompt: Normalised, documents: Iterable[str], covered: Sequence[Interval], work: Work
+    prompt: AlignedText, documents: Iterable[str], covered: Sequence[Interval], work: Work
 ) -> dict[str, list[Location]]:
-    """Parts of documents that the prompt does not hold as a whole, by the documents' texts.
+    """Locate parts of documents, by the documents' texts.
 
     Each document has at most one stretch of the prompt: common runs in the document's order, near
     each other. A run counts if it is a whole sentence or too long to be common by chance, and if
@@ -36,12 +35,11 @@ def find_parts(
     take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
     make no difference. Time is about linear in the lengths of the texts.
     """
-    common = CommonRuns(prompt.text)
     occupied = merge(covered)
     searched: dict[str, _Parts] = {}
     best: dict[str, tuple[int, Sequence[Run]]] = {}
     for text in work.in_time(documents):
-        searched[text] = _Parts(Normalised.of(text), prompt, common)
+        searched[text] = _Parts(AlignedText.of(text).letters(), prompt)
         best[text] = searched[text].stretch(occupied)
     # Ever more is occupied, so sizes only shrink: they are computed again from the longest on.
     ranked = [(-size, text) for text, (size, _) in best.items() if size]
@@ -60,7 +58,7 @@ def find_parts(
                 heappush(ranked, (-best[text][0], text))
         for text in chosen:
             document = searched[text].document
-            parts[text] = [located(document, prompt, run) for run in best[text][1]]
+            parts[text] = [located(document, prompt, [run]) for run in best[text][1]]
         for part in (part for text in chosen for part in parts[text]):
             add(occupied, (part.start, part.end))
     return parts
@@ -69,28 +67,27 @@ def find_parts(
 class _Parts:
     """The runs that one document has in common with the prompt."""
 
-    def __init__(self, document: Normalised, prompt: Normalised, common: CommonRuns) -> None:
+    def __init__(self, document: AlignedText, prompt: AlignedText) -> None:
         self.document = document
         self._prompt = prompt
-        self._common = common
 
     def are_free(self, runs: Sequence[Run], occupied: Sequence[Interval]) -> bool:
         return not any(overlapping(occupied, self._place(run)) for run in runs)
 
     def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most characters that are free."""
-        own = {run: size for run in self._runs if (size := self._own(run, occupied))}
-        strong = [run for run in own if self._is_strong(run)]
+        free = {run: size for run in self._runs if (size := self._num_free(run, occupied))}
+        strong = [run for run in free if self._is_strong(run)]
         runs = [
             run
-            for run in own
+            for run in free
             if run in strong or any(self._fit(run, x) or self._fit(x, run) for x in strong)
         ]
         best: list[tuple[int, tuple[Run, ...]]] = []
         for index, run in enumerate(runs):
             before = (best[i] for i in range(index) if self._fit(runs[i], run))
             size, chain = max(before, key=lambda item: item[0], default=(0, ()))
-            best.append((size + own[run], (*chain, run)))
+            best.append((size + free[run], (*chain, run)))
         return max(best, key=lambda item: item[0], default=(0, ()))
 
     @cached_property
@@ -106,12 +103,13 @@ class _Parts:
         return sorted((run for group in ends.values() for run in group), key=lambda run: run.start)
 
     def _long(self) -> Iterator[Run]:
-        unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
-        for run in self._common.of(self.document.text, *(_UNSPACED_GRAMS if unspaced else _GRAMS)):
-            if not _is_long(self._shown(run)):
+        is_unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
+        grams = _UNSPACED_GRAMS if is_unspaced else _GRAMS
+        for run in common_runs(self.document.text, self._prompt.index, *grams):
+            if not _is_long(self._text(run)):
                 continue
             kept = at_words(self.document, self._prompt, run)
-            if _is_long(self._shown(kept)) and not self._is_question(kept):
+            if _is_long(self._text(kept)) and not self._is_question(kept):
                 yield kept
 
     @cached_property
@@ -120,10 +118,10 @@ class _Parts:
         spans = [
             (first, last)
             for first, last in self._sentences
-            if _is_sentence(self.document.source[slice(*self.document.interval(first, last))])
+            if _is_sentence(self.document.source[slice(*self.document.source_span(first, last))])
         ]
-        places = self._prompt.find_each([self.document.text[slice(*span)] for span in spans])
-        for (first, last), starts in zip(spans, places, strict=True):
+        for first, last in spans:
+            starts = self._prompt.index.find_all(self.document.text[first:last])
             for start in islice(starts, _MAX_COPIES):
                 run = Run(first, start, last - first)
                 borders = (is_border(self._prompt, place) for place in (start, start + run.length))
@@ -133,13 +131,11 @@ class _Parts:
 
     @cached_property
     def _sentences(self) -> list[Interval]:
-        origins = self.document.origins
-        spans = split_spans(self.document.source, sentences)
-        places = ((bisect_left(origins, start), bisect_left(origins, end)) for start, end in spans)
+        places = map(self.document.span_of, split_spans(self.document.source, sentences))
         return [(first, last) for first, last in places if first < last]
 
-    def _own(self, run: Run, occupied: Sequence[Interval]) -> int:
-        """The number of characters of a run that are free; 0 if none of its free pieces is long."""
+    def _num_free(self, run: Run, occupied: Sequence[Interval]) -> int:
+        """The number of free characters of a run; 0 if each of its free pieces is short."""
         place = self._place(run)
         free = subtract(place, overlapping(occupied, place))
         if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
@@ -148,22 +144,21 @@ class _Parts:
 
     def _is_strong(self, run: Run) -> bool:
         """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
-        text = self._shown(run)
+        text = self._text(run)
         if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
             return True
-        end = run.first + run.length
         return run in self._whole_sentences or any(
-            run.first <= first < end and (first == run.first or last <= end)
+            run.first <= first < run.last and (first == run.first or last <= run.last)
             for first, last in self._sentences
         )
 
     def _fit(self, run: Run, other: Run) -> bool:
         """Whether `other` follows `run` in both texts, not too far away in the prompt."""
-        end, start = run.first + run.length, run.start + run.length
-        if other.first < end or other.start < start:
+        if other.first < run.last or other.start < run.end:
             return False
         gap = self._place(other)[0] - self._place(run)[1]
-        left_out = self.document.origins[other.first] - self.document.origins[end - 1] - 1
+        source_span = self.document.source_span
+        left_out = source_span(other.first, other.last)[0] - source_span(run.first, run.last)[1]
         return gap <= max(_MAX_GAP, left_out)
 
     def _is_question(self, run: Run) -> bool:
@@ -174,11 +169,11 @@ class _Parts:
             mark in text for mark in ".!。！"
         )
 
-    def _shown(self, run: Run) -> str:
+    def _text(self, run: Run) -> str:
         return self._prompt.source[slice(*self._place(run))] if run.length else ""
 
     def _place(self, run: Run) -> Interval:
-        return self._prompt.interval(run.start, run.start + run.length)
+        return self._prompt.source_span(run.start, run.end)
 
 
 def _is_long(text: str) -> bool:

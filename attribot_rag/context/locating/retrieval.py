@@ -1,4 +1,4 @@
-"""Locating retrieved documents and earlier turns in a prompt: the context that the model saw."""
+"""Locating retrieved documents and earlier turns in a prompt."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from functools import cached_property
 from attribot_rag.context.context import Context, ContextOptions
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.context.intervals import Interval, merge
-from attribot_rag.context.locating.escapes import Unescaped
+from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.locator import Locator, single_spaced
+from attribot_rag.context.locating.locator import Locator
 from attribot_rag.context.locating.parts import find_parts
 from attribot_rag.context.locating.sources import divide
 from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.context.words import single_spaced
 from attribot_rag.errors import DocumentsNotLocated
 
 
@@ -98,7 +99,7 @@ def _find_last(prompt: str, message: str, turns: Sequence[Interval]) -> tuple[In
 
 
 def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
-    """The share of each text's characters, white space aside, that its parts cover, if not all."""
+    """The share of each text's characters in its parts, white space aside, if below 1."""
     shares = {}
     for text, places in parts.items():
         spans = merge(part.document_span for part in places if part.document_span)
@@ -114,7 +115,7 @@ class LocatedDocuments:
     the prompt and the documents are read as they are, then without their escape sequences.
     `crowded` are documents with further places. `index` is that of the prompt.
 
-    `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
+    `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `similar_passage`).
     `occupied` are characters of the prompt that are no document's own, such as earlier turns.
     """
 
@@ -127,12 +128,11 @@ class LocatedDocuments:
         occupied: Sequence[Interval] = (),
         work: Work | None = None,
     ) -> None:
-        self._prompt = prompt
         self._threshold = threshold
         self._work = work or Work()
         self._plain = Locator(prompt, threshold=threshold, work=self._work)
         self.crowded = self._plain.crowded
-        self.index = self._plain.index
+        self.index = self._plain.prompt.index
         places = {text: self._places(text) for text in self._work.in_time(documents)}
         self.whole = {text: located for text, located in places.items() if located}
         missing = [text for text in places if text not in self.whole]
@@ -140,47 +140,45 @@ class LocatedDocuments:
         self.parts = self._parts(missing, [*covered, *occupied]) if missing else {}
 
     @cached_property
-    def _unescaped(self) -> Unescaped:
-        return Unescaped.of(self._prompt)
+    def _unescaped(self) -> AlignedText:
+        return self._plain.prompt.unescaped()
 
     @cached_property
     def _locator(self) -> Locator:
-        text = self._unescaped.text
-        if text == self._prompt:
+        if self._unescaped.text == self._plain.prompt.text:
             return self._plain
-        return Locator(text, threshold=self._threshold, work=self._work)
+        return Locator(self._unescaped.text, threshold=self._threshold, work=self._work)
 
     def _places(self, document: str) -> list[Location]:
         if places := self._plain.locate_unchanged(document):
             return places
-        unescaped, locator = Unescaped.of(document), self._locator
-        is_known = unescaped.text == document and locator is self._plain
-        places = (locator.locate_changed if is_known else locator.locate)(unescaped.text)
-        if unescaped.text in locator.crowded:
+        unescaped = AlignedText.of(document).unescaped()
+        places = self._locator.locate(unescaped.text)
+        if unescaped.text in self._locator.crowded:
             self.crowded.add(document)
-        return [self._unescaped.located(place, unescaped) for place in places]
+        return [place.in_sources(unescaped, self._unescaped) for place in places]
 
     def _parts(
         self, documents: Sequence[str], occupied: Sequence[Interval]
     ) -> dict[str, list[Location]]:
-        texts = {document: Unescaped.of(document) for document in documents}
+        texts = {document: AlignedText.of(document).unescaped() for document in documents}
         parts = find_parts(
-            self._locator.normalised,
+            self._locator.letters,
             dict.fromkeys(unescaped.text for unescaped in texts.values()),
-            [self._unescaped.within(interval) for interval in occupied],
+            [self._unescaped.span_of(interval) for interval in occupied],
             self._work,
         )
         late = self._work.left
         late.update(text for text, unescaped in texts.items() if unescaped.text in late)
         return {
-            text: [self._unescaped.located(part, unescaped) for part in parts[unescaped.text]]
+            text: [part.in_sources(unescaped, self._unescaped) for part in parts[unescaped.text]]
             for text, unescaped in texts.items()
             if unescaped.text in parts
         }
 
 
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
-    """The texts that the prompt holds as a whole or in part, whatever their form.
+    """The texts that stand in the prompt, as a whole or in part, in any form.
 
     A text is not in the prompt if all that stands there of it belongs to another whole text.
     """

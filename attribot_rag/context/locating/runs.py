@@ -1,19 +1,19 @@
-"""Common runs: text that a document and the prompt share, found in about linear time."""
+"""Common runs of a document and the prompt, found in about linear time."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache, partial
 from typing import NamedTuple
 
-from attribot_rag.context.locating.normalised import Normalised
-from attribot_rag.context.locating.text_index import NgramIndex
+from rapidfuzz.distance import Postfix, Prefix
+
+from attribot_rag.context.locating.aligned_text import AlignedText
+from attribot_rag.context.locating.text_index import TextIndex
 from attribot_rag.context.words import num_unspaced
 
 _MAX_PLACES = 64
-_STEPS = (1024, 64, 8, 1)
 # What follows a text that was cut within a word, and what precedes a text without its beginning.
 _CUT_AFTER = re.compile(r"[^\S\n]*(?:\Z|\n|…|\.\.|[\[\]<>(){}|\"”»*#=~])")
 _CUT_BEFORE = re.compile(r"(?:\A|\n|…|\.\.|[\[\]<>(){}|\"“«*#=~])[^\S\n]*\Z")
@@ -29,52 +29,37 @@ class Run(NamedTuple):
     start: int
     length: int
 
+    @property
+    def last(self) -> int:
+        """The end in the document."""
+        return self.first + self.length
 
-class CommonRuns:
-    """Finds the text that documents share with a prompt, through an index of its n-grams."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._index = cache(partial(NgramIndex, text))
-
-    def of(self, document: str, gram: int, stride: int) -> Iterator[Run]:
-        """Maximal common runs: all of at least `gram` + `stride` - 1 characters, some shorter.
-
-        Runs whose n-grams all stand in more than 64 places are left out: such text is not
-        specific to a document.
-        """
-        hits = self._index(gram, stride).hits(document, _MAX_PLACES, _MAX_PLACES * len(document))
-        done: dict[int, int] = {}
-        for at, place in sorted(zip(*(numbers.tolist() for numbers in hits), strict=True)):
-            diagonal = place - at
-            if at < done.get(diagonal, 0):
-                continue
-            if document[at : at + gram] != self._text[place : place + gram]:
-                continue
-            first, last = _extended(document, at, self._text, place, gram)
-            done[diagonal] = last
-            yield Run(first, first + diagonal, last - first)
+    @property
+    def end(self) -> int:
+        """The end in the prompt."""
+        return self.start + self.length
 
 
-def _extended(text: str, at: int, other: str, place: int, length: int) -> tuple[int, int]:
-    """The common run [first, last) of the text that extends the common characters at `at`."""
-    first, last, diagonal = at, at + length, place - at
-    for step in _STEPS:
-        while (
-            step <= first
-            and step <= first + diagonal
-            and text[first - step : first] == other[first + diagonal - step : first + diagonal]
-        ):
-            first -= step
-        while (
-            last + step <= len(text)
-            and text[last : last + step] == other[last + diagonal : last + diagonal + step]
-        ):
-            last += step
-    return first, last
+def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[Run]:
+    """Maximal common runs: all of at least `length` + `stride` - 1 characters, some shorter.
+
+    Runs whose n-grams of this length all stand in more than 64 places are left out: such text is
+    not specific to a document.
+    """
+    text = prompt.text
+    hits = prompt.hits(document, length, stride, _MAX_PLACES * len(document))
+    done: dict[int, int] = {}
+    for at, place in sorted(hits):
+        diagonal = place - at
+        if at < done.get(diagonal, 0):
+            continue
+        before = Postfix.similarity(document[:at], text[max(0, diagonal) : place])
+        after = Prefix.similarity(document[at:], text[place : diagonal + len(document)])
+        done[diagonal] = at + after
+        yield Run(at - before, place - before, before + after)
 
 
-def at_words(document: Normalised, prompt: Normalised, run: Run) -> Run:
+def at_words(document: AlignedText, prompt: AlignedText, run: Run) -> Run:
     """The run without the incomplete words at its ends; empty if nothing is left.
 
     An incomplete word of the document stays if the prompt's text also ends there: at the end of
@@ -88,25 +73,24 @@ def at_words(document: Normalised, prompt: Normalised, run: Run) -> Run:
     return Run(first, start, length)
 
 
-def _ends(document: Normalised, prompt: Normalised, at: int, place: int) -> bool:
+def _ends(document: AlignedText, prompt: AlignedText, at: int, place: int) -> bool:
     if prompt.text[place - 1] == " " or not is_border(prompt, place):
         return False
-    return is_border(document, at) or bool(
-        _CUT_AFTER.match(prompt.source, prompt.origins[place - 1] + 1)
-    )
+    end = prompt.source_span(place - 1, place)[1]
+    return is_border(document, at) or bool(_CUT_AFTER.match(prompt.source, end))
 
 
-def _begins(document: Normalised, prompt: Normalised, at: int, place: int) -> bool:
+def _begins(document: AlignedText, prompt: AlignedText, at: int, place: int) -> bool:
     if prompt.text[place] == " " or not is_border(prompt, place):
         return False
-    origin = prompt.origins[place]
+    start = prompt.source_span(place, place + 1)[0]
     return is_border(document, at) or bool(
-        _CUT_BEFORE.search(prompt.source[max(0, origin - _MAX_SPACE) : origin])
+        _CUT_BEFORE.search(prompt.source[max(0, start - _MAX_SPACE) : start])
     )
 
 
-def is_border(text: Normalised, index: int) -> bool:
-    """Whether this place of a normalised text is not inside a word, number or character.
+def is_border(text: AlignedText, index: int) -> bool:
+    """Whether this place of a text's letters is not inside a word, number or character.
 
     In scripts without spaces every character is a word.
     """
@@ -116,9 +100,9 @@ def is_border(text: Normalised, index: int) -> bool:
         return True
     if not _BETWEEN_DIGITS.isdisjoint(text.text[index - 1 : index + 1]):
         return False
-    before, after = text.origins[index - 1], text.origins[index]
-    if before == after or unicodedata.category(text.source[after])[0] == "M":
+    if not text.is_whole(index, index):
         return False
-    if _WITHIN_WORDS.issuperset(text.gap(index)):
-        return num_unspaced(text.source[before] + text.source[after]) > 0
-    return True
+    before, after = (text.source[text.origins[place, 0]] for place in (index - 1, index))
+    if unicodedata.category(after)[0] == "M":
+        return False
+    return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0

@@ -1,4 +1,4 @@
-"""The sources: the pieces into which documents divide the prompt, equal pieces joined."""
+"""The sources: disjoint pieces of the prompt, equal pieces joined."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _spelling_variants(word: str, other: str) -> bool:
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of texts with equally many words that share consecutive words not common to many."""
+    """Pairs of texts with equally many words and shared, uncommon word sequences."""
     holders: dict[int, list[int]] = {}
     first_holder: dict[int, int] = {}
     lengths = []
@@ -128,8 +128,8 @@ def divide(
             group_of[piece.text] = group_of[in_prompt] = number
     repeatable = [text for text in group_of if len(words(text)) >= _MIN_COPY_WORDS]
     repeatable.sort(key=lambda text: (-len(text), text))
-    for text, copies in zip(repeatable, pieces.copies(repeatable), strict=True):
-        occurrences[group_of[text]] += copies
+    for text in repeatable:
+        occurrences[group_of[text]] += pieces.copies(text)
     for of_source in occurrences:
         of_source.sort(key=attrgetter("start"))
     shown = [texts[group[0]] for group in groups]
@@ -156,7 +156,7 @@ class _Piece:
 
 
 class _Pieces:
-    """Disjoint pieces of the prompt, split as the longest document that holds them is split."""
+    """Disjoint pieces of the prompt, split as the longest document around them."""
 
     def __init__(self, prompt: TextIndex) -> None:
         self._index = prompt
@@ -170,7 +170,7 @@ class _Pieces:
     def add_documents(
         self, text: str, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
     ) -> None:
-        """Credit documents of equal text with the pieces that they share, and add the others."""
+        """Credit documents of equal text with shared pieces, and add their other pieces."""
         for interval in overlapping(self._intervals, (location.start, location.end)):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             shared = len(self._prompt[start:end].strip())
@@ -186,16 +186,13 @@ class _Pieces:
                     shown = text[slice(*span)].strip() if location.is_escaped else in_prompt
                     self._insert(free, shown, [DocumentSpan(i, *span) for i in documents])
 
-    def copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
-        """The copies of each text outside of the documents, in an earlier turn for example."""
-        for text, places in zip(texts, self._index.find_each(texts), strict=True):
-            copies = []
-            for start in places:
-                copy = start, start + len(text)
-                if stands_alone(self._prompt, *copy) and not overlapping(self._intervals, copy):
-                    self._insert(copy, text, [])
-                    copies.append(Occurrence(*copy, ()))
-            yield copies
+    def copies(self, text: str) -> Iterator[Occurrence]:
+        """The copies of a text outside of the documents, in an earlier turn for example."""
+        for start in self._index.find_all(text):
+            copy = start, start + len(text)
+            if stands_alone(self._prompt, *copy) and not overlapping(self._intervals, copy):
+                self._insert(copy, text, [])
+                yield Occurrence(*copy, ())
 
     def _insert(self, interval: Interval, text: str, spans: list[DocumentSpan]) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)

@@ -1,4 +1,4 @@
-"""Abbreviated months and days of the week, after whose full stop a date goes on, by its form."""
+"""Full stops within dates: after abbreviated months and days of the week."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DATE = re.compile(
 
 
 def is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
-    """Whether the full stop before this end is that of a month or a day of the week in a date.
+    """Whether the full stop before this end belongs to a month or weekday in a date.
 
     Such words are short. A month stands between a day and a year, or before a year that ends its
     clause; a day of the week before a day, a month and a year, or, where both names are written

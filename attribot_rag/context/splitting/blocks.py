@@ -1,4 +1,4 @@
-"""Lines of a text that belong together: paragraphs, headings, list items, entries."""
+"""Blocks of lines: paragraphs, headings, list items, entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPEN = re.compile(r"[^\n]*[:=：][ \t]*[|>{\[]?[-+]?\s*\Z")
 
 
 def blocks(text: str) -> Iterator[tuple[str, Interval]]:
-    """Neighbouring lines that belong together, and where sentences may end within them.
+    """Blocks of neighbouring lines, each with the characters in which sentences may end.
 
     Joined, the blocks are the text. Wrapped lines belong together; a blank line, a heading, a list
     item, a row or an entry ("key: value", next to another) begins another block. A key without a
@@ -79,8 +79,8 @@ def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
 def _entries(lines: Sequence[str]) -> set[int]:
     """The lines that begin an entry.
 
-    The entry before or after it is on the next line, or on the next line that is indented less
-    than what its value goes on with.
+    The neighbouring entry is on the next line, or on the next line with less indentation than the
+    continuation of the value.
     """
     entries: set[int] = set()
     last, indent = -1, 0
@@ -155,7 +155,7 @@ def rows_of(lines: Sequence[str]) -> dict[int, int]:
 
 
 def _ruled_table(lines: Sequence[str], start: int) -> list[int]:
-    """The first lines of the rows of the table whose separator row is the second, and its end."""
+    """The first lines of the rows of a table with a separator row, and its end."""
     header = lines[start : start + 2]
     if len(header) < 2 or not all("|" in line for line in header) or not RULE.match(header[1]):
         return []

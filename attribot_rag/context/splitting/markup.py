@@ -39,7 +39,7 @@ _MAX_NESTED = 4
 
 @dataclass(frozen=True)
 class Tags:
-    """The elements whose tags a document has, by `names` in lower case; none if it is no HTML.
+    """The tag names of a document, in lower case; none without HTML.
 
     The name of an element in angle brackets is no tag unless the document closes it, gives it an
     attribute, or is HTML in which it need not be closed: `List<A>` and `cp <data>` stay. So does
@@ -53,13 +53,13 @@ class Tags:
         """A part of the document as a reader of the page sees it; as it is if it is only tags."""
         kept = text
         for _ in range(_MAX_NESTED):  # what stood around a tag may make another
-            shown = _CODE_OR_TAG.sub(self._shown, kept)
+            shown = _CODE_OR_TAG.sub(self._rendered, kept)
             if shown == kept:
                 return kept.strip() or text
             kept = shown
         return text
 
-    def _shown(self, match: re.Match[str]) -> str:
+    def _rendered(self, match: re.Match[str]) -> str:
         name = (match["name"] or "").lower()
         if match["fence"] or match["ticks"] or (name and name not in self.names):
             return match[0]
@@ -133,7 +133,7 @@ def json_in(text: str, first: int, last: int) -> Iterator[Interval]:
 
 
 def _is_data(value: Any, text: str, end: int) -> bool:
-    """Whether it is JSON and no text in brackets: an object, or a list that has its line alone."""
+    """Whether JSON is data, not text in brackets: an object, or a list on its own line."""
     if isinstance(value, dict):
         return True
     return bool(value) and _LINE_REST.match(text, end) is not None
@@ -158,7 +158,7 @@ class _Container:
 def json_members(
     text: str, first: int, last: int, *, is_line: bool = False
 ) -> Iterator[tuple[Interval, Interval]]:
-    """The members of the JSON in [first, last), and the string in each that has only one.
+    """The members of the JSON in [first, last), each with its only string, if there is one.
 
     Together they are the whole JSON. A short object or list without others in it is one member;
     the outermost only if it `is_line`, one of several. The string is empty if there is none.

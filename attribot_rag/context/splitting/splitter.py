@@ -112,7 +112,7 @@ _MAX_LENGTH = 400
 def language_of(text: str, further: Iterable[str] = ()) -> str:
     """The ISO 639 code of a text's language, by its beginning.
 
-    Where the text is too short, it is that of the first long enough of the `further` texts, or else
+    If the text is too short, the first long enough of the `further` texts decides, or else it is
     English.
     """
     detected = (_detected(candidate[:_MAX_LENGTH]) for candidate in (text, *further))
@@ -173,8 +173,8 @@ def sentence_ends(text: str, language: str) -> list[int]:
 
     Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
     end a sentence too; ordinals, dates and references such as "3. Mai", "3 janv. 1983", "n.º 7" and
-    "Art. 5"; Thai and Lao, whose sentences end in spaces. Quotation marks and mark-up that close
-    belong to what they close.
+    "Art. 5"; Thai and Lao, whose sentences end in spaces. Closing quotation marks and mark-up
+    belong to the sentence before them.
     """
     readable = _SURROGATE.sub("?", _RUN.sub(_without_marks, text))
     ends = {_with_closing(text, end) for end in _segmented(readable, language)}
@@ -206,7 +206,7 @@ def _without_marks(run: re.Match[str]) -> str:
 
 
 def _with_closing(text: str, end: int) -> int:
-    """The end after what closes there, or before a quotation mark that opens."""
+    """Move an end past closing marks, or before an opening quotation mark."""
     closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
     if closing:
         return closing.end()
@@ -216,7 +216,7 @@ def _with_closing(text: str, end: int) -> int:
 
 
 def _goes_on(text: str, end: int, language: str) -> bool:
-    """Whether the full stop before this end is that of an abbreviation or a number."""
+    """Whether the full stop before this end belongs to an abbreviation or a number."""
     has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
     if begins_with_ordinal_sign(text, end):
         return True
@@ -252,7 +252,7 @@ def _enclosed(text: str, start: int, end: int) -> Iterator[Interval]:
 
 
 def _spaces(text: str) -> Iterator[int]:
-    """The spaces of Thai and Lao at which what came before is long enough to be read alone."""
+    """The spaces of Thai and Lao after a text that is long enough to be read alone."""
     start = 0
     for space in _SPACED.finditer(text):
         if len(_SPACED_LETTER.findall(text, start, space.start())) >= _MIN_SPACED:

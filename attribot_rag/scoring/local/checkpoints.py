@@ -17,6 +17,9 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.scoring.backend import Unsupported
 
+BEGIN_ANEW = frozenset({"falcon_mamba", "jamba", "mamba", "recurrent_gemma", "zamba"})
+"""Types of models whose layers go on from a state with a single token, but not with several."""
+
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
 _NO_WINDOW = 1 << 31  # positions
@@ -101,7 +104,7 @@ def _read(twin: PreTrainedModel, token_ids: Sequence[int], start: int, cache: Dy
     try:
         base(**{name: value for name, value in inputs.items() if name in parameters})
     except (TypeError, ValueError, AttributeError) as error:
-        raise Unsupported(f"its cache cannot be resumed ({error})") from error
+        raise Unsupported(f"its cache cannot be resumed ({type(error).__name__})") from error
 
 
 def _states(cache: DynamicCache) -> tuple[DynamicCache, int]:

@@ -23,7 +23,7 @@ from attribot_rag.model.generation import (
 )
 from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.scoring.backend import Reading, Unsupported
-from attribot_rag.scoring.local.checkpoints import Checkpoints, keeps_states
+from attribot_rag.scoring.local.checkpoints import BEGIN_ANEW, Checkpoints, keeps_states
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference, length_dependent_rope
 from attribot_rag.scoring.memory import Footprint, cache_bytes
@@ -135,6 +135,12 @@ class Cropped(CachedPrefix):
 
     name: ClassVar[str] = "cropped"
     checkpoints: Checkpoints | None = None
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        if model.config.get_text_config(decoder=True).model_type in BEGIN_ANEW:
+            return "its layers go on from a state with a single token only"
+        return super().refusal(model, num_tokens)
 
     def _read(self, reading: Reading) -> None:
         if not keeps_states(self.native):

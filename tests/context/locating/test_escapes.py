@@ -6,6 +6,7 @@ import io
 import json
 import pprint
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from xml.sax import saxutils
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from support.scripts import texts_in_a_script
 
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
-from attribot_rag.context.locating.escapes import Unescaped
+from attribot_rag.context.locating.aligned_text import AlignedText
 
 ROOT = Path(__file__).parents[3]
 FILES = [
@@ -90,6 +91,10 @@ def located_share(context: Context) -> float:
     return sum(shares.get(index, 1) * size for index, size in sizes.items()) / sum(sizes.values())
 
 
+def unescaped(text: str) -> AlignedText:
+    return AlignedText.of(text).unescaped()
+
+
 def letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
@@ -103,11 +108,11 @@ def test_a_file_is_located_in_every_form_of_escaping(file: Path, name: str) -> N
     assert located_share(context) >= 0.99
     for source in context.sources:
         for place in source.occurrences:
-            shown = Unescaped.of(prompt[place.start : place.end]).text
+            shown = unescaped(prompt[place.start : place.end]).text
             for span in place.spans:
                 excerpt = documents[span.document][span.start : span.end]
                 assert letters(source.text) == letters(excerpt)
-                assert letters(shown) == letters(Unescaped.of(excerpt).text)
+                assert letters(shown) == letters(unescaped(excerpt).text)
 
 
 @pytest.mark.slow
@@ -117,9 +122,10 @@ def test_a_file_is_located_in_every_form_of_escaping(file: Path, name: str) -> N
 )
 def test_escaping_is_undone_in_every_script(documents: list[str], name: str) -> None:
     """Character for character, but for white space, which YAML folds, and quotation marks."""
-    prompt = Unescaped.of(ESCAPED[name](documents))
+    prompt = unescaped(ESCAPED[name](documents))
     plain = letters(prompt.text)
     for document in documents:
-        assert letters(Unescaped.of(document).text) in plain
-    assert len(prompt.origins) == len(prompt.text) + 1
-    assert all(a <= b for a, b in zip(prompt.origins, prompt.origins[1:], strict=False))
+        assert letters(unescaped(document).text) in plain
+    assert len(prompt.origins) == len(prompt.text)
+    ends = [end for span in prompt.origins.tolist() for end in span]
+    assert all(a <= b for a, b in pairwise(ends))

@@ -75,7 +75,7 @@ def test_a_few_changed_characters_are_bridged(changed: str) -> None:
         f"Answer from the context.\n\n[7] {changed}\n\n[8] Nothing else.\n\nQuestion: who signed?"
     )
     (place,) = locate(DOCUMENT, prompt)
-    assert prompt[place.start : place.end] == changed
+    assert prompt[place.start : place.end] == changed.strip()
     assert len(place.offsets) == len(DOCUMENT) + 1
     assert list(place.offsets) == sorted(place.offsets)
     winters = DOCUMENT.index("two winters")

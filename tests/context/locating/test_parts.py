@@ -123,7 +123,7 @@ def test_any_stretch_of_a_document_is_found_to_the_letter(
     shown = document[start : start + length].strip(" \n.,:;?")
     prompt = f"Zebra:\n\n...{shown}{after}\n\nNow tell me when."
     locator = Locator(prompt, threshold=1)
-    (part,) = find_parts(locator.normalised, [document], [], Work())[document]
+    (part,) = find_parts(locator.letters, [document], [], Work())[document]
     assert prompt[part.start : part.end].rstrip(".") == shown
     assert part.document_span is not None
     assert document[slice(*part.document_span)].rstrip(".") == shown
