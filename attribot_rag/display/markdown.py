@@ -119,7 +119,8 @@ def with_citations(
     for place, lines in values.items():
         next_line = "\n" + place.before.rpartition("\n")[2]
         placed.append((place.position, f"{place.before}{next_line.join(lines)}{place.after}"))
-    for position, written in reversed(sorted(placed, key=itemgetter(0))):
+    placed.sort(key=itemgetter(0))
+    for position, written in reversed(placed):
         text = f"{text[:position]}{written}{text[position:]}"
     return text
 
