@@ -38,14 +38,10 @@ RESPOND = """answer => document.addEventListener("attribot-without", ({ detail }
     window.asked = [detail.documents, detail.names];
     detail.respond(detail.documents[0] ? Promise.reject(new Error("no model")) : answer);
 })"""
-HEAR = """() => {
-    window.heard = [];
-    for (const name of ["attribot-choose", "attribot-open"])
-        document.addEventListener(name, (event) => {
-            window.heard.push([name, event.detail.sentence, event.detail.name]);
-            if (window.own) event.preventDefault();
-        });
-}"""
+HEAR = """name => document.addEventListener(name, (event) => {
+    (window.heard ??= []).push([name, event.detail.sentence, event.detail.name]);
+    if (window.own) event.preventDefault();
+})"""
 OPEN = re.compile(r"\bon\b")
 Show = Callable[[Page, str], None]
 
@@ -235,7 +231,8 @@ def test_a_pill_leads_to_its_source_and_the_source_to_its_document(page: Page, s
 
 
 def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: Page) -> None:
-    page.evaluate(HEAR)
+    for event in ("attribot-choose", "attribot-open"):
+        page.evaluate(HEAR, event)
     pills(page, "18 crowns").click()
     page.evaluate("window.own = true")
     press(page, "Open document")
