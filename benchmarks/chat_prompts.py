@@ -76,7 +76,7 @@ def present(path: Path) -> list[str]:
 # How a file is cut, and what the model is told after three passages of the files.
 WAYS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "before": (former, "Answer with one short sentence, using the passages:"),
-    "passages": (present, "Answer with one short sentence, using the passages:"),
+    "copy": (former, chat_files.INSTRUCTION),
     "now": (present, chat_files.INSTRUCTION),
 }
 

@@ -35,7 +35,11 @@ SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 CHARACTERS = (200, 350)  # of a passage
 RETRIEVED = 3  # passages
-INSTRUCTION = "Answer with one short sentence, using the passages:"
+INSTRUCTION = (
+    "Copy the sentence that answers this question:"
+    if IS_TINY
+    else "Answer with one short sentence, using the passages:"
+)
 
 Passage = tuple[str, dict[str, Any]]  # its text, and where it stands
 
