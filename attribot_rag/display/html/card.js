@@ -109,7 +109,7 @@ class Card {
     const { receipts, say } = this;
     const [level, missing, { evidence, effect, kept, reliance, state, sources }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
     const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
-    const score = (value) => `${signed(value)}${rows.every((row) => row.exact) ? "" : ` (${say("rough")})`}`;
+    const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, !receipts.reads && sentence.in_part && say("less"),
@@ -139,10 +139,10 @@ class Card {
     const unused = files.filter((file) => !judged.some((sentence) => sentence.files.includes(file)));
     const lost = (file) => file.indices.every((index) => receipts.documents.get(index)?.located === false) && ` (${say("lost")})`;
     const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? button({ class: "entry", click: () => this.answer.show({ file }) }, file.name) : file.name);
+    const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
       h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),
       unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
-      h("details", {}, h("summary", {}, say("figures")), ["partial", "composite"].includes(summary.status) && h("p", {}, say(summary.status)), h("ul", {}, (summary.notes || []).map((note) => h("li", {}, visible(note)))),
-        summary.retokenized && !receipts.reads && h("p", {}, say("retokenized")))];
+      notes.length > 0 && h("details", {}, h("summary", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note))))];
   }
 }

@@ -24,10 +24,10 @@ const STRINGS = {
     levels: ["Very strong influence: without this the model would almost certainly not have written it.", "Strong influence: without this the model would probably not have written it.", "Weak influence: the model might have written it all the same."],
     truth: "Influence is not truth: the source may be wrong, or misread. Compare the two.", less: "Other text, or the model itself, had a part in it.", origin: "This had at least as much influence as all the documents together.",
     lacks: "Not in the marked text: {words}", wrong: ["The model itself cites {labels}, which has no effect on this, or is missing.", "The model itself cites {labels}, which have no effect on this, or are missing."],
-    effect: "Strength: {score} nats, {times}.", times: "{n} times less likely without", million: "more than a million times less likely without", kept: "With the marked text alone, {n} % of the effect of all documents remains.", all: "All documents together: {score} nats.", rough: "approximate",
+    effect: "Strength: {score} nats, {times}.", times: "{n} times less likely without", million: "more than a million times less likely without", kept: "With the marked text alone, {n} % of the effect of all documents remains.", all: "All documents together: {score} nats.", rough: "about",
     read1: "A name after a sentence is the file that made the model write it. Choose it to see the text.", read2: "Amber is for what comes from none of your files, or differs from them. “Your files” are the passages that the model was given for this question.",
     read3: "This shows where a sentence comes from, not whether it is true.", unused: ["{n} file was not used", "{n} files were not used"], lost: "the model did not receive this file",
-    partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its documents.", retokenized: "Checked on the answer’s text, which the model may have put together otherwise.",
+    partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its documents.", notes: "Notes",
     // What differs where another model read the answer.
     reader: {
       where: "What supports this", own: "no support in your files", also: "no support found, but see {name}", owns: "{n} without support in your files",
@@ -61,10 +61,10 @@ const STRINGS = {
     levels: ["Sehr starker Einfluss: Ohne dies hätte das Modell es fast sicher nicht geschrieben.", "Starker Einfluss: Ohne dies hätte das Modell es wohl nicht geschrieben.", "Schwacher Einfluss: Das Modell hätte es vielleicht trotzdem geschrieben."],
     truth: "Einfluss heißt nicht Wahrheit: Die Quelle kann falsch oder falsch gelesen sein. Vergleichen Sie.", less: "Anderer Text oder das Modell selbst hatte Anteil daran.", origin: "Das hatte mindestens so viel Einfluss wie alle Dokumente zusammen.",
     lacks: "Nicht im markierten Text: {words}", wrong: ["Das Modell selbst zitiert {labels}; das wirkt hier nicht oder fehlt.", "Das Modell selbst zitiert {labels}; diese wirken hier nicht oder fehlen."],
-    effect: "Stärke: {score} Nats, {times}.", times: "ohne sie {n}-mal unwahrscheinlicher", million: "ohne sie mehr als eine Million Mal unwahrscheinlicher", kept: "Mit dem markierten Text allein bleiben {n} % der Wirkung aller Dokumente.", all: "Alle Dokumente zusammen: {score} Nats.", rough: "ungefähr",
+    effect: "Stärke: {score} Nats, {times}.", times: "ohne sie {n}-mal unwahrscheinlicher", million: "ohne sie mehr als eine Million Mal unwahrscheinlicher", kept: "Mit dem markierten Text allein bleiben {n} % der Wirkung aller Dokumente.", all: "Alle Dokumente zusammen: {score} Nats.", rough: "etwa",
     read1: "Der Name hinter einem Satz ist die Datei, derentwegen das Modell ihn schrieb. Ein Klick zeigt den Text.", read2: "Farbig abgesetzt ist, was aus keiner Ihrer Dateien kommt oder von ihnen abweicht. „Ihre Dateien“ sind die Abschnitte, die das Modell zu dieser Frage bekam.",
     read3: "Das zeigt, woher ein Satz kommt, nicht ob er stimmt.", unused: ["{n} Datei wurde nicht benutzt", "{n} Dateien wurden nicht benutzt"], lost: "das Modell hat diese Datei nicht bekommen",
-    partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dokumenten verfolgt.", retokenized: "Am Text der Antwort geprüft, den das Modell anders zusammengesetzt haben kann.",
+    partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dokumenten verfolgt.", notes: "Hinweise",
     reader: {
       where: "Was das stützt", own: "ohne Beleg in Ihren Dateien", also: "kein Beleg gefunden, siehe aber {name}", owns: "{n} ohne Beleg in Ihren Dateien",
       follows: "gestützt von Satz {n}", conversation: "gestützt vom Gespräch", instructions: "gestützt von den Anweisungen", question: "gestützt von der Frage",
