@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import runpy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -27,10 +27,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from attribot_rag import load_model
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
-
-import chat_files  # noqa: E402
-
+CHATS = runpy.run_path(str(ROOT / "examples" / "chat_files.py"))
 CORPORA = {
     "island": sorted((ROOT / "examples" / "corpus").iterdir()),
     "docs": [ROOT / "docs" / f"{name}.md" for name in ("chats", "deploy", "faq", "serving")],
@@ -61,7 +58,6 @@ QUESTIONS = {
         "What is CHAT_MODEL?",
     ),
 }
-RETRIEVED = 3
 
 
 def former(path: Path) -> list[str]:
@@ -70,14 +66,14 @@ def former(path: Path) -> list[str]:
 
 
 def present(path: Path) -> list[str]:
-    return [text for text, _ in chat_files.passages(path, path.name, "folder")]
+    return [text for text, _ in CHATS["passages"](path, path.name, "folder")]
 
 
 # How a file is cut, and what the model is told after three passages of the files.
 WAYS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "before": (former, "Answer with one short sentence, using the passages:"),
-    "copy": (former, chat_files.INSTRUCTION),
-    "now": (present, chat_files.INSTRUCTION),
+    "copy": (former, CHATS["INSTRUCTION"]),
+    "now": (present, CHATS["INSTRUCTION"]),
 }
 
 
@@ -89,12 +85,12 @@ def asked(corpus: str, way: str) -> Iterator[tuple[str, str]]:
     for path in CORPORA[corpus]:
         store.add_documents([Document(text) for text in cut(path)])
     for question in QUESTIONS[corpus]:
-        found = store.similarity_search(question, k=RETRIEVED)
+        found = store.similarity_search(question, k=CHATS["RETRIEVED"])
         context = "\n\n".join(passage.page_content for passage in found)
         yield question, f"{context}\n\n{instruction} {question}"
 
 
-def answers(done: set[tuple[str, str]]) -> Iterator[dict[str, str]]:
+def answers(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     """The answers that are not `done`, by question and way."""
     local = load_model()
     model: Any = local.model

@@ -87,14 +87,15 @@ def test_it_is_accessible_and_no_wider_than_its_window(
     page = new_page(color_scheme=scheme, viewport=viewport, bypass_csp=True)
     show(page, html(answers_without=True))
     keep(page, f"answer_{scheme}_{width}.png", full_page=True)
-    for open_it in (
+    openers: tuple[Callable[[], object], ...] = (
         lambda: pills(page, "4 crowns").first.click(),
         lambda: card(page).locator(".why summary").click(),
         lambda: press(page, "Next sentence"),
         lambda: press(page, "How to read this"),
         lambda: page.locator(".source").first.click(),
         lambda: page.set_content(NOTEBOOK + ISLAND._repr_html_()),
-    ):
+    )
+    for open_it in openers:
         open_it()
         assert_accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
