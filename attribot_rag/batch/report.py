@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attribot_rag.batch.statistics import HARMFUL, Statistics
+from attribot_rag.batch.statistics import Statistics
 from attribot_rag.display.html import environment, part, render_summary
 from attribot_rag.display.remarks import YOUR_FILES, compared, words_for
 from attribot_rag.result import Check
@@ -71,7 +71,6 @@ def render_report(
             ],
             rejects=sorted(rejects.items()),
             most=MOST,
-            harmful=-HARMFUL,
             **{name: setting[name] for name in ("input", "model", "method")},
         )
     )

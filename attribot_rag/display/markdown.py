@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain
 from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
@@ -38,8 +38,6 @@ def render_cited(
     remarks: bool = True,
     markers: Markers = "audited",
     sources: bool = False,
-    escape: Callable[[str], str] = str,
-    link: Callable[[int, int], str] | None = None,
 ) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
@@ -57,42 +55,35 @@ def render_cited(
             audit supports is the citation, a measured citation stands for any other), 'written'
             (all stay, beside the citations) or 'removed'.
         sources: Whether the cited documents follow, a line for each, with what is cited of them.
-        escape: Applied to every text, for a text with links, such as HTML.
-        link: Writes each number, for such a text: it gets the sentence's index and the number.
     """
     citations = []
     report = report_on(attribution, top=0, markers=markers)
-    for index, passage in enumerate(report.passages):
-        written = []
-        for mark in passage.marks:
-            labels = (link(index, number) for number in mark.numbers) if link else mark.labels
-            shown = " or ".join(labels) if link else escape(" or ".join(labels))
-            written.append(f"{escape('[')}{shown}{escape(']')}")
+    for passage in report.passages:
+        written = [f"[{mark}]" for mark in passage.marks]
         if remarks:
-            written += [escape(f"({remark})") for remark in passage.remarks]
+            written += [f"({remark})" for remark in passage.remarks]
         span = passage.end - len(passage.text), passage.end
         citations.append((span, " ".join(written)))
     removed = merge(chain.from_iterable(passage.removed for passage in report.passages))
-    text = with_citations(attribution.response, citations, removed, escape)
+    text = with_citations(attribution.response, citations, removed)
     if remarks:
-        text = with_reader(text, attribution.provenance, escape)
-    return with_legend(text, report.documents, escape) if sources else text
+        text = with_reader(text, attribution.provenance)
+    return with_legend(text, report.documents) if sources else text
 
 
-def with_reader(text: str, provenance: Provenance, escape: Callable[[str], str] = str) -> str:
+def with_reader(text: str, provenance: Provenance) -> str:
     """The text, then a line on who read it where another model gave it."""
     line = who_read(provenance)
-    return f"{text.rstrip()}\n\n{escape(f'({line})')}" if line else text
+    return f"{text.rstrip()}\n\n({line})" if line else text
 
 
-def with_legend(
-    text: str, documents: Sequence[CitedDocument], escape: Callable[[str], str] = str
-) -> str:
+def with_legend(text: str, documents: Sequence[CitedDocument]) -> str:
     """The text, then a line for each document that it cites."""
     if not documents:
         return text
     gap = "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{escape(chr(10).join(map(_legend_line, documents)))}\n"
+    lines = "\n".join(map(_legend_line, documents))
+    return f"{text}{gap}{lines}\n"
 
 
 def _legend_line(document: CitedDocument) -> str:
@@ -104,13 +95,11 @@ def with_citations(
     answer: str,
     citations: Iterable[tuple[Interval, str]],
     removed: Sequence[Interval] = (),
-    escape: Callable[[str], str] = str,
 ) -> str:
     """The answer with what is written after the sentences at these characters, in order.
 
     Nothing else is changed, but that the characters `removed` are left out. What is written of the
-    values of JSON follows it, a line for each. A text that is escaped is no Markdown, so there a
-    citation follows its sentence wherever it ends.
+    values of JSON follows it, a line for each.
     """
     pieces = subtract((0, len(answer)), removed)
     kept = [index for start, end in pieces for index in range(start, end)]
@@ -121,8 +110,8 @@ def with_citations(
         if not written:
             continue
         start, end = bisect_left(kept, start), len(text[: bisect_left(kept, end)].rstrip())
-        place = place_of(text, end) if escape is str else Place(end)
-        if escape is str and (below := place_below_json(text, start, end)) is not None:
+        place = place_of(text, end)
+        if (below := place_below_json(text, start, end)) is not None:
             value = ellipsize(on_one_line(value_at(text, start, end)), _VALUE_LENGTH)
             values.setdefault(below, []).append(f"{value} {written}")
         else:
@@ -131,12 +120,9 @@ def with_citations(
         next_line = "\n" + place.before.rpartition("\n")[2]
         placed.append((place.position, f"{place.before}{next_line.join(lines)}{place.after}"))
     placed.sort(key=itemgetter(0))
-    # Citations are escaped already: a character that nobody uses stands for each meanwhile.
-    unused = next(mark for mark in map(chr, range(0xE000, 0xF900)) if mark not in text)
-    edges = [0, *(position for position, _ in placed), len(text)]
-    marked = escape(unused.join(text[start:end] for start, end in pairwise(edges)))
-    inserted = (written for _, written in placed)
-    return re.sub(unused, lambda _: next(inserted), marked)
+    for position, written in reversed(placed):
+        text = f"{text[:position]}{written}{text[position:]}"
+    return text
 
 
 @cache

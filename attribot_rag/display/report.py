@@ -227,15 +227,9 @@ def _legend(attribution: Result, sources: Sequence[ListedSource]) -> Iterable[st
 
 
 def _described(provenance: Provenance) -> str:
-    return (
-        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on "
-        f"{provenance.model_name} "
-        f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
-        f"{_count(provenance.prompt_tokens, 'prompt token')}, "
-        f"{_count(provenance.scored_tokens, 'token')} scored in "
-        f"{_count(provenance.forward_passes, 'pass', 'passes')}"
-    )
+    method = provenance.method.replace("_", "-")
+    return f"{method} in {provenance.seconds:.2f} s on {provenance.model_name}"
 
 
-def _count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else noun + 's'}"

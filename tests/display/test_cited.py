@@ -1,6 +1,5 @@
 """Citations within the answer's text."""
 
-import html
 import json
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from support.attributions import handmade, verdicts_of
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
-from attribot_rag.display import escape_markdown, render_cited
+from attribot_rag.display import render_cited
 from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.result.segments import segments
 from attribot_rag.result.summary import summarize
@@ -42,25 +41,6 @@ def test_remarks_can_be_left_out() -> None:
     result = handmade(answer, [document], {document: (9.0, 0.0)}, verdicts=verdicts)
     assert result.to_cited_text() == f"It is high. [1] It is blue, I think. ({UNSUPPORTED})"
     assert result.to_cited_text(remarks=False) == "It is high. [1] It is blue, I think."
-
-
-def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
-    result = handmade(
-        "It is <b>high</b>. It is old.",
-        ["It is high.", "It is old."],
-        {"It is high.": (9.0, 0.0), "It is old.": (0.0, 7.0)},
-    )
-    cited = render_cited(
-        result,
-        escape=html.escape,
-        link=lambda sentence, number: f'<a href="/{sentence}/{number}">{number}</a>',
-    )
-    assert cited == (
-        'It is &lt;b&gt;high&lt;/b&gt;. [<a href="/0/1">1</a>] It is old. [<a href="/1/2">2</a>]'
-    )
-    assert render_cited(
-        result, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
-    ) == ("It is &lt;b&gt;high&lt;/b&gt;. \\[[1](/a)\\] It is old. \\[[2](/a)\\]")
 
 
 KITTIWAKE = "The ferry Kittiwake carries 84 passengers."

@@ -2,51 +2,48 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from support.attributions import ISLAND, handmade, verdicts_of
-from support.browser import assert_accessible, happening, keep
+from support.browser import assert_accessible, keep
 from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, composed, run
 from support.hostile import ADDRESSES, HOSTILE, HTML
-from support.receipts import ANSWER, BICYCLE, LAMP, QUESTION, SENTENCES, TICKET, receipts
+from support.receipts import (
+    ANSWER,
+    BICYCLE,
+    LAMP,
+    QUESTION,
+    SENTENCES,
+    TICKET,
+    citing,
+    pending,
+    receipts,
+)
 
 from attribot_rag import Document
-from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import without_attribution
 
-PHONE, DESKTOP = 360, 1280
+PHONE, DESKTOP = 390, 1280
 NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
 SET_DATA = "data => { document.querySelector('attribot-answer').data = data }"
-OTHER = """answer => {
-    if (window.other === undefined)
-        document.addEventListener("attribot-without", ({ detail }) => {
-            window.asked = [detail.documents, detail.names];
-            detail.respond(window.other || Promise.reject(new Error("no model")));
-        });
-    window.other = answer;
+MAKE_ANEW = """data => {
+    const answer = document.createElement("attribot-answer");
+    document.querySelector("attribot-answer").replaceWith(Object.assign(answer, { data }));
 }"""
-SIDE, OPEN = re.compile("side"), re.compile(r"\bon\b")
+RESPOND = """answer => document.addEventListener("attribot-without", ({ detail }) => {
+    window.asked = [detail.documents, detail.names];
+    detail.respond(detail.documents[0] ? Promise.reject(new Error("no model")) : answer);
+})"""
+HEAR = """name => document.addEventListener(name, (event) => {
+    (window.heard ??= []).push([name, event.detail.sentence, event.detail.name]);
+    if (window.own) event.preventDefault();
+})"""
+OPEN = re.compile(r"\bon\b")
 Show = Callable[[Page, str], None]
-
-
-@pytest.fixture
-def show(tmp_path: Path) -> Iterator[Show]:
-    """Shows HTML in a page. Until the test ends, it asks for nothing else and says nothing."""
-    path = tmp_path / "page.html"
-    happened: list[list[str]] = []
-
-    def show(page: Page, html: str) -> None:
-        path.write_text(html, encoding="utf-8", errors="replace")
-        happened.append(happening(page))
-        page.goto(path.as_uri())
-
-    yield show
-    assert {text for texts in happened for text in texts} <= {path.as_uri()}
 
 
 @pytest.fixture
@@ -65,31 +62,6 @@ def html(data: Any = None, **attributes: Any) -> str:
     return render_summary(data or receipts(), question=QUESTION, **attributes)
 
 
-def answer(
-    said: str, texts: list[tuple[str, str]], *cited: str | None, question: str = ""
-) -> dict[str, Any]:
-    """The element's data for sentences that cite a text of documents (name, text), or None."""
-    documents = [Document(text, metadata={"source": name}) for name, text in texts]
-    named = dict.fromkeys(filter(None, cited))
-    scores = {text: [9.0 * (text == own) for own in cited] for text in named}
-    verdicts = (
-        {"kind": "grounded", "source_ids": ([*named].index(text),)}
-        if text
-        else {"kind": "unsupported"}
-        for text in cited
-    )
-    made = handmade(said, documents, scores, verdicts=verdicts_of(said, *verdicts))
-    return answer_data(made, question=question)
-
-
-def pending() -> dict[str, Any]:
-    data = receipts()
-    for later in data["summary"]["sentences"][2:]:
-        later |= {"verdict": "open", "reason": "pending", "checks": []}
-    data["summary"]["status"] = "pending"
-    return data
-
-
 def sentence(page: Page, text: str) -> Locator:
     return page.locator(".sentence", has_text=text)
 
@@ -106,28 +78,27 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name).first.click()
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(390, "light"), (390, "dark"), (DESKTOP, "light"), (DESKTOP, "dark")]
-)
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible_and_no_wider_than_its_window(
     new_page: Callable[..., Page], show: Show, width: int, scheme: str
 ) -> None:
     viewport = {"width": width, "height": 740}
     page = new_page(color_scheme=scheme, viewport=viewport, bypass_csp=True)
     show(page, html(answers_without=True))
-    assert_accessible(page)
     keep(page, f"answer_{scheme}_{width}.png", full_page=True)
-    for text in ("4 crowns", "Bell"):
-        pills(page, text).first.click()
-        card(page).locator(".why summary").click()
+    openers: tuple[Callable[[], object], ...] = (
+        lambda: pills(page, "4 crowns").first.click(),
+        lambda: card(page).locator(".why summary").click(),
+        lambda: press(page, "Next sentence"),
+        lambda: press(page, "How to read this"),
+        lambda: page.locator(".source").first.click(),
+        lambda: page.set_content(NOTEBOOK + ISLAND._repr_html_()),
+    )
+    for open_it in openers:
+        open_it()
         assert_accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for name in ("How to read this", "ferry.txt"):
-        page.locator(".foot").get_by_role("button", name=name).click()
-        assert_accessible(page)
-    page.set_content(NOTEBOOK + ISLAND._repr_html_())
-    pills(page, "A ticket").click()
-    assert_accessible(page)
 
 
 def test_every_sentence_says_where_it_is_from(page: Page) -> None:
@@ -141,52 +112,31 @@ def test_every_sentence_says_where_it_is_from(page: Page) -> None:
     expect(page.locator(".answer .value")).to_have_text(["4"])
     foot = page.locator(".foot")
     expect(foot.locator(".source")).to_have_text(["ferry.txt", "festival.md", "museum.md"])
-    expect(foot).not_to_contain_text("wildlife.txt")
     foot.get_by_role("button", name="not from your files").click()
     expect(sentence(page, "dolphins")).to_have_class(OPEN)
     press(page, "How to read this")
-    card(page).locator("summary").first.click()
-    expect(card(page).locator("li")).to_have_text(["wildlife.txt"])
-
-
-def test_a_pill_that_is_pointed_at_shows_its_quote(page: Page) -> None:
-    for text, quote in (("18 crowns", "A single ticket"), ("4 crowns", "A bicycle costs 3")):
-        pills(page, text).first.hover()
-        expect(page.locator(".peek")).to_contain_text(quote)
-    page.mouse.move(2, 2)
-    expect(page.locator(".peek")).to_be_hidden()
-    expect(card(page)).to_be_hidden()
+    expect(card(page).locator("li").first).to_have_text("wildlife.txt")
 
 
 def test_one_sentence_in_two_files_is_said_to_be_so(desktop: Page, show: Show) -> None:
     """Passages of one file are one file, and the other answer is without all that say it."""
     said = "The bell rings at noon."
     texts = [("ferry.txt", said), ("festival.md", f"Hi. {said}"), ("festival.md", "Bring water.")]
-    show(desktop, html(answer(said, texts, said), answers_without=True))
+    without = {"0,1,2": "The bell\nrings in the island's room."}
+    show(desktop, html({**citing(said, texts, said), "without": without}))
     expect(pills(desktop)).to_have_text(["ferry.txt", "festival.md"])
     pills(desktop).first.click()
     expect(card(desktop)).to_contain_text("same sentence stands in ferry.txt and festival.md")
-    expect(card(desktop).get_by_text("Answer without")).to_have_text(["Answer without both"])
-    desktop.evaluate(OTHER, "The bell\nrings in the island's room.")
-    press(desktop, "Answer without both")
-    other = card(desktop).locator(".counterfactual")
-    expect(other.locator(".text b")).to_have_text(["island's", "room"])
-    other.locator("summary").click()
-    expect(other.locator("details p")).to_have_text("The bell rings at noon. in the island's room.")
-    assert desktop.evaluate("asked[0]") == [0, 1, 2]
+    expect(card(desktop).locator(".counterfactual .text b")).to_have_text(["island's", "room"])
 
 
-def test_another_answer_is_shown_plain_with_its_facts_bold(page: Page) -> None:
-    page.evaluate(OTHER, ANSWER.replace("18 crowns", "20 crowns"))
+def test_another_answer_is_shown_with_its_facts_bold(page: Page) -> None:
+    page.evaluate(RESPOND, ANSWER.replace("18 crowns", "20 crowns"))
     pills(page, "18 crowns").click()
     press(page, "Answer without this document")
     other = card(page).locator(".counterfactual")
     expect(other.locator(".text b")).to_have_text(["20"])
-    expect(other.locator("del")).to_be_hidden()
-    other.locator("summary").click()
-    assert [other.locator(tag).inner_text() for tag in ("del", "ins")] == ["18", "20"]
     assert page.evaluate("asked") == [[0], ["ferry.txt"]]
-    page.evaluate(OTHER, "")
     pills(page, "Bell").first.click()
     press(page, "Answer without this")
     expect(other.first).to_contain_text("no model")
@@ -206,16 +156,15 @@ def test_another_answer_is_shown_plain_with_its_facts_bold(page: Page) -> None:
         ("It was led by Ada Venn in 1990.", "In 1990 it rained.", ""),
     ],
 )
-def test_what_the_files_say_anyway_is_quoted(
+def test_what_a_file_says_anyway_is_quoted_and_not_amber(
     desktop: Page, show: Show, said: str, text: str, quote: str
 ) -> None:
-    show(desktop, html(answer(said, [("notes.txt", text)], None)))
+    show(desktop, html(citing(said, [("notes.txt", text)], None)))
+    expect(desktop.locator(".warn.pill")).to_have_count(int(not quote))
+    expect(pills(desktop)).to_contain_text("in notes.txt" if quote else "not from your files")
     pills(desktop).click()
     expect(card(desktop)).to_contain_text("It may still be true.")
-    expect(card(desktop).locator("mark")).to_have_count(int(bool(quote)))
-    if quote:
-        expect(card(desktop).locator("mark")).to_contain_text(quote)
-        expect(card(desktop)).to_contain_text("Also in notes.txt")
+    expect(card(desktop).locator("mark")).to_contain_text([quote] if quote else [])
 
 
 def test_names_and_values_of_no_file_are_amber_and_other_words_are_not(
@@ -224,7 +173,7 @@ def test_names_and_values_of_no_file_are_amber_and_other_words_are_not(
     said = "The Dutch give generous refunds of 12.90 crowns. Kew is closed."
     texts = [("a", "Kew gives refunds of 12 crowns."), ("b", "Kew is closed. Nobody is in it.")]
     cited = (texts[0][1], "Kew is closed.")
-    data = answer(said, texts, *cited, question="What do they refund?")
+    data = citing(said, texts, *cited, question="What do they refund?")
     value = {**receipts()["summary"]["sentences"][2]["checks"][0], "start": said.index("12.90")}
     value |= {"end": value["start"] + 5, "value": "12.90", "source_value": None}
     data["summary"]["sentences"][0]["checks"] = [value]
@@ -232,10 +181,9 @@ def test_names_and_values_of_no_file_are_amber_and_other_words_are_not(
     amber = desktop.locator(".warn.pill")
     expect(amber).to_have_text(["“12.90”, “Dutch” are in none of your files"])
     expect(desktop.locator(".foot")).to_contain_text("2 values in none of your files")
-    kitchen = "Die Fähre hat eine Küche."
+    asked, kitchen = "Was hat die Fähre an Bord zu bieten?", "Die Fähre hat eine Küche."
     german = f"{kitchen} Der Kapitän der Fähre kennt die Insel und das Wetter gut."
-    asked = "Was hat die Fähre an Bord zu bieten?"
-    show(desktop, html(answer("Sie hat eine Bar.", [("c", german)], kitchen, question=asked)))
+    show(desktop, html(citing("Sie hat eine Bar.", [("c", german)], kitchen, question=asked)))
     expect(pills(desktop)).to_have_count(1)  # a noun is no name
     expect(desktop.locator(".foot")).to_contain_text("Quellen")
 
@@ -245,15 +193,14 @@ def test_markdown_is_quoted_as_a_reader_sees_it(desktop: Page, show: Show) -> No
     tail = "It was **built** in 1904\nby *Ada Venn*, see [the plan](plan.md)."
     text = f"# Fares\n\n| Route | Length | For |\n|---|--:|---|\n{row}\n| South | 1 | 2 |\n\n{tail}"
     said = "The North loop is 689 long. Ada Venn built it."
-    show(desktop, html(answer(said, [("/data/routes.md", text)], row, tail)))
+    show(desktop, html(citing(said, [("/data/routes.md", text)], row, tail)))
     pills(desktop).first.click()
     rows = card(desktop).locator("blockquote tr").all()
     cells = [row.locator("th, td").all_inner_texts() for row in rows]
     assert cells == [["Route", "Length", "For"], ["North loop", "689", "3 years"]]
     pills(desktop).last.click()
-    expect(card(desktop).locator("mark")).to_have_text(
-        "It was built in 1904 by Ada Venn, see the plan."
-    )
+    plain = "It was built in 1904 by Ada Venn, see the plan."
+    expect(card(desktop).locator("mark")).to_have_text(plain)
     press(desktop, "Open document")
     expect(card(desktop).locator(".heading")).to_have_text("Fares")
     expect(card(desktop).locator(".whole tr")).to_have_count(3)
@@ -273,34 +220,20 @@ def test_a_pill_leads_to_its_source_and_the_source_to_its_document(page: Page, s
     sentence(page, "18 crowns").locator(".words").click()
     expect(card(page).locator("mark b").first).to_have_text("ticket")
     press(page, "Open document")
-    expect(card(page).locator(".whole mark")).to_have_text(TICKET)
-    for shown in (card(page).locator(".whole mark"), card(page)):
-        expect(shown).to_be_in_viewport(ratio=1)
+    whole = card(page).locator(".whole mark")
+    expect(whole).to_have_text(TICKET)
+    expect(whole).to_be_in_viewport(ratio=1)
     press(page, "Back")
     expect(card(page).locator("blockquote mark")).to_have_text(TICKET)
-    for place, links in (
-        ("https://files.example/{sentence}/{number}/{index}", 2),
-        ("javascript:alert({number})", 0),
-    ):
-        show(page, html(open_at=place))
-        pills(page, "Bell").first.click()
-        link = card(page).get_by_role("link", name="Open document")
-        expect(link).to_have_count(links)
-        if links:
-            expect(link.first).to_have_attribute("href", "https://files.example/5/2/1")
+    show(page, html(open_at="https://files.example/{sentence}/{number}/{index}"))
+    pills(page, "Bell").first.click()
+    link = card(page).get_by_role("link", name="Open document").first
+    expect(link).to_have_attribute("href", "https://files.example/5/2/1")
 
 
 def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: Page) -> None:
-    page.evaluate(
-        """() => {
-            window.heard = [];
-            for (const name of ["attribot-choose", "attribot-open"])
-                document.addEventListener(name, (event) => {
-                    window.heard.push([name, event.detail.sentence, event.detail.name]);
-                    if (window.own) event.preventDefault();
-                });
-        }"""
-    )
+    for event in ("attribot-choose", "attribot-open"):
+        page.evaluate(HEAR, event)
     pills(page, "18 crowns").click()
     page.evaluate("window.own = true")
     press(page, "Open document")
@@ -315,35 +248,24 @@ def test_the_page_hears_of_what_is_chosen_and_opened_and_can_do_it_itself(page: 
 
 
 def test_the_panel_fits_what_scrolls_it_and_stands_where_it_is_told(page: Page) -> None:
-    page.evaluate(
-        """() => {
-            const [chat, style] = [document.createElement("div"), new CSSStyleSheet()];
-            const answer = document.querySelector("attribot-answer");
-            answer.before(chat);
-            chat.append(answer);
-            style.replaceSync(`div { height: 400px; overflow: auto } body { font-family: serif }
-                attribot-answer { --attribot-tint: rgb(1, 2, 3) }
-                attribot-answer::part(pill) { color: rgb(4, 5, 6) }`);
-            document.adoptedStyleSheets = [style];
+    answer = page.locator("attribot-answer")
+    answer.evaluate(
+        """one => {
+            const chat = one.parentNode.insertBefore(document.createElement("div"), one);
+            Object.assign(chat.style, { height: "400px", overflow: "auto" });
+            chat.append(one);
+            one.style.setProperty("--attribot-tint", "rgb(1, 2, 3)");
         }"""
     )
-    answer, pill = page.locator("attribot-answer"), page.locator(".pill").first
-    pill.click()
-    expect(page.locator(".frame")).to_have_class(SIDE)
+    pills(page, "84").first.click()
     for mode in ("below", "side"):
         answer.evaluate("(one, to) => one.setAttribute('cards', to)", mode)
-        assert card(page).evaluate("one => one.getBoundingClientRect().bottom") <= 500
         assert card(page).evaluate("one => one.offsetHeight") <= 400
         expect(sentence(page, "84")).to_be_in_viewport()
     expect(page.locator(".on .words")).to_have_css("background-color", "rgb(1, 2, 3)")
-    expect(pill).to_have_css("color", "rgb(4, 5, 6)")
-    expect(pill).to_have_css("font-family", "serif")
     answer.evaluate("one => { one.close(); one.setAttribute('cards', 'none') }")
-    pill.click()
+    pills(page, "84").first.click()
     expect(card(page)).to_be_hidden()
-    answer.evaluate("one => one.removeAttribute('cards')")
-    page.set_viewport_size({"width": PHONE, "height": 740})
-    expect(page.locator(".frame")).not_to_have_class(SIDE)
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
@@ -351,26 +273,21 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     for number in range(buttons.count()):
         page.keyboard.press("Tab")
         expect(buttons.nth(number)).to_be_focused()
-    for _ in range(buttons.count() - 3):
-        page.keyboard.press("ArrowLeft")
-    chosen, status = pills(page, "18 crowns"), page.locator("[role=status], [aria-live]")
-    expect(chosen).to_be_focused()
-    expect(page.locator(".peek")).to_contain_text("A single ticket")
+    chosen, status = pills(page, "18 crowns"), page.locator("[role=status]")
+    chosen.focus()
     page.keyboard.press("Enter")
     expect(chosen).to_have_attribute("aria-expanded", "true")
     expect(status).to_contain_text("Sentence 2.")
-    page.keyboard.press("ArrowRight")
-    expect(card(page).locator(".place")).to_have_text("3 of 9")
-    expect(status).to_contain_text("source says “3”")
-    page.keyboard.press("Escape")
-    expect(pills(page, "4 crowns").first).to_be_focused()
-    expect(page.locator("[aria-expanded=true]")).to_have_count(0)
-    page.keyboard.press("Enter")
     following = page.get_by_role("button", name="Next sentence")
-    following.focus()
-    page.keyboard.press("Enter")
-    expect(card(page).locator(".place")).to_have_text("4 of 9")
-    expect(following).to_be_focused()
+    for number in (3, 4):
+        following.focus()
+        page.keyboard.press("Enter")
+        expect(card(page).locator(".place")).to_have_text(f"{number} of 9")
+        expect(following).to_be_focused()
+        expect(status).to_contain_text({3: "source says “3”", 4: "Not from your files"}[number])
+    page.keyboard.press("Escape")
+    expect(pills(page, "dolphins")).to_be_focused()
+    expect(page.locator("[aria-expanded=true]")).to_have_count(0)
 
 
 def test_later_verdicts_leave_an_open_card_open(page: Page, show: Show) -> None:
@@ -388,14 +305,7 @@ def test_later_verdicts_leave_an_open_card_open(page: Page, show: Show) -> None:
     assert sentence(page, "4 crowns").bounding_box() == place
     expect(checking).to_have_count(6)
     expect(chosen.locator(".pill")).to_be_focused()
-    page.evaluate(
-        """data => {
-            const answer = document.createElement("attribot-answer");
-            answer.setAttribute("data", JSON.stringify(data));
-            document.querySelector("attribot-answer").replaceWith(answer);
-        }""",
-        receipts(),
-    )
+    page.evaluate(MAKE_ANEW, receipts())
     expect(page.locator(".sentence.checking, .progress")).to_have_count(0)
     expect(chosen).to_have_class(OPEN)
     expect(card(page).locator("mark")).to_have_text(TICKET)
@@ -419,11 +329,7 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, 
 @pytest.mark.parametrize(
     ("language", "who", "causal"),
     [
-        (
-            "en",
-            "Read by m, answered by gpt-4o",
-            r"made the model|model would|anyway|nfluence|from your",
-        ),
+        ("en", "Read by m, answered by gpt-4o", "made the model|model would|nfluence|from your"),
         ("de", "Gelesen von m, Antwort von gpt-4o", r"derentwegen|hätte das Modell|Einfluss|Aus "),
     ],
 )
@@ -435,13 +341,9 @@ def test_an_answer_that_another_model_read_speaks_of_support(
     show(desktop, html({**data, "language": language}, lang=language, answers_without=True))
     expect(desktop.locator(".reader")).to_contain_text(who)
     told = desktop.locator(".frame").inner_text()
-    for index in range(len(SENTENCES)):
-        pills_of = desktop.locator(".sentence").nth(index).locator(".pill")
-        if pills_of.count():
-            pills_of.first.click()
-            told += card(desktop).evaluate("panel => panel.textContent")
-    desktop.locator(".help").click()
-    told += card(desktop).evaluate("panel => panel.textContent")
+    for opener in (*desktop.locator(".sentence .pill").all(), desktop.locator(".help")):
+        opener.click()
+        told += card(desktop).evaluate("panel => panel.textContent")
     assert not re.search(causal, told)
 
 
@@ -478,11 +380,8 @@ def test_hostile_texts_are_shown_and_run_nothing(
         data.summary.sentences[0].checks = [check, { ...check, message: check.value }];
         data.without = { 0: check.value };
         answer.data = data;
-        for (const one of [".sentence .pill", ".sentence .warn", ".foot .source", ".foot .help"]) {
-            answer.shadowRoot.querySelector(one)?.focus();
+        for (const one of [".sentence .pill", ".sentence .warn", ".foot .source", ".foot .help"])
             answer.shadowRoot.querySelector(one)?.click();
-            answer.shadowRoot.querySelectorAll("details").forEach((two) => { two.open = true });
-        }
         return answer.shadowRoot.querySelectorAll("script, img, iframe, style").length;
     }"""
     for text in texts:
@@ -498,10 +397,12 @@ def test_hostile_texts_are_shown_and_run_nothing(
 def test_addresses_run_nothing(desktop: Page, show: Show) -> None:
     for url in ADDRESSES:
         document = Document("One.", "a", {"url": url, "source": url, "link": url})
-        show(desktop, handmade("One.", [document], {"One.": (3.0,)}).to_html())
-        pills(desktop).first.click()
-        for link in card(desktop).locator("a").all():
-            assert (link.get_attribute("href") or "").startswith("https://evil.example/")
+        made = handmade("One.", [document], {"One.": (3.0,)})
+        for page in (made.to_html(), html(receipts(), open_at=url)):
+            show(desktop, page)
+            pills(desktop).first.click()
+            for link in card(desktop).locator("a").all():
+                assert (link.get_attribute("href") or "").startswith("https://evil.example/")
 
 
 def test_what_is_behind_selected_words_is_shown(page: Page) -> None:
@@ -524,10 +425,9 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> 
     expect(desktop.locator(".answer .value")).to_have_text("4")
     ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
     show(desktop, handmade(ships, [f"\U0001f6a2 {ships}"], {ships: (3.0,)}).to_html())
-    expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
     pills(desktop).first.click()
-    lit = ships.replace("\u202e", "<U+202E>")
-    expect(card(desktop).locator("mark")).to_have_text(lit)
+    for shown in (desktop.locator(".answer"), card(desktop).locator("mark")):
+        expect(shown).to_contain_text(ships.replace("\u202e", "<U+202E>"))
 
 
 def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], show: Show) -> None:

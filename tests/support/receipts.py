@@ -90,3 +90,29 @@ def receipts(**fields: Any) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(json.dumps(answer_data(ATTRIBUTION)))
     data["summary"]["sentences"][2]["checks"] = [CHECK]
     return {**data, **fields}
+
+
+def pending() -> dict[str, Any]:
+    """The same while all but its first two sentences are being checked."""
+    data = receipts()
+    for later in data["summary"]["sentences"][2:]:
+        later |= {"verdict": "open", "reason": "pending", "checks": []}
+    data["summary"]["status"] = "pending"
+    return data
+
+
+def citing(
+    said: str, texts: list[tuple[str, str]], *cited: str | None, question: str = ""
+) -> dict[str, Any]:
+    """The element's data for sentences that cite a text of documents (name, text), or None."""
+    documents = [Document(text, metadata={"source": name}) for name, text in texts]
+    named = dict.fromkeys(filter(None, cited))
+    scores = {text: [9.0 * (text == own) for own in cited] for text in named}
+    verdicts: list[dict[str, Any]] = [
+        {"kind": "grounded", "source_ids": ([*named].index(text),)}
+        if text
+        else {"kind": "unsupported"}
+        for text in cited
+    ]
+    made = handmade(said, documents, scores, verdicts=verdicts_of(said, *verdicts))
+    return answer_data(made, question=question)

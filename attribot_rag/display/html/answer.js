@@ -1,7 +1,6 @@
 // <attribot-answer>: an answer with what made the model say each of its sentences. Its data, attributes, events and
 // colours stand in docs/answers.md. Positions in the data count code points.
 const SIDE = 960; // pixels of the element from which on its panel stands beside the answer
-const HOVER = 250; // milliseconds until a card springs up under the pointer
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(STYLE);
 
@@ -56,22 +55,20 @@ class AttribotAnswer extends HTMLElement {
 
   render() {
     if (!this.content) return;
-    this.unglance();
     const [before, top, active] = [this.view, this.panel?.scrollTop ?? 0, this.shadowRoot.activeElement];
     const focused = active?.dataset.at;
     const receipts = (this.receipts = new Receipts(this.content, { stopped: this.hasAttribute("stopped"), language: this.getAttribute("lang") }));
     for (const [documents, text] of Object.entries(receipts.others)) this.others.set(documents, text);
     this.card = new Card(this);
     this.spans = [];
-    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1", "aria-label": receipts.say("where"), hidden: true, touchstart: ({ touches }) => (this.from = touches[0]), touchend: (event) => this.swiped(event) });
-    this.peek = h("div", { class: "peek", part: "peek", popover: "manual", "aria-hidden": "true" });
+    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1", "aria-label": receipts.say("where"), hidden: true });
     this.foot = h("div", { class: "foot", part: "footer" }, this.footer());
     this.main = h("div", { class: "main" },
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
       h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: (event) => this.pressedOn(event.target) }, this.text()), this.foot);
     for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
-    this.frame = h("div", { class: "frame", lang: receipts.language, keydown: (event) => this.pressed(event) }, this.main, this.panel);
-    this.shadowRoot.prepend(this.frame, this.peek);
+    this.frame = h("div", { class: "frame", lang: receipts.language, keydown: ({ key }) => key === "Escape" && this.close() }, this.main, this.panel);
+    this.shadowRoot.prepend(this.frame);
     this.tell(this.foot.innerText);
     this.view = null;
     this.place();
@@ -116,9 +113,7 @@ class AttribotAnswer extends HTMLElement {
     const shared = this.receipts.shared(sentence);
     const joint = shared === "together" ? "+" : shared && this.receipts.say("or");
     const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
-      click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)),
-      pointerenter: ({ target, pointerType }) => pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(target, sentence, file), HOVER)),
-      pointerleave: () => this.unglance(), focus: ({ target }) => target.matches(":focus-visible") && this.glance(target, sentence, file), blur: () => this.unglance() }, text);
+      click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)) }, text);
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
       : [...sentence.files.flatMap((file, at) => [at > 0 && joint && [h("span", { class: "joint" }, joint), " "], pill(file, file.name, file.colour, file.key), " "]),
@@ -162,7 +157,7 @@ class AttribotAnswer extends HTMLElement {
     return [
       pending && h("span", { class: "progress" }, pending), cited.length > 0 && h("span", {}, say("sources")),
       cited.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
-      !pending && !cited.length && judged.length > 0 && judged.every(({ state }) => ["own", "open"].includes(state)) && !counts.length && h("span", {}, say("none")), counts,
+      counts,
       this.receipts.reads && h("span", { class: "reader", part: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
       judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.show({ help: true }) }, "?")];
   }
@@ -182,7 +177,6 @@ class AttribotAnswer extends HTMLElement {
   // Shows a sentence's card, what it has of `file` first.
   choose(sentence, { file = null, focus } = {}) {
     const { index, shown: text, documents } = sentence;
-    this.unglance();
     if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
     this.fill({ card: true, sentence, file });
     this.tell(`${this.receipts.say("told", { n: sentence.number })} ${this.receipts.told(sentence)} ${this.card.alarms(sentence).join(" ")}`);
@@ -255,37 +249,19 @@ class AttribotAnswer extends HTMLElement {
     this.panel.hidden = true;
     this.mark();
     if (inside) back?.focus({ preventScroll: true });
-    this.unglance();
   }
 
   walk(sentences) {
     this.choose(sentences.find((sentence) => sentence.index > (this.view?.sentence?.index ?? -1)) || sentences[0]);
   }
 
-  // To the next sentence; the focus stays on the button that was used, if one was.
+  // To the next sentence; the focus stays on the button that was used.
   step(by, label) {
     const { judged } = this.receipts;
     const next = judged[judged.indexOf(this.view.sentence) + by];
     if (!next) return;
-    this.choose(next, { focus: !label });
-    if (label) this.panel.querySelector(`[aria-label="${this.receipts.say(label)}"]`).focus({ preventScroll: true });
-  }
-
-  // A small card at a pill that is pointed at or focused.
-  glance(pill, sentence, file) {
-    if (["none"].includes(this.mode) || this.view?.sentence === sentence || !this.isConnected) return;
-    const rect = pill.getBoundingClientRect();
-    filled(this.peek, this.card.glance(sentence, file));
-    this.peek.showPopover?.();
-    const { width, height } = this.peek.getBoundingClientRect();
-    const below = rect.bottom + 6 + height < innerHeight;
-    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, innerWidth - 8 - width))}px`);
-    this.peek.style.setProperty("top", `${below ? rect.bottom + 6 : Math.max(8, rect.top - height - 6)}px`);
-  }
-
-  unglance() {
-    clearTimeout(this.soon);
-    if (this.peek?.matches(":popover-open")) this.peek.hidePopover();
+    this.choose(next);
+    this.panel.querySelector(`[aria-label="${this.receipts.say(label)}"]`).focus({ preventScroll: true });
   }
 
   // The panel stands beside the answer where there is room, else below it. (A container query would take the width
@@ -307,23 +283,6 @@ class AttribotAnswer extends HTMLElement {
       if (node instanceof Element && node !== document.scrollingElement && node.scrollHeight > node.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(node).overflowY)) height = Math.min(height, node.clientHeight);
     this.frame.style.setProperty("--room", `${height}px`);
     this.frame.style.setProperty("--panel", `${this.mode === "below" && this.view ? this.panel.offsetHeight : 0}px`);
-  }
-
-  pressed(event) {
-    const { key, target } = event;
-    if (key === "Escape") return void (this.unglance(), this.close());
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
-    if (!by || target.closest("summary, input, textarea")) return;
-    const pills = [...this.main.querySelectorAll(".sentence button")];
-    if (this.panel.contains(target) && this.view?.card) this.step(by, target.getAttribute("aria-label") === this.receipts.say("next") ? "next" : target.getAttribute("aria-label") === this.receipts.say("previous") ? "previous" : undefined);
-    else if (pills.includes(target)) pills[pills.indexOf(target) + by]?.focus();
-    else return;
-    event.preventDefault();
-  }
-
-  swiped({ changedTouches: [touch] }) {
-    const [x, y] = [touch.clientX - this.from.clientX, touch.clientY - this.from.clientY];
-    if (this.view?.card && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
   }
 }
 

@@ -14,7 +14,7 @@ class Card {
 
   of(sentence, chosen) {
     const { receipts, say } = this;
-    const [meaning, earlier, also, shared] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.also(sentence), receipts.shared(sentence)];
+    const [meaning, earlier, shared, { also }] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence), sentence];
     const files = [...sentence.files].sort((a, b) => (b === chosen) - (a === chosen));
     const joint = shared === "same" || shared === "either"; // without one of them alone the answer stays
     const to = (label, sign, by, end) => button({ "aria-label": say(label), "aria-disabled": sentence.number === end && "true", click: () => this.answer.step(by, label) }, sign);
@@ -26,7 +26,7 @@ class Card {
       this.alarms(sentence).map((text) => h("p", { class: "alert" }, text)),
       meaning && h("p", {}, meaning), joint && this.counterfactual(files),
       earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
-      also && h("section", { class: "document" }, h("p", {}, say("also", { name: receipts.file(also.document).name })), this.quotes.of([also], sentence), !receipts.reads && h("p", {}, say("anyway")), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
+      also && h("section", { class: "document" }, this.quotes.of([also], sentence), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
         this.quotes.of(places(file), sentence),
@@ -89,25 +89,19 @@ class Card {
     return [box, h("div", { class: "actions" }, asker, actions)];
   }
 
-  // Another answer, its new facts bold; the difference for whoever wants it.
+  // Another answer, its new facts bold.
   compared(files, text) {
     const { receipts, say } = this;
     const before = receipts.answer ?? receipts.sentences.map((sentence) => sentence.text).join(" ");
-    const words = difference(before, text);
-    const added = words.filter(([kind]) => kind === 1);
     const title = h("b", { class: "title" }, files.length > 1 ? say("withoutAll", { names: receipts.names(files) }) : say("without"));
-    if (words.every(([kind]) => !kind)) return [title, say("equal")];
-    const [old, content] = [keysOf([before]), contentOf(text)];
-    const few = 2 * added.length <= words.length;
+    if (text.split(/\s+/).join(" ").trim() === before.split(/\s+/).join(" ").trim()) return [title, say("equal")];
+    const [old, content, words] = [keysOf([before]), contentOf(text), wordsOf(text)];
+    const few = 2 * words.filter(({ key }) => !old.has(key)).length <= words.length;
     const facts = content.filter((word) => (few || word.isNumber || word.isName) && !old.has(word.key)).slice(0, few ? 99 : 12);
-    const keys = new Set(facts.map(({ key }) => key));
     const home = receipts.files.filter((file) => !files.includes(file) && file.indices.some((index) => receipts.texts[index] != null && !lacking(keysOf([receipts.texts[index]]), facts).length));
-    const bold = wordsOf(text).filter(({ key }) => keys.has(key));
-    const marks = { "-1": (word) => h("del", {}, visible(word)), 0: visible, 1: (word) => h("ins", {}, visible(word)) };
     return [
-      title, h("p", { class: "text", dir: "auto" }, bold.flatMap(({ start, end, text: word }, at) => [visible(text.slice(bold[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(text.slice(bold.at(-1)?.end ?? 0))),
-      home.length === 1 && facts.length > 0 && facts.length < 4 && h("p", { class: "dim" }, say("stands", { values: some(facts), name: home[0].name })),
-      h("details", {}, h("summary", {}, say("difference")), h("p", { class: "text", dir: "auto" }, words.flatMap(([kind, word]) => [marks[kind](word), " "])))];
+      title, h("p", { class: "text", dir: "auto" }, bolded(text, new Set(facts.map(({ key }) => key)))),
+      home.length === 1 && facts.length > 0 && facts.length < 4 && h("p", { class: "dim" }, say("stands", { values: some(facts), name: home[0].name }))];
   }
 
   // The figures, folded.
@@ -115,7 +109,7 @@ class Card {
     const { receipts, say } = this;
     const [level, missing, { evidence, effect, kept, reliance, state, sources }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
     const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
-    const score = (value) => `${signed(value)}${rows.every((row) => row.exact) ? "" : ` (${say("rough")})`}`;
+    const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, !receipts.reads && sentence.in_part && say("less"),
@@ -131,11 +125,9 @@ class Card {
   // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.
   file(file, sentence) {
     const { receipts, say } = this;
-    const known = Object.entries(receipts.documents.get(file.indices[0])?.metadata || {}).map(([key, value]) => [key, brief(String(value), 200)]).filter(([, value]) => value !== file.name);
     const places = receipts.cited(file, sentence ? [sentence] : receipts.judged);
     return [
       h("div", { class: "controls" }, sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file, focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name), this.closer()),
-      known.length > 0 && h("details", { class: "metadata" }, h("summary", {}, brief(known[0][1], 40)), known.map(([key, value]) => `${brief(key)}: ${value}`).join(" · ")),
       file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: `whole ${file.colour}`, dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
       h("div", { class: "actions" }, (this.answer.hasAttribute("open-at") || receipts.documents.get(file.indices[0])?.url) && this.opener(file, places, sentence ?? receipts.judged.find(({ files }) => files.includes(file))))];
   }
@@ -147,18 +139,10 @@ class Card {
     const unused = files.filter((file) => !judged.some((sentence) => sentence.files.includes(file)));
     const lost = (file) => file.indices.every((index) => receipts.documents.get(index)?.located === false) && ` (${say("lost")})`;
     const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? button({ class: "entry", click: () => this.answer.show({ file }) }, file.name) : file.name);
-    const about = { method: visible(summary.method || "").replaceAll("_", "-"), model: visible(summary.model || ""), seconds: summary.seconds?.toFixed(1) };
+    const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
       h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),
       unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
-      h("details", {}, h("summary", {}, say("figures")), ["partial", "composite"].includes(summary.status) && h("p", {}, say(summary.status)), h("ul", {}, (summary.notes || []).map((note) => h("li", {}, visible(note)))),
-        summary.method && summary.seconds != null && h("p", {}, say("made", about)), summary.retokenized && !receipts.reads && h("p", {}, say("retokenized")))];
-  }
-
-  // The small card at a pill: the strongest quotes, or what an amber pill means.
-  glance(sentence, file) {
-    const places = file ? this.receipts.cited(file, [sentence]).slice(0, 2) : [];
-    return [h("b", { dir: "auto" }, file?.name ?? this.receipts.told(sentence)), places.map((place) => h("blockquote", { dir: "auto" }, h("mark", {}, this.quotes.bold(brief(this.receipts.text(place), 200), sentence)))),
-      !file && h("p", {}, this.receipts.meaning(sentence))];
+      notes.length > 0 && h("details", {}, h("summary", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note))))];
   }
 }

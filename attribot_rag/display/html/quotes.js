@@ -103,13 +103,9 @@ class Quotes {
   // A quote in which words of the sentence are bold, and a value that differs is underlined.
   bold(text, sentence) {
     if (!sentence) return visible(text);
-    const content = new Set(sentence.content.map(({ key }) => key));
-    const bold = (part) => {
-      const kept = wordsOf(part).filter(({ key }) => content.has(key));
-      return [...kept.flatMap(({ start, end, text: word }, at) => [visible(part.slice(kept[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(part.slice(kept.at(-1)?.end ?? 0))];
-    };
+    const keys = new Set(sentence.content.map(({ key }) => key));
     const differing = sentence.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
     const at = differing ? text.indexOf(differing) : -1;
-    return at < 0 ? bold(text) : [bold(text.slice(0, at)), h("span", { class: "value" }, visible(differing)), bold(text.slice(at + differing.length))];
+    return at < 0 ? bolded(text, keys) : [bolded(text.slice(0, at), keys), h("span", { class: "value" }, visible(differing)), bolded(text.slice(at + differing.length), keys)];
   }
 }

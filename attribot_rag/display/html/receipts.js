@@ -36,7 +36,7 @@ class Receipts {
     this.vocabulary = this.whole && capitals < NOUNS * all && keysOf([this.question, this.whole, ...this.files.map(({ name }) => name)]);
     this.sentences = (this.summary.sentences || []).map((sentence, index) => this.sentence(sentence, index));
     const last = this.sentences.at(-1);
-    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped });
+    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped, also: null });
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
     this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1 })); // as readers count
     for (const sentence of this.judged) sentence.notes = this.notes(sentence);
@@ -71,9 +71,11 @@ class Receipts {
     const markers = this.markers(sentence, Array.from(words));
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     const content = contentOf(without(words, markers, " "));
-    const state = this.state(sentence);
+    const verdict = this.state(sentence);
+    const also = verdict === "own" ? this.also(content) : null;
+    const state = also ? "also" : verdict;
     return {
-      ...sentence, index, text, words, placed, state, markers, content, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
+      ...sentence, index, text, words, placed, state, also, markers, content, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
       kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), checks: (sentence.checks || []).filter((check) => check.end >= check.start),
       wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
       files: [...new Set(sentence.documents.map((document) => this.file(document)))],
@@ -106,10 +108,11 @@ class Receipts {
   }
 
   // What stands after a sentence beside its files; `warn` where a reader should look.
-  notes({ state, stopped, checks, strange, follows }) {
+  notes({ state, also, stopped, checks, strange, follows }) {
     const quoted = (values) => values.map((value) => `“${brief(value, 30)}”`).join(", ");
     const notes = [];
     if (state === "own") notes.push({ kind: "owns", warn: true, text: this.say("own") });
+    if (state === "also") notes.push({ text: this.say("also", { name: this.file(also.document).name }) });
     if (state === "follows") notes.push({ text: this.earlier({ follows }) ? this.say("follows", { n: this.earlier({ follows }).number }) : this.say("answer") });
     if (state === "open") notes.push({ kind: "opens", text: this.say("open") });
     if (ORIGINS.includes(state)) notes.push({ text: this.say(state) });
@@ -185,10 +188,10 @@ class Receipts {
     return lacking(keysOf([this.question, ...quotes]), sentence.content.filter(({ text }) => !told.includes(text)));
   }
 
-  // Where a text that the model read has the names and the numbers of a sentence: the place with most of its words.
-  also({ content, state }) {
+  // Where a text that the model read has the names and the numbers among some words: the place with most of these.
+  also(content) {
     const [numbers, facts] = [content.filter(({ isNumber }) => isNumber), content.filter(({ isName, isNumber }) => isName || isNumber)];
-    if (state !== "own" || !facts.length) return null;
+    if (!facts.length) return null;
     let best = null;
     for (const [key, text] of Object.entries(this.texts)) {
       const index = Number(key);
@@ -219,14 +222,14 @@ class Receipts {
   told(sentence) {
     const { state, files, in_part: part } = sentence;
     if (["checking", "cut"].includes(state)) return this.say(state === "cut" ? "ended" : "waiting");
-    const text = files.length && state !== "own" ? this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") }) : sentence.notes[0]?.text ?? "";
+    const text = files.length && state === "document" ? this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") }) : sentence.notes[0]?.text ?? "";
     return text.charAt(0).toUpperCase() + text.slice(1);
   }
 
   // What else there is to say of it.
   meaning(sentence) {
-    const [{ state, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
-    if (state === "own") return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
+    const [{ state, also, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
+    if (state === "own" || also) return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
     if (state === "open") return this.say(reason in STRINGS.en && reason !== "pending" ? reason : "scattered");
     if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 _COMMENT = re.compile(r"(?:^| )\s*// .*")
+_AROUND = re.compile(r"(?<=[{:;,]) | (?=[{}])|;(?= })")  # of a style: what may be left out
 _PARTS = ("words", "strings", "receipts", "quotes", "card", "answer")
 
 
@@ -17,7 +18,7 @@ def element_script() -> str:
 
     The wheel has it as the file `attribot-answer.js` beside this module.
     """
-    style = json.dumps(_dense("answer.css"), ensure_ascii=False)
+    style = json.dumps(_AROUND.sub("", _dense("answer.css")), ensure_ascii=False)
     return script_of(*_PARTS, constants=f"const STYLE = {style};\n")
 
 

@@ -46,19 +46,8 @@ const h = (tag, attributes = {}, ...children) => {
   return filled(element, children);
 };
 const button = (attributes, ...children) => h("button", { type: "button", ...attributes }, ...children);
-
-// The words of two texts, each with whether it was kept (0), taken away (-1) or added (1).
-const difference = (before, after) => {
-  const [a, b] = [before, after].map((text) => text.match(/\S+/g)?.slice(0, 600) ?? []);
-  const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1; j >= 0; j--)
-      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-  const words = [];
-  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
-    if (i < a.length && j < b.length && a[i] === b[j]) words.push([0, (i++, b[j++])]);
-    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) words.push([-1, a[i++]]);
-    else words.push([1, b[j++]]);
-  }
-  return words;
+// A text in which the words of these keys are bold.
+const bolded = (text, keys) => {
+  const bold = wordsOf(text).filter(({ key }) => keys.has(key));
+  return [...bold.flatMap(({ start, end, text: word }, at) => [visible(text.slice(bold[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(text.slice(bold.at(-1)?.end ?? 0))];
 };

@@ -240,4 +240,4 @@ def test_noise_is_measured_and_noted(server: ModelServer) -> None:
     noise = attribution.provenance.noise
     assert noise is not None and noise > 0.2
     assert noise == pytest.approx(0.25 * round(noise / 0.25))
-    assert any("nats at a token from one call to the next" in note for note in attribution.notes)
+    assert any("no more exact than that" in note for note in attribution.notes)
