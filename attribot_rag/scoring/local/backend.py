@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 
 from transformers import PreTrainedModel
 
@@ -59,6 +59,11 @@ class LocalBackend:
         self._derived = Derived(model)
         self._logged: set[type[LocalPrefix]] = set()
 
+    @cached_property
+    def pass_tokens(self) -> int:
+        """What a pass is worth in tokens, measured once; see `Prefix`."""
+        return pass_tokens(self.twin())
+
     def for_attribution(self) -> AbstractContextManager[None]:
         """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
         return self._derived.taken_for_unchanged()
@@ -93,8 +98,7 @@ class LocalBackend:
                 prefix.masked_refusal = self.masked_refusal(kind, generation)
                 prefix.fallback = fallback
                 if prefix.packs_rows:
-                    measured = partial(pass_tokens, self.twin())
-                    prefix.pass_tokens = self._derived.value("pass tokens", measured)
+                    prefix.pass_tokens = self.pass_tokens
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(

@@ -157,9 +157,11 @@ def _without_blind(output: Tensor, log_sum: Tensor, mask: Tensor | None) -> Atte
 def attend_at_once(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float
 ) -> Tensor:
-    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` [queries, keys]."""
+    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` of their scores.
+
+    [groups * queries, keys]: query heads that share keys count as queries, group after group.
+    """
     grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
-    bias = bias.repeat(grouped.shape[2] // len(bias), 1)
     output = scaled_dot_product_attention(grouped, key, value, attn_mask=bias, scale=scaling)
     return output.view(*query.shape[:3], -1)
 

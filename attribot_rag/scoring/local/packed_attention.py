@@ -121,7 +121,7 @@ class PackedLayout:
     observer: Observer | None = None
     layers_seen: set[int] = field(default_factory=set)
     at_once: bool = False
-    _biases: dict[int, Tensor] = field(default_factory=dict)
+    _biases: dict[tuple[int, int], Tensor] = field(default_factory=dict)
     _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -155,12 +155,14 @@ class PackedLayout:
             self._views[id(visibility)] = views = tuple(map(self._gated, views))
         return views
 
-    def bias(self, visibility: Visibility, like: Tensor) -> Tensor:
+    def bias(self, visibility: Visibility, query: Tensor, num_groups: int) -> Tensor:
         """The addend to all scores in the layers with this mask, made once: 0 or -inf.
 
-        [tokens, keys of the cache and of the sequence], of the type and device of `like`.
+        [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
+        after the other, of the type and device of the `query`.
         """
-        bias = self._biases.get(id(visibility))
+        key = id(visibility), num_groups
+        bias = self._biases.get(key)
         if bias is None:
             num_cached, num_tokens = self.num_cached, len(self.positions)
             visible = torch.zeros(num_tokens, num_cached + num_tokens, dtype=torch.bool)
@@ -173,8 +175,8 @@ class PackedLayout:
             if not visibility.is_causal:
                 keys = torch.cat([torch.arange(num_cached), self.positions])
                 visible &= visibility.visible(self.positions, keys)
-            bias = torch.zeros(visible.shape).masked_fill_(~visible, float("-inf")).to(like)
-            self._biases[id(visibility)] = bias
+            bias = torch.zeros(visible.shape).masked_fill_(~visible, float("-inf"))
+            self._biases[key] = bias = bias.to(query).repeat(num_groups, 1)
         return bias
 
     @property
@@ -240,7 +242,7 @@ def packed_attention(
     if layout.at_once and observer is None and softcap is None and s_aux is None:
         if cached is not None:
             key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
-        bias = layout.bias(attention_mask, query)
+        bias = layout.bias(attention_mask, query, query.shape[1] // key.shape[1])
         return attend_at_once(query, key, value, bias, kernel.scaling).transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask):
