@@ -13,6 +13,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag.model import load_model
 from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring.local.backend import LocalBackend
 
 QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
 
@@ -38,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, QUICK_ROOMS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tokens_are_the_price() -> None:
+    """What is counted must not depend on how fast this machine runs a tiny model."""
+    LocalBackend.pass_tokens = 0
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice, zip_longest
 
 from attribot_rag.methods.base import (
     Method,
@@ -25,9 +27,10 @@ from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import Request, Scorer
 
 _PATCHING = Patching(1, located=True)
+_NUM_EXPECTED = 4
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,39 @@ class Auto:
 
     def _measured(self, scorer: Scorer) -> Scores:
         """The response's reliance on the whole context."""
-        whole = scorer.score([scorer.context.whole])
+        whole = scorer.score_each([(scorer.context.whole, None), *self._expected(scorer)])
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
         if self.proxy is not None:
             why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
             scores = _noted(scores, self.proxy, f"was not used: {why}.")
         return scores
+
+    def _expected(self, scorer: Scorer) -> Iterator[Request]:
+        """Rows that are scored with the reliance, where a pass has room for them.
+
+        With few units, each is left out. Else, part by part, the units that hold most of the words
+        are kept alone, together, and left out.
+        """
+        if not scorer.num_spare:
+            return
+        evidence, order = Evidence(scorer, ()), Order(scorer)
+        rows: list[list[Request]] = []
+        if len(scorer.units) <= self.few and evidence.can_mask:
+            rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
+        response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
+        for part in parts_of(
+            sentences, response.text, lambda *span: response.tokens_in(span), asked
+        ):
+            held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
+            of_part = [evidence.keeping(held[:1]), evidence.ablating(held[:1])] if held else []
+            for index in range(1, len(held)):
+                of_part += [evidence.keeping([held[index]]), evidence.ablating([held[index]])]
+                if index % 2:
+                    of_part.append(evidence.keeping(held[: index + 1]))
+            rows.append(of_part)
+        in_turn = chain.from_iterable(zip_longest(*rows))
+        yield from islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from attribot_rag.context import Ablation
@@ -21,13 +22,16 @@ class Evidence:
     A row with only some units is exact: that prompt is short, however long the context is. A row
     without some is masked where the architecture allows it, unless it is asked for exactly.
     `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
-    scores each once; a row that was not fetched, or is beyond the budget, is None.
+    scores each once; a row that was not fetched, or is beyond the budget, is None. Where a pass
+    takes the same time whatever its tokens, rows that are only `expected` to be needed are scored
+    in the pass of those that are.
     """
 
     def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
         self.scorer = scorer
         self.reliance = reliance
         self._asked: set[Request] = set()
+        self._expected: dict[Request, None] = {}
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
 
     @property
@@ -51,12 +55,22 @@ class Evidence:
         """The row with only these units."""
         return self.scorer.context.ablation_of_others(self._ids(units)), None
 
+    def expect(self, requests: Iterable[Request]) -> None:
+        """Score these rows together with those that are fetched next, as far as that is free."""
+        self._expected.update(dict.fromkeys(requests))
+
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch; no masked row whose exact row is known."""
-        known, asked = self.scorer.known, dict.fromkeys(requests)
+        asked = dict.fromkeys(requests)
         self._asked.update(asked)
-        if new := [row for row in asked if not known(row) and not known((row[0], None))]:
-            self.scorer.score_each(new)
+        if new := self._unknown(asked):
+            spare = (row for row in self._unknown(self._expected) if row not in asked)
+            self.scorer.score_each([*new, *islice(spare, self.scorer.num_spare)])
+        self._expected.clear()
+
+    def _unknown(self, requests: Iterable[Request]) -> list[Request]:
+        known = self.scorer.known
+        return [row for row in requests if not known(row) and not known((row[0], None))]
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         """Fetch the rows without each of these sets of units."""

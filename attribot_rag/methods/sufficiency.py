@@ -84,6 +84,7 @@ class _Search:
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
             return False
+        self._expect_next(holder)
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
@@ -121,6 +122,7 @@ class _Search:
             count = 3 if is_far else max(1, len(units))
             added = added[: min(count, most - len(units))]
             units += added
+            self._expect_next(units)
             needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
             yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
             row = self._evidence.only(units)
@@ -131,6 +133,22 @@ class _Search:
             if len(units) >= most:
                 break
         return []
+
+    def _expect_next(self, units: Sequence[int]) -> None:
+        """Expect the rows that follow on this set: its next growth, or what may replace it."""
+        evidence = self._evidence
+        if not evidence.scorer.num_spare:
+            return
+        held = self._order.holding(self._part, self._losses.words(None))
+        others = [unit for unit in held if unit not in units]
+        sets = [[*units]]
+        if len(units) == 1:
+            sets += ([other] for other in others[:_NUM_REPLACEMENTS])
+        else:
+            sets += ([other for other in units if other != unit] for unit in units)
+        sets += ([*units, *others[:count]] for count in (1, 3))
+        evidence.expect(map(evidence.keeping, sets))
+        evidence.expect(evidence.ablating([unit]) for unit in [*units, *others[:3]])
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.
@@ -176,6 +194,8 @@ class _Search:
         beside: dict[int, tuple[int, ...]] = {}
         texts, words_of = self._part.texts, self._order.words_of
         holders_first = sorted(units, key=lambda unit: words_of(unit).isdisjoint(texts))
+        for unit in units:
+            self._evidence.expect([self._evidence.keeping([x for x in units if x != unit])])
         for unit in holders_first[::-1] if len(units) > 1 else ():
             if self._losses.keeps(self._evidence.without([unit])):
                 fewer = [other for other in units if other != unit]

@@ -49,12 +49,16 @@ class ScoringOptions:
         max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
             None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
             raised before the prompt is read.
+        pass_tokens: What a forward pass takes whatever its tokens, in tokens that take as long. If
+            it is large, rows that may be needed are scored with those that are; 0 means that
+            tokens are the price. With None, it is measured once for the model.
         self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
     """
 
     implementation: Requested = "auto"
     token_budget: int | None = None
     max_memory: int | None = None
+    pass_tokens: int | None = None
     self_check: bool = False
 
     def __post_init__(self) -> None:
@@ -62,6 +66,8 @@ class ScoringOptions:
             requested_kinds(self.implementation)
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
+        if self.pass_tokens is not None and self.pass_tokens < 0:
+            raise InvalidInput(f"pass_tokens={self.pass_tokens}; use at least 0, or None")
         if self.max_memory is not None and self.max_memory < 1:
             raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")
 
@@ -92,6 +98,8 @@ class Engine:
         if self._prefix is None:
             chosen = self.options.implementation
             self._prefix = self.backend.encode_prefix(self.generation, chosen)
+            if self.options.pass_tokens is not None and self._prefix.packs_rows:
+                self._prefix.pass_tokens = self.options.pass_tokens
         return self._prefix
 
     @cached_property

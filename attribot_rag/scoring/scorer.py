@@ -21,6 +21,8 @@ from attribot_rag.scoring.engine import Engine, Matrix, ScoringOptions
 from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request
 from attribot_rag.scoring.session import Session, Usage
 
+_SPARE_ROW = 2  # the tokens of a row, in those of its question and response
+
 
 @dataclass(frozen=True, eq=False)
 class LogLikelihoods:
@@ -136,6 +138,19 @@ class Scorer:
         raise UnsupportedModel(
             f"attention is not seen in {self.language_model.name!r}{reason}; use 'auto'"
         )
+
+    @property
+    def num_spare(self) -> int:
+        """Rows, of the response after a short prompt, that add next to nothing to a pass's time.
+
+        0 where tokens are the price of a pass, or bounded.
+        """
+        if self.session.meter.counts_tokens:
+            return 0
+        tail = (
+            len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
+        )
+        return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""

@@ -95,6 +95,11 @@ class Meter:
         return None if seconds is None else self._started + self._paused + seconds
 
     @property
+    def counts_tokens(self) -> bool:
+        """Whether there is a bound in tokens."""
+        return self._budget.tokens is not None or self._most_tokens is not None
+
+    @property
     def is_late(self) -> bool:
         """Whether the budget's seconds are over."""
         return self.deadline is not None and time.perf_counter() > self.deadline

@@ -56,7 +56,13 @@ def test_reference_is_what_the_model_computes(architecture: Architecture) -> Non
         assert torch.allclose(log_likelihoods, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [Packed, Cropped])
+class AtOnce(Packed):
+    """Packed where passes are dear: a layer attends to all keys in one operation."""
+
+    pass_tokens = 1
+
+
+@pytest.mark.parametrize("kind", [Packed, AtOnce, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
     architecture: Architecture, kind: type[LocalPrefix]

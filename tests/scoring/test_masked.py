@@ -64,7 +64,13 @@ def masked_rows(generation: Generation) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize("kind", [Packed, Cropped])
+class AtOnce(Packed):
+    """Packed where passes are dear: a layer attends to all keys in one operation."""
+
+    pass_tokens = 1
+
+
+@pytest.mark.parametrize("kind", [Packed, AtOnce, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
     architecture: Architecture, kind: type[LocalPrefix]

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 
 from transformers import PreTrainedModel
 
@@ -16,6 +16,7 @@ from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.model.state import Derived, reads_elsewhere
 from attribot_rag.scoring.backend import Requested, Unsupported
 from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local.pace import pass_tokens
 from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.probes import FAILURES, Probes, tolerance
@@ -58,6 +59,11 @@ class LocalBackend:
         self._derived = Derived(model)
         self._logged: set[type[LocalPrefix]] = set()
 
+    @cached_property
+    def pass_tokens(self) -> int:
+        """What a pass is worth in tokens, measured once; see `Prefix`."""
+        return pass_tokens(self.twin())
+
     def for_attribution(self) -> AbstractContextManager[None]:
         """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
         return self._derived.taken_for_unchanged()
@@ -91,6 +97,8 @@ class LocalBackend:
                 prefix = self.make(kind, generation)
                 prefix.masked_refusal = self.masked_refusal(kind, generation)
                 prefix.fallback = fallback
+                if prefix.packs_rows:
+                    prefix.pass_tokens = self.pass_tokens
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from attribot_rag.context.intervals import Interval
 
@@ -151,6 +152,18 @@ def _without_blind(output: Tensor, log_sum: Tensor, mask: Tensor | None) -> Atte
         return output, log_sum
     blind = ~mask.any(1)
     return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
+
+
+def attend_at_once(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float
+) -> Tensor:
+    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` of their scores.
+
+    [groups * queries, keys]: query heads that share keys count as queries, group after group.
+    """
+    grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
+    output = scaled_dot_product_attention(grouped, key, value, attn_mask=bias, scale=scaling)
+    return output.view(*query.shape[:3], -1)
 
 
 def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attention:

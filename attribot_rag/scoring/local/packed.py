@@ -25,6 +25,7 @@ from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
+_MOST_AT_ONCE = 1 << 22  # pairs of a token and a key: its mask takes memory
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 
@@ -174,8 +175,10 @@ class Packed(CachedPrefix):
 
     def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""
-        layout = PackedLayout.of(rows, self.prompt_cache, observer)
         ids = [token_id for row in rows for token_id in row.token_ids]
+        num_pairs = len(ids) * (len(self.generation.prompt_ids) + len(ids))
+        at_once = self.pass_tokens > 0 and num_pairs <= _MOST_AT_ONCE
+        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),

@@ -16,7 +16,13 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.backend import Unsupported
-from attribot_rag.scoring.local.kernels import Kernel, Keys, attend_recomputed, merge
+from attribot_rag.scoring.local.kernels import (
+    Kernel,
+    Keys,
+    attend_at_once,
+    attend_recomputed,
+    merge,
+)
 from attribot_rag.scoring.local.prefix import PACKED_ATTENTION, Visibility
 from attribot_rag.scoring.row import Row
 
@@ -105,7 +111,8 @@ class PackedLayout:
     """Rows in one sequence, block by block.
 
     `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
-    so that a layer of another kind is noticed. An `observer` sees the rows' attention.
+    so that a layer of another kind is noticed. An `observer` sees the rows' attention. With
+    `at_once`, layers attend to all keys in one operation, where their attention allows it.
     """
 
     cache: PromptCache
@@ -113,11 +120,18 @@ class PackedLayout:
     blocks: tuple[PackedBlock, ...]
     observer: Observer | None = None
     layers_seen: set[int] = field(default_factory=set)
+    at_once: bool = False
+    _biases: dict[tuple[int, int], Tensor] = field(default_factory=dict)
     _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, rows: Sequence[Row], cache: PromptCache, observer: Observer | None = None
+        cls,
+        rows: Sequence[Row],
+        cache: PromptCache,
+        observer: Observer | None = None,
+        *,
+        at_once: bool = False,
     ) -> PackedLayout:
         blocks: list[PackedBlock] = []
         end = 0
@@ -127,7 +141,7 @@ class PackedLayout:
                 start, end = end, end + len(block.token_ids)
                 blocks.append(PackedBlock((start, end), row_start, block.segments))
         positions = torch.tensor([position for row in rows for position in row.positions])
-        return cls(cache, positions, tuple(blocks), observer)
+        return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
 
     def views(self, visibility: Visibility) -> tuple[View, ...]:
         """The views of all tokens in the layers with this mask, made once."""
@@ -140,6 +154,34 @@ class PackedLayout:
                 views = tuple(chain.from_iterable(pieces))
             self._views[id(visibility)] = views = tuple(map(self._gated, views))
         return views
+
+    def bias(self, visibility: Visibility, query: Tensor, num_groups: int) -> Tensor:
+        """The addend to all scores in the layers with this mask, made once: 0 or -inf.
+
+        [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
+        after the other, of the type and device of the `query`.
+        """
+        key = id(visibility), num_groups
+        bias = self._biases.get(key)
+        if bias is None:
+            num_cached, num_tokens = self.num_cached, len(self.positions)
+            visible = torch.zeros(num_tokens, num_cached + num_tokens, dtype=torch.bool)
+            for block in self.blocks:
+                rows = slice(*block.span)
+                for start, end in block.segments:
+                    visible[rows, start:end] = True
+                visible[rows, num_cached + block.row_start : num_cached + block.span[1]] = True
+            visible[:, num_cached:].tril_()
+            if not visibility.is_causal:
+                keys = torch.cat([torch.arange(num_cached), self.positions])
+                visible &= visibility.visible(self.positions, keys)
+            bias = torch.zeros(visible.shape).masked_fill_(~visible, float("-inf"))
+            self._biases[key] = bias = bias.to(query).repeat(num_groups, 1)
+        return bias
+
+    @property
+    def num_cached(self) -> int:
+        return self.cache[0].keys.shape[2] if self.cache else 0
 
     def _gated(self, view: View) -> View:
         gate = None if self.observer is None else self.observer.gate(view)
@@ -197,6 +239,11 @@ def packed_attention(
         differentiable=observer is not None,
     )
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
+    if layout.at_once and observer is None and softcap is None and s_aux is None:
+        if cached is not None:
+            key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
+        bias = layout.bias(attention_mask, query, query.shape[1] // key.shape[1])
+        return attend_at_once(query, key, value, bias, kernel.scaling).transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask):
         queries = query[:, :, slice(*view.queries)]

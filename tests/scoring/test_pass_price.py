@@ -1,0 +1,130 @@
+"""Where a pass costs the same whatever its tokens, a pass of several rows is as cheap as any."""
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from support.architectures import ARCHITECTURES
+from support.implementations import generation_for, model_of
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from attribot_rag import Attributor, Budget, Document, ScoringOptions, VerdictOptions
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.local_model import LocalModel
+from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.pace import pass_tokens
+from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.row import Row
+from benchmarks.dispatched import Dispatched
+
+DOCUMENTS = [
+    Document("The ferry Kittiwake carries 40 passengers. It was built in Harlingen."),
+    Document("The lighthouse of Skarn is 31 metres high. Its lamp was lit in 1887."),
+    Document("The ferry Kittiwake was painted blue in spring. It carries 40 passengers."),
+    Document("The museum opens at ten. The festival of the island is in August."),
+]
+QUESTION = "How many passengers does the ferry Kittiwake carry?"
+ANSWERS = (
+    "The ferry Kittiwake carries 40 passengers.",
+    "The lighthouse of Skarn is 31 metres high. The festival of the island is in August.",
+    "Penguins live in the south.",
+)
+
+
+def operations(backend: LocalBackend, rows: list[Row], *, pass_tokens: int) -> int:
+    """The operations of a pass over these rows."""
+    prefix = backend.make(Packed, generation_for(ARCHITECTURES[0]))
+    prefix.pass_tokens = pass_tokens
+    prefix.read()
+    with torch.inference_mode(), Dispatched() as dispatched:
+        prefix.log_likelihoods(rows)
+    return dispatched.operations
+
+
+def test_a_pass_of_eight_rows_has_hardly_more_operations_than_one_of_a_row() -> None:
+    backend = LocalBackend(model_of(ARCHITECTURES[0]))
+    generation = generation_for(ARCHITECTURES[0])
+    prompt = generation.prompt_ids
+    rows = [
+        Row.exact(prompt[:start] + prompt[start + 3 :], start, generation)
+        for start in range(5, 45, 5)
+    ]
+    at_once = operations(backend, rows, pass_tokens=1)
+    assert at_once <= 1.3 * operations(backend, rows[:1], pass_tokens=1)
+    assert at_once < operations(backend, rows, pass_tokens=0) / 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "num_saved"), [*zip(ANSWERS, (1, 1, 0), strict=True)], ids=("one", "two", "none")
+)
+def test_rows_that_may_be_needed_change_no_verdict_and_save_passes(
+    smollm2: LocalModel, answer: str, num_saved: int
+) -> None:
+    prompt = "\n\n".join([*(document.text for document in DOCUMENTS), QUESTION])
+    frugal, wide = (
+        Attributor(
+            smollm2,
+            scoring=ScoringOptions(pass_tokens=tokens, token_budget=10_000),
+            progress=False,
+        ).attribute([{"role": "user", "content": prompt}], answer, DOCUMENTS)
+        for tokens in (0, 2000)
+    )
+    assert [verdict.kind for verdict in wide.verdicts] == [
+        verdict.kind for verdict in frugal.verdicts
+    ]
+    assert [verdict.source_ids for verdict in wide.verdicts] == [
+        verdict.source_ids for verdict in frugal.verdicts
+    ]
+    assert wide.provenance.forward_passes <= frugal.provenance.forward_passes - num_saved
+
+
+def test_a_bound_in_tokens_is_not_spent_on_rows_that_may_be_needed(smollm2: LocalModel) -> None:
+    prompt = "\n\n".join([*(document.text for document in DOCUMENTS), QUESTION])
+    for method in ("leave_one_out", "auto"):
+        tokens = [
+            Attributor(
+                smollm2,
+                method=method,
+                budget=Budget(tokens=10**8),
+                scoring=ScoringOptions(pass_tokens=worth, token_budget=10_000),
+                verdicts=VerdictOptions(),
+                progress=False,
+            )
+            .attribute([{"role": "user", "content": prompt}], ANSWERS[0], DOCUMENTS)
+            .provenance.scored_tokens
+            for worth in (0, 2000)
+        ]
+        assert tokens[0] == tokens[1]
+
+
+class Slow(LlamaForCausalLM):
+    """Sleeps in each pass, and for each token."""
+
+    def __init__(self, of_pass: float, of_token: float) -> None:
+        super().__init__(
+            LlamaConfig(
+                vocab_size=16,
+                hidden_size=8,
+                intermediate_size=8,
+                num_hidden_layers=1,
+                num_attention_heads=1,
+            )
+        )
+        self.seconds = of_pass, of_token
+
+    def forward(self, input_ids: torch.Tensor, **keywords: Any) -> Any:
+        time.sleep(self.seconds[0] + self.seconds[1] * input_ids.shape[1])
+        return super().forward(input_ids, **keywords)
+
+
+def test_what_a_pass_is_worth_is_measured() -> None:
+    dear: PreTrainedModel = Slow(of_pass=1.0, of_token=0.001)
+    assert 256 <= pass_tokens(dear) <= 4096
+    frugal: PreTrainedModel = Slow(of_pass=0.0, of_token=0.02)
+    assert pass_tokens(frugal) == 0
+
+
+def test_a_pass_is_worth_no_negative_number_of_tokens() -> None:
+    with pytest.raises(InvalidInput, match="pass_tokens=-1"):
+        ScoringOptions(pass_tokens=-1)
