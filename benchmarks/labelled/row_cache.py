@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from rapidfuzz.distance import Prefix
 
 from attribot_rag import Attributor, Method, VerdictOptions
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, LayerCache, PromptCache
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Prefill, Reduction, TwinImplementation
+from attribot_rag.scoring.implementations.cropped import as_dynamic_cache
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 _DEFAULTS = VerdictOptions()
+_PIECE = 512  # tokens of a prompt that are read at once
+_NUM_CACHES = 30
 
 
 class RowStore:
@@ -92,13 +98,40 @@ class CachingModels(ScoringModels):
         super().__init__(language_model.model)
         self.name = language_model.name, str(language_model.dtype)
         self.store = store
+        self._last: _CachedPacked | None = None
+        self._read = OrderedDict[tuple[int, ...], PromptCache]()
 
     def select(
         self, requested: Requested, generation: Generation, prefill: Prefill | None = None
     ) -> TwinImplementation:
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation, prefill)
-        return _CachedPacked(self, generation)
+        last, text = self._last, (generation.prompt_ids, generation.response_ids)
+        if last is None or text != (last.generation.prompt_ids, last.generation.response_ids):
+            self._last = last = _CachedPacked(self, generation)
+        return last
+
+    def prompt_cache(self, token_ids: tuple[int, ...]) -> PromptCache:
+        """The model's cache of these ids; what they begin with may have been read before."""
+        shared, begun = 0, PromptCache()
+        for ids, cache in self._read.items():
+            if (common := Prefix.similarity(ids, token_ids)) > shared:
+                shared, begun = common, cache
+        model, cache = self.plain_twin, as_dynamic_cache(begun, shared)
+        for start in range(shared, len(token_ids), _PIECE):
+            ids = token_ids[start : start + _PIECE]
+            positions = torch.arange(start, start + len(ids))[None]
+            model.base_model(
+                input_ids=torch.tensor([ids]),
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+            )
+        layers = tuple(LayerCache(layer.keys, layer.values) for layer in cache.layers)
+        self._read[token_ids] = layers
+        if len(self._read) > _NUM_CACHES:
+            self._read.popitem(last=False)
+        return layers
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)
@@ -146,6 +179,8 @@ class _CachedPacked(Packed):
     def _make_ready(self) -> None:
         if not self._is_ready:
             with torch.inference_mode():
+                cache = self._models.prompt_cache(self.generation.prompt_ids[:-1])
+                self.generation = replace(self.generation, cache=cache)
                 self.prepare(self._models.plain_twin)
             self._is_ready = True
 

@@ -2,51 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
-from attribot_rag import Attribution, Attributor, Document
+from attribot_rag import Attributor, Document
+from attribot_rag.attribution import Verdict
 from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.context import DocumentSpan
 from attribot_rag.errors import DocumentsNotLocated, NoText
 from benchmarks.readers.claims import Claim
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was measured of a claim, in nats where nothing else is said.
+    """What was measured of the claim with this id, in nats.
 
-    `reliance` is what it loses without all references, `per_token` the mean of that over the
-    tokens; `effect` is what it loses without the sources that are cited, `kept` the least share of
-    a sentence's reliance that they keep alone (0 without any), `cited` the share of its sentences
-    that cite something.
+    `likely` [tokens] are the log-likelihoods of its tokens, `reliance` [tokens] what they lose
+    without all references, `token_spans` their characters. `sources` are places in the references,
+    `masked` [sources][tokens] what the tokens lose without each, if that was asked for. `verdicts`
+    are those of each sentence, by the name of the limits.
     """
 
-    reliance: float
-    per_token: float
-    effect: float
-    kept: float
-    cited: float
+    id: str
+    likely: tuple[float, ...]
+    reliance: tuple[float, ...]
+    token_spans: tuple[tuple[int, int], ...]
+    sources: tuple[DocumentSpan, ...]
+    masked: tuple[tuple[float, ...] | None, ...]
+    verdicts: dict[str, tuple[Verdict, ...]]
+
+    def to_json(self) -> str:
+        fields = asdict(self)
+        return json.dumps(fields, default=str)
 
 
-def read(reader: Attributor, claim: Claim) -> Reading | None:
+def read(
+    claim: Claim, judges: Mapping[str, Attributor], masked: Attributor | None
+) -> Reading | None:
     """None for a claim, or references, without text."""
     documents = [Document(text) for text in claim.references]
     prompt = rag_prompt(claim.question, documents, chat=True)
     try:
-        return _reading(reader.attribute(prompt, claim.claim, documents))
+        judged = {
+            name: judge.attribute(prompt, claim.claim, documents, answered_by="")
+            for name, judge in judges.items()
+        }
     except (DocumentsNotLocated, NoText):
         return None
-
-
-def _reading(attribution: Attribution) -> Reading | None:
-    judged = [each for each in attribution.verdicts if each.reliance is not None]
-    rely = attribution.context_reliance
-    if not judged or rely is None:
+    first = next(iter(judged.values()))
+    if first.context_reliance is None:
         return None
-    cited = [each for each in judged if each.source_ids]
+    every = masked and masked.attribute(prompt, claim.claim, documents, answered_by="")
     return Reading(
-        reliance=sum(rely),
-        per_token=sum(rely) / len(rely),
-        effect=sum(each.effect or 0.0 for each in cited),
-        kept=min((each.kept or 0.0 for each in cited), default=0.0),
-        cited=len(cited) / len(judged),
+        id=claim.id,
+        likely=_rounded(first.token_log_likelihoods),
+        reliance=_rounded(first.context_reliance),
+        token_spans=first.token_spans,
+        sources=tuple(_place(first, index) for index in range(len(first.sources))),
+        masked=tuple(row and _rounded(row) for row in every.token_scores) if every else (),
+        verdicts={name: each.verdicts for name, each in judged.items()},
     )
