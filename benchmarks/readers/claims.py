@@ -13,6 +13,8 @@ from pathlib import Path
 from attribot_rag.context import DocumentSpan
 from benchmarks.halves import SPLITS, Split
 
+ANSWER = "The answer is "
+ANSWERED = ("SQuAD", "HotpotQA")  # data sets with answers whose place is known
 _NUM_PARAGRAPHS = 8
 
 
@@ -103,10 +105,15 @@ def hotpotqa_answers(path: Path, split: Split) -> list[Claim]:
 def _answer(
     key: str, source: str, question: str, answer: str, references: tuple[str, ...]
 ) -> Claim:
-    text = f"The answer is {answer.rstrip('.')}."
+    text = f"{ANSWER}{answer.rstrip('.')}."
     return Claim(key, source, question, text, references, attributable=True)
 
 
 def in_turn(*lists: Sequence[Claim]) -> list[Claim]:
     """The first of each list, then the second of each."""
     return [claim for claim in chain.from_iterable(zip_longest(*lists)) if claim is not None]
+
+
+def set_of(claim: Claim) -> str:
+    """The data set from whose file it was read."""
+    return claim.source if claim.source in ANSWERED else "AttributionBench"

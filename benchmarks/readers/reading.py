@@ -3,63 +3,103 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
 
-from attribot_rag import Attributor, Document
+from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import Verdict
 from attribot_rag.attributor.transcripts import rag_prompt
 from attribot_rag.context import DocumentSpan
 from attribot_rag.errors import DocumentsNotLocated, NoText
+from attribot_rag.methods.base import Part, parts_of
 from benchmarks.readers.claims import Claim
+
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class SourcePlaces:
+    """A sentence of the references, and its places there."""
+
+    text: str
+    places: tuple[DocumentSpan, ...]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was measured of the claim with this id, in nats.
+    """What was measured of a claim, in nats.
 
     `likely` [tokens] are the log-likelihoods of its tokens, `reliance` [tokens] what they lose
-    without all references, `token_spans` their characters. `sources` are places in the references,
-    `masked` [sources][tokens] what the tokens lose without each, if that was asked for. `verdicts`
-    are those of each sentence, by the name of the limits.
+    without all references, `token_spans` [tokens] their characters; `effects` [sources][tokens] are
+    those that the verdicts took, None for other sources.
     """
 
-    id: str
+    claim: Claim
     likely: tuple[float, ...]
     reliance: tuple[float, ...]
-    token_spans: tuple[tuple[int, int], ...]
-    sources: tuple[DocumentSpan, ...]
-    masked: tuple[tuple[float, ...] | None, ...]
-    verdicts: dict[str, tuple[Verdict, ...]]
+    token_spans: Spans
+    sources: tuple[SourcePlaces, ...]
+    effects: tuple[tuple[float, ...] | None, ...]
+    verdicts: tuple[Verdict, ...]
 
-    def to_json(self) -> str:
-        fields = asdict(self)
-        return json.dumps(fields, default=str)
+    @property
+    def cited(self) -> list[int]:
+        """The sources that are cited for any sentence, by index."""
+        return sorted({source for verdict in self.verdicts for source in verdict.source_ids})
+
+    @cached_property
+    def words(self) -> Part:
+        """The claim's content words, those of the question aside."""
+        everything = range(len(self.token_spans))
+
+        def tokens_in(start: int, end: int) -> list[int]:
+            return [i for i in everything if _overlap(self.token_spans[i], (start, end))]
+
+        (part,) = parts_of(
+            [everything], self.claim.claim, tokens_in, self.claim.question, self.reliance
+        )
+        return part
 
 
-def read(
-    claim: Claim, judges: Mapping[str, Attributor], masked: Attributor | None
-) -> Reading | None:
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def read(reader: Attributor, claim: Claim) -> Reading | None:
     """None for a claim, or references, without text."""
     documents = [Document(text) for text in claim.references]
     prompt = rag_prompt(claim.question, documents, chat=True)
     try:
-        judged = {
-            name: judge.attribute(prompt, claim.claim, documents, answered_by="")
-            for name, judge in judges.items()
-        }
+        attribution = reader.attribute(prompt, claim.claim, documents, answered_by="")
     except (DocumentsNotLocated, NoText):
         return None
-    first = next(iter(judged.values()))
-    if first.context_reliance is None:
-        return None
-    every = masked and masked.attribute(prompt, claim.claim, documents, answered_by="")
+    return None if attribution.context_reliance is None else _reading(claim, attribution)
+
+
+def _reading(claim: Claim, attribution: Attribution) -> Reading:
     return Reading(
-        id=claim.id,
-        likely=_rounded(first.token_log_likelihoods),
-        reliance=_rounded(first.context_reliance),
-        token_spans=first.token_spans,
-        sources=tuple(_place(first, index) for index in range(len(first.sources))),
-        masked=tuple(row and _rounded(row) for row in every.token_scores) if every else (),
-        verdicts={name: each.verdicts for name, each in judged.items()},
+        claim=claim,
+        likely=attribution.token_log_likelihoods,
+        reliance=attribution.context_reliance or (),
+        token_spans=attribution.token_spans,
+        sources=tuple(
+            SourcePlaces(
+                source.text,
+                tuple(span for place in source.occurrences for span in place.spans),
+            )
+            for source in attribution.sources
+        ),
+        effects=tuple(
+            None if attribution.estimated and attribution.estimated[index] else row
+            for index, row in enumerate(attribution.token_scores)
+        ),
+        verdicts=attribution.verdicts,
     )
+
+
+def write(readings: Sequence[Reading], path: Path) -> None:
+    """As JSON lines, so that limits can be chosen without the model."""
+    lines = (json.dumps(asdict(reading)) for reading in readings)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

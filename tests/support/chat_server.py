@@ -20,8 +20,8 @@ def chat_server(answer: str | Answers, pause: float = 0.0) -> Iterator[tuple[str
 
     It has OpenAI's /v1/chat/completions and /v1/completions, Anthropic's /v1/messages and Ollama's
     /api/chat, streamed word by word if that is asked for, with a `pause` of so many seconds before
-    each. Of a stream that its reader closed, what was asked `is_closed`. A question that comes with tools is
-    answered by a call of the first one, with the question as its `query`.
+    each. Of a stream that its reader closed, what was asked `is_closed`. A question that comes with
+    tools is answered by a call of the first one, with the question as its `query`.
     """
     asked: list[Body] = []
 
