@@ -50,13 +50,14 @@ class Limits:
 
 
 READER_LIMITS = Limits(
-    min_effect=1.0,
-    min_word=0.5,
-    min_reliance=1.5,
-    min_per_token=0.3,
-    min_sought=0.5,
-    min_word_effect=0.625,
-    min_figure=0.5,
+    min_effect=2.0,
+    min_word=1.0,
+    min_reliance=3.0,
+    min_per_token=0.35,
+    min_sought=1.0,
+    min_word_effect=1.25,
+    min_figure=1.0,
+    max_set=1,
 )
 """Those of a model that reads another one's answer: docs/evaluation/readers.md."""
 

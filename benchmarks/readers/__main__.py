@@ -1,7 +1,7 @@
-"""Whether a reader supports what people found attributable, and finds the place of an answer.
+r"""Whether a reader supports what people found attributable, and finds the place of an answer.
 
-    python -m benchmarks.readers attributionbench_dev.jsonl [--squad FILE] [--hotpotqa FILE]
-        [--model MODEL] [--folder FOLDER] [--most N]
+    python -m benchmarks.readers attributionbench_dev.jsonl --squad squad_v2_dev_6_articles.json \
+        --hotpotqa hotpotqa_distractor_40.json [--model MODEL] [--most N] [--as-cause]
 
 A model that did not give the answers reads each claim after its references and its question. The
 claims of AttributionBench are judged by what it relies on, "The answer is X." of SQuAD and HotpotQA
@@ -55,19 +55,22 @@ Half = Sequence[Reading]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("claims", type=Path)
+    parser.add_argument("claims", type=Path, nargs="?", help="AttributionBench's")
     parser.add_argument("--squad", type=Path)
     parser.add_argument("--hotpotqa", type=Path)
     parser.add_argument("--model", default=None, help="the reader; by default the embedded model")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "readers")
-    parser.add_argument("--most", type=int, default=None, help="claims of each half of each set")
+    parser.add_argument("--most", type=int, help="of each half of SQuAD and of HotpotQA")
+    parser.add_argument("--as-cause", action="store_true", help="by the limits of a cause")
     options = parser.parse_args()
     torch.set_num_threads(1)
     halves = [_claims(options, split) for split in SPLITS]
     reader = load_model(options.model) if options.model else load_model()
     attributor = CachingAttributor(reader, RowStore(options.folder))
     claims = tqdm(in_turn(*halves), unit="claim", mininterval=10)
-    readings = [each for claim in claims if (each := read(attributor, claim)) is not None]
+    answered_by = None if options.as_cause else ""
+    found = (read(attributor, claim, answered_by) for claim in claims)
+    readings = [reading for reading in found if reading is not None]
     write(readings, options.folder / "readings.jsonl")
     chosen, reported = ([each for each in readings if each.claim in half] for half in halves)
     print(f"{reader.name}, {hardware()}; chosen on {len(chosen)} claims, {len(reported)} reported")
@@ -80,12 +83,12 @@ def main() -> None:
 
 
 def _claims(options: argparse.Namespace, split: Split) -> list[Claim]:
-    sets = [judged_claims(options.claims, split)]
+    sets = [judged_claims(options.claims, split)] if options.claims else []
     if options.squad:
-        sets.append(squad_answers(options.squad, split))
+        sets.append(squad_answers(options.squad, split)[: options.most])
     if options.hotpotqa:
-        sets.append(hotpotqa_answers(options.hotpotqa, split))
-    return in_turn(*(claims[: options.most] for claims in sets))
+        sets.append(hotpotqa_answers(options.hotpotqa, split)[: options.most])
+    return in_turn(*sets)
 
 
 def _judged(chosen: Half, reported: Half) -> str:

@@ -67,12 +67,12 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
     return first[0] < second[1] and second[0] < first[1]
 
 
-def read(reader: Attributor, claim: Claim) -> Reading | None:
-    """None for a claim, or references, without text."""
+def read(reader: Attributor, claim: Claim, answered_by: str | None = "") -> Reading | None:
+    """None for a claim, or references, without text. Without `answered_by`, its own answer."""
     documents = [Document(text) for text in claim.references]
     prompt = rag_prompt(claim.question, documents, chat=True)
     try:
-        attribution = reader.attribute(prompt, claim.claim, documents, answered_by="")
+        attribution = reader.attribute(prompt, claim.claim, documents, answered_by=answered_by)
     except (DocumentsNotLocated, NoText):
         return None
     return None if attribution.context_reliance is None else _reading(claim, attribution)

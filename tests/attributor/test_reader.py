@@ -7,7 +7,7 @@ import pytest
 from support.schemas import SUMMARIES
 from support.tiny_models import byte_level, metaspace
 
-from attribot_rag import Attribution, Attributor
+from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.result.summary import summarize
@@ -65,6 +65,19 @@ def test_notes_on_a_generation_are_not_for_a_reader() -> None:
     assert any("tokenized again" in note for note in own.notes)
     assert any("very unlikely for this model" in note for note in own.notes)
     assert read.notes == ()
+
+
+def test_a_reader_cites_for_less_than_what_a_cause_takes(smollm2: LanguageModel) -> None:
+    attributor = Attributor(smollm2, progress=False)
+    prompt = [{"role": "user", "content": f"{MILL}\n\n{INN}\n\nWhen is breakfast?"}]
+    given: Any = prompt, "The answer is seven.", [MILL, INN]
+    own, read = attributor.attribute(*given), attributor.attribute(*given, answered_by="gpt-4o")
+    assert own.verdicts[0].kind == "unsupported" and read.verdicts[0].kind == "grounded"
+    (cited,) = read.verdicts[0].source_ids
+    assert read.sources[cited].text.strip() == "Breakfast is at seven."
+    strict = VerdictOptions(min_effect=4.0, min_reliance=6.0)
+    other = Attributor(smollm2, progress=False, verdicts=strict)
+    assert other.attribute(*given, answered_by="gpt-4o").verdicts[0].kind != "grounded"
 
 
 @pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])
