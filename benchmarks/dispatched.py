@@ -10,14 +10,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _WAITING = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"})
 
 
-class Dispatched(TorchDispatchMode):
+class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations of this thread, and those that wait for their device.
 
     On a CPU, copies from a device are none, so fewer `synchronisations` are seen.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations = 0
         self.synchronisations = 0
 

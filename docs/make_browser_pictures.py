@@ -70,20 +70,15 @@ def take_answer(browser: Browser) -> None:
 
 
 def take_chat(browser: Browser) -> None:
-    for scheme in SCHEMES:
-        take_chat_in(browser, scheme)
-
-
-def take_chat_in(browser: Browser, scheme: Literal["light", "dark"]) -> None:
     with (
         tempfile.TemporaryDirectory() as store,
         gradio_chat(ROOT / "examples" / "corpus", Path(store)) as address,
     ):
-        page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme=scheme)
+        page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme="light")
         page.goto(address)
         page.get_by_placeholder("Question").fill(QUESTION, timeout=PATIENCE)
         page.get_by_placeholder("Question").press("Enter")
-        take(page, IMAGES / f"chat-{scheme}.png")
+        take(page, IMAGES / "chat.png")
 
 
 def take_service(browser: Browser) -> None:

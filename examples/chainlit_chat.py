@@ -111,8 +111,15 @@ def answering(stopped: Event) -> LLM:
     if API:
         from llama_index.llms.openai_like import OpenAILike  # install it: it takes an older openai
 
+        class Stoppable(OpenAILike):
+            def stream_chat(self, messages, **settings):
+                for piece in super().stream_chat(messages, **settings):
+                    yield piece
+                    if stopped.is_set():
+                        return
+
         key = os.environ.get("OPENAI_API_KEY") or "none"
-        return OpenAILike(model=MODEL, api_base=API, api_key=key, is_chat_model=True)
+        return Stoppable(model=MODEL, api_base=API, api_key=key, is_chat_model=True)
     ending = LogitsProcessorList([EndWhen(stopped, local.tokenizer.eos_token_id)])
     return HuggingFaceLLM(
         model=local.model,
@@ -124,7 +131,7 @@ def answering(stopped: Event) -> LLM:
 
 
 def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
-    """For one answer of a conversation; a local model's ends when `stopped` is set."""
+    """For one answer of a conversation, which ends when `stopped` is set."""
     return ContextChatEngine.from_defaults(
         retriever=index.as_retriever(similarity_top_k=RETRIEVED),
         llm=answering(stopped),

@@ -58,7 +58,8 @@ def attributed(
         markers = markers_of(markers_in(shown.text, scorer.context), known)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
-    return made(judge(scorer, ranking, shown, options.verdicts, settled))
+    is_reader = answered_by is not None
+    return made(judge(scorer, ranking, shown, options.verdicts, settled, is_reader=is_reader))
 
 
 def _assembled(

@@ -94,9 +94,8 @@ class Rerun:
                 f"{self.language_model.name!r} only read this answer; pass ask=, a function that "
                 f"sends a prompt to {name} and gives the text of its answer"
             )
-        read = self.context.prompt.text
-        passages = [read[start:end] for start, end in self.removed.characters]
-        text = ask(prompt_without(prompt, passages), **settings)
+        cut = prompt_without(prompt, self.context.prompt.text, self.removed.characters)
+        text = ask(cut, **settings)
         return SecondAnswer(
             text.strip(),
             (

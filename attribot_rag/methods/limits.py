@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from attribot_rag.errors import InvalidInput
 
@@ -20,6 +21,8 @@ class Limits:
     """What a content word may lose in any case, and what a member of several has to be worth."""
     min_reliance: float = 6.0
     """The reliance from which the context matters, and the effect with which a group is needed."""
+    min_per_token: float = 0.0
+    """The mean reliance of the tokens below which nothing is cited; 0 for no such limit."""
     min_follows: float = 8.0
     """The effect of an earlier sentence that another follows from."""
     min_turn: float = 4.0
@@ -46,11 +49,26 @@ class Limits:
     """The most sources in a set."""
 
 
+READER_LIMITS = Limits(
+    min_effect=2.0,
+    min_word=1.0,
+    min_reliance=3.0,
+    min_per_token=0.35,
+    min_sought=1.0,
+    min_word_effect=1.25,
+    min_figure=1.0,
+    max_set=1,
+)
+"""Those of a model that reads another one's answer: docs/evaluation/readers.md."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
     """The public limits of verdicts; docs/tuning-verdicts.md explains them.
 
-    Raises InvalidInput for limits of 0 or less, and for tags other than two texts.
+    Those that are None are the ones that were chosen on data: for the model that answered, and
+    others for a reader. Raises InvalidInput for limits of 0 or less, and for tags other than two
+    texts.
 
     Args:
         min_effect: Nats without which a sentence is not cited from a source that does not suffice.
@@ -64,10 +82,10 @@ class VerdictOptions:
             "</plan>")`; by default the tokenizer's response template, or tags that models use.
     """
 
-    min_effect: float = Limits.min_effect
-    min_word: float = Limits.min_word
-    min_reliance: float = Limits.min_reliance
-    min_follows: float = Limits.min_follows
+    min_effect: float | None = None
+    min_word: float | None = None
+    min_reliance: float | None = None
+    min_follows: float | None = None
     token_share: float = 1.0
     min_tokens: int = 4096
     thinking_tags: tuple[str, str] | None = None
@@ -76,15 +94,16 @@ class VerdictOptions:
         tags = self.thinking_tags
         if tags is not None and (len(tags) != 2 or not all(tags) or isinstance(tags, str)):
             raise InvalidInput(f"thinking_tags={tags!r}; pass two texts, or None")
-        for name, value in vars(self).items():
-            if name != "thinking_tags" and not (isinstance(value, int | float) and value > 0):
+        numbers = {**self._given, "token_share": self.token_share, "min_tokens": self.min_tokens}
+        for name, value in numbers.items():
+            if not (isinstance(value, int | float) and value > 0):
                 raise InvalidInput(f"{name}={value!r}; use more than 0")
 
+    def limits(self, *, is_reader: bool = False) -> Limits:
+        """The limits for what the model itself answered, or for another one's answer."""
+        return replace(READER_LIMITS if is_reader else Limits(), **self._given)
+
     @property
-    def limits(self) -> Limits:
-        return Limits(
-            min_effect=self.min_effect,
-            min_word=self.min_word,
-            min_reliance=self.min_reliance,
-            min_follows=self.min_follows,
-        )
+    def _given(self) -> dict[str, Any]:
+        names = ("min_effect", "min_word", "min_reliance", "min_follows")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}

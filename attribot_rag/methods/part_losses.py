@@ -26,6 +26,12 @@ class PartLosses:
         return total(self.evidence.reliance, self.part.tokens)
 
     @property
+    def may_be_cited(self) -> bool:
+        """Whether the reliance is not too low, where it is limited for each token."""
+        least = self.limits.min_per_token
+        return not least or self.reliance >= least * len(self.part.tokens)
+
+    @property
     def matters(self) -> bool:
         """Whether the context matters to the part, or to a word of it."""
         least, row = self.limits.min_sought, self.evidence.reliance

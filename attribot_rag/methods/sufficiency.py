@@ -50,6 +50,8 @@ def find_carriers(
     the carriers are the units with the highest necessity.
     """
     losses = PartLosses(part, evidence, limits)
+    if not losses.may_be_cited:
+        return Carriers()
     search = _Search(losses, order)
     try:
         if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):

@@ -50,6 +50,8 @@ def judge(
     response: ResponseText,
     options: VerdictOptions,
     settled: Callable[[Judgement], None] | None = None,
+    *,
+    is_reader: bool = False,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
@@ -57,8 +59,9 @@ def judge(
     earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
     judged one after another, and it is called with each judgement but the last, in which later
     sentences are open and `pending`. With a ranking on demand, the search is the method's: no limit
-    holds for it.
+    holds for it. A model that `is_reader` of another one's answer has limits of its own.
     """
+    limits = options.limits(is_reader=is_reader)
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
     likely, reliance = _baseline(scorer, ranking.measured)
@@ -68,7 +71,7 @@ def judge(
     language = scorer.context.answer_language(response.text)
     sentences = sentences_of(response, markers, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, options.limits)
+    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits)
 
     def scores() -> Scores:
         so_far = judged.evidence.refine(ranking.scores)
@@ -97,7 +100,7 @@ def judge(
     if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
         cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
         judged.evidence.fetch_without([source] for source in cited)
-    audit = MarkerAudit(markers, scorer.context, judged.evidence, options.min_effect)
+    audit = MarkerAudit(markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
@@ -242,7 +245,8 @@ class _Judge:
         """The reliance, in nats, from which the context matters to a sentence."""
         noise = self._scorer.language_model.weights.noise or 0.0
         of_sentence = noise * math.sqrt(len(sentence.tokens))
-        return max(self._limits.min_reliance, self._limits.noise_factor * of_sentence)
+        limits, per_token = self._limits, self._limits.min_per_token * len(sentence.tokens)
+        return max(limits.min_reliance, per_token, limits.noise_factor * of_sentence)
 
     def _is_settled(self, part: Part) -> bool:
         """Whether a sentence with little reliance is cut off, or has another origin."""

@@ -9,39 +9,71 @@ from itertools import pairwise
 
 import numpy as np
 
+from attribot_rag.methods.base import total
 from benchmarks.experiment.baselines.similarity import default_embedder
-from benchmarks.readers.claims import Claim
 from benchmarks.readers.reading import Reading
 
 _WORD = re.compile(r"\w+")
-_PIECE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def overlap(claim: Claim) -> float:
-    """The share of the claim's words that stand in its references."""
-    said = set(_WORD.findall(claim.claim.casefold()))
-    held = set(_WORD.findall("\n".join(claim.references).casefold()))
-    return len(said & held) / max(1, len(said))
+def overlap(said: str, text: str) -> float:
+    """The share of the words that stand in the text."""
+    words = set(_WORD.findall(said.casefold()))
+    return len(words & set(_WORD.findall(text.casefold()))) / max(1, len(words))
+
+
+def similarities(said: str, texts: Sequence[str]) -> list[float]:
+    """The cosine similarity of their embeddings (all-MiniLM-L6-v2)."""
+    vectors = np.array([_embedding(text) for text in (said, *texts)])
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return [float(value) for value in vectors[1:] @ vectors[0]]
 
 
 @cache
-def similarity(claim: Claim) -> float:
-    """The cosine similarity (all-MiniLM-L6-v2) of the claim and the nearest sentence."""
-    pieces = [piece for text in claim.references for piece in _PIECE.split(text) if piece.strip()]
-    vectors = np.asarray(default_embedder().encode([claim.claim, *pieces]), dtype=np.float64)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return float((vectors[1:] @ vectors[0]).max(initial=0.0))
+def _embedding(text: str) -> tuple[float, ...]:
+    (vector,) = np.asarray(default_embedder().encode([text]), dtype=np.float64)
+    return tuple(vector)
+
+
+def _of_words(values: Sequence[float], reading: Reading) -> list[float]:
+    return [total(tuple(values), word) for word in reading.words.words] or [sum(values)]
 
 
 READERS: dict[str, Callable[[Reading], float]] = {
-    "cited": lambda reading: reading.cited,
-    "reliance, nats": lambda reading: reading.reliance,
-    "reliance per token, nats": lambda reading: reading.per_token,
-    "share kept by what is cited": lambda reading: reading.kept,
+    "share of sentences that are cited": lambda reading: (
+        sum(bool(verdict.source_ids) for verdict in reading.verdicts) / len(reading.verdicts)
+    ),
+    "reliance, nats": lambda reading: sum(reading.reliance),
+    "reliance per token": lambda reading: sum(reading.reliance) / len(reading.reliance),
+    "reliance of the median content word": lambda reading: float(
+        np.median(_of_words(reading.reliance, reading))
+    ),
+    "log-likelihood per token": lambda reading: sum(reading.likely) / len(reading.likely),
+    "log-likelihood of the least likely content word": lambda reading: min(
+        _of_words(reading.likely, reading)
+    ),
+    "share kept with what is cited": lambda reading: min(
+        (verdict.kept or 0.0 for verdict in reading.verdicts), default=0.0
+    ),
 }
-BASELINES: dict[str, Callable[[Claim], float]] = {
-    "words in common": overlap,
-    "embedding similarity": similarity,
+BASELINES: dict[str, Callable[[Reading], float]] = {
+    "words in common": lambda reading: overlap(
+        reading.claim.claim, "\n".join(reading.claim.references)
+    ),
+    "embedding similarity": lambda reading: max(
+        similarities(reading.claim.claim, [source.text for source in reading.sources])
+    ),
+}
+# How well each source fits an answer and its question.
+FITTING: dict[str, Callable[[Reading], list[float]]] = {
+    "words in common": lambda reading: [
+        overlap(f"{reading.claim.question} {reading.claim.claim}", source.text)
+        for source in reading.sources
+    ],
+    "embedding similarity": lambda reading: similarities(
+        f"{reading.claim.question} {reading.claim.claim}",
+        [source.text for source in reading.sources],
+    ),
 }
 
 

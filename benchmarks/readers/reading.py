@@ -2,51 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
 
 from attribot_rag import Attribution, Attributor, Document
+from attribot_rag.attribution import Verdict
 from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.context import DocumentSpan
 from attribot_rag.errors import DocumentsNotLocated, NoText
+from attribot_rag.methods.base import Part, parts_of
 from benchmarks.readers.claims import Claim
+
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class SourcePlaces:
+    """A sentence of the references, and its places there."""
+
+    text: str
+    places: tuple[DocumentSpan, ...]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was measured of a claim, in nats where nothing else is said.
+    """What was measured of a claim, in nats.
 
-    `reliance` is what it loses without all references, `per_token` the mean of that over the
-    tokens; `effect` is what it loses without the sources that are cited, `kept` the least share of
-    a sentence's reliance that they keep alone (0 without any), `cited` the share of its sentences
-    that cite something.
+    `likely` [tokens] are the log-likelihoods of its tokens, `reliance` [tokens] what they lose
+    without all references, `token_spans` [tokens] their characters; `effects` [sources][tokens] are
+    those that the verdicts took, None for other sources.
     """
 
-    reliance: float
-    per_token: float
-    effect: float
-    kept: float
-    cited: float
+    claim: Claim
+    likely: tuple[float, ...]
+    reliance: tuple[float, ...]
+    token_spans: Spans
+    sources: tuple[SourcePlaces, ...]
+    effects: tuple[tuple[float, ...] | None, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def cited(self) -> list[int]:
+        """The sources that are cited for any sentence, by index."""
+        return sorted({source for verdict in self.verdicts for source in verdict.source_ids})
+
+    @cached_property
+    def words(self) -> Part:
+        """The claim's content words, those of the question aside."""
+        everything = range(len(self.token_spans))
+
+        def tokens_in(start: int, end: int) -> list[int]:
+            return [i for i in everything if _overlap(self.token_spans[i], (start, end))]
+
+        (part,) = parts_of(
+            [everything], self.claim.claim, tokens_in, self.claim.question, self.reliance
+        )
+        return part
 
 
-def read(reader: Attributor, claim: Claim) -> Reading | None:
-    """None for a claim, or references, without text."""
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def read(reader: Attributor, claim: Claim, answered_by: str | None = "") -> Reading | None:
+    """None for a claim, or references, without text. Without `answered_by`, its own answer."""
     documents = [Document(text) for text in claim.references]
     prompt = rag_prompt(claim.question, documents, chat=True)
     try:
-        return _reading(reader.attribute(prompt, claim.claim, documents))
+        attribution = reader.attribute(prompt, claim.claim, documents, answered_by=answered_by)
     except (DocumentsNotLocated, NoText):
         return None
+    return None if attribution.context_reliance is None else _reading(claim, attribution)
 
 
-def _reading(attribution: Attribution) -> Reading | None:
-    judged = [each for each in attribution.verdicts if each.reliance is not None]
-    rely = attribution.context_reliance
-    if not judged or rely is None:
-        return None
-    cited = [each for each in judged if each.source_ids]
+def _reading(claim: Claim, attribution: Attribution) -> Reading:
     return Reading(
-        reliance=sum(rely),
-        per_token=sum(rely) / len(rely),
-        effect=sum(each.effect or 0.0 for each in cited),
-        kept=min((each.kept or 0.0 for each in cited), default=0.0),
-        cited=len(cited) / len(judged),
+        claim=claim,
+        likely=attribution.token_log_likelihoods,
+        reliance=attribution.context_reliance or (),
+        token_spans=attribution.token_spans,
+        sources=tuple(
+            SourcePlaces(
+                source.text,
+                tuple(span for place in source.occurrences for span in place.spans),
+            )
+            for source in attribution.sources
+        ),
+        effects=tuple(
+            None if attribution.estimated and attribution.estimated[index] else row
+            for index, row in enumerate(attribution.token_scores)
+        ),
+        verdicts=attribution.verdicts,
     )
+
+
+def write(readings: Sequence[Reading], path: Path) -> None:
+    """As JSON lines, so that limits can be chosen without the model."""
+    lines = (json.dumps(asdict(reading)) for reading in readings)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from support.schemas import SUMMARIES
 from support.tiny_models import byte_level, metaspace
 
-from attribot_rag import Attribution, Attributor
+from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.result.summary import summarize
@@ -65,6 +65,19 @@ def test_notes_on_a_generation_are_not_for_a_reader() -> None:
     assert any("tokenized again" in note for note in own.notes)
     assert any("very unlikely for this model" in note for note in own.notes)
     assert read.notes == ()
+
+
+def test_a_reader_cites_for_less_than_what_a_cause_takes(smollm2: LanguageModel) -> None:
+    attributor = Attributor(smollm2, progress=False)
+    prompt = [{"role": "user", "content": f"{MILL}\n\n{INN}\n\nWhen is breakfast?"}]
+    given: Any = prompt, "The answer is seven.", [MILL, INN]
+    own, read = attributor.attribute(*given), attributor.attribute(*given, answered_by="gpt-4o")
+    assert own.verdicts[0].kind == "unsupported" and read.verdicts[0].kind == "grounded"
+    (cited,) = read.verdicts[0].source_ids
+    assert read.sources[cited].text.strip() == "Breakfast is at seven."
+    strict = VerdictOptions(min_effect=4.0, min_reliance=6.0)
+    other = Attributor(smollm2, progress=False, verdicts=strict)
+    assert other.attribute(*given, answered_by="gpt-4o").verdicts[0].kind != "grounded"
 
 
 @pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])
@@ -154,39 +167,91 @@ def test_a_model_that_cannot_be_asked_again() -> None:
         attributor.answer_without(read, 0)
 
 
+IN_ANOTHER_DOCUMENT = f"{MILL} / Orrin / {QUESTION}"
+IN_INSTRUCTIONS = [
+    {"role": "system", "content": "The inner rooms of an inn are no rooms of guests."},
+    {"role": "user", "content": f"{MILL} / inn / {QUESTION}"},
+]
+IN_EARLIER_TURN = [
+    {"role": "user", "content": "Is breakfast at seventeen past?"},
+    {"role": "assistant", "content": None},
+    {"role": "user", "content": [{"type": "image_url"}, MILL, f"at seven, {QUESTION}"]},
+]
+
+
 @pytest.mark.parametrize(
-    ("prompt", "passages", "cut"),
+    ("prompt", "document", "cut"),
     [
-        ("One. Two. One.", ["One. ", "One."], "Two. "),
-        ("A mill.\n\nAn inn.", ["A mill.\n\n"], "An inn."),
+        (IN_ANOTHER_DOCUMENT, "Orrin", f"{MILL} /  / {QUESTION}"),
         (
-            [{"role": "user", "content": "Say: one"}],
-            ["one\n"],
-            [{"role": "user", "content": "Say: "}],
+            IN_INSTRUCTIONS,
+            "inn",
+            [
+                {"role": "system", "content": "The inner rooms of an  are no rooms of guests."},
+                {"role": "user", "content": f"{MILL} /  / How many rooms has the ?"},
+            ],
         ),
         (
+            IN_EARLIER_TURN,
+            "at seven",
             [
-                {
-                    "role": "user",
-                    "content": [{"type": "image"}, {"type": "text", "text": "one two"}],
-                },
-                {"role": "assistant", "content": None},
-                {"role": "tool", "content": ["two three", "four"]},
-            ],
-            ["two", "two ", "four"],
-            [
-                {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one "}]},
-                {"role": "assistant", "content": None},
-                {"role": "tool", "content": ["three", ""]},
+                *IN_EARLIER_TURN[:2],
+                {"role": "user", "content": [{"type": "image_url"}, MILL, f", {QUESTION}"]},
             ],
         ),
     ],
 )
-def test_passages_are_cut_out_of_texts_and_parts(prompt: Any, passages: Any, cut: Any) -> None:
-    assert prompt_without(prompt, passages) == cut
+def test_a_text_that_stands_elsewhere_too_is_cut_where_it_is_the_document(
+    prompt: Any, document: str, cut: Any
+) -> None:
+    attributor = reader_of()
+    read = attributor.attribute(prompt, ANSWER, [MILL, document], answered_by="gpt-4o")
+    assert without(read, attributor, 1) == cut
 
 
-@pytest.mark.parametrize("prompt", ["An inn.", [{"role": "user", "content": "An inn."}]])
-def test_a_passage_that_was_changed_on_the_way_is_refused(prompt: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"'A mill\.' does not stand .* ask the model yourself"):
-        prompt_without(prompt, ["A mill.\n"])
+PARTS: list[Any] = [
+    {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one two"}]},
+    {"role": "assistant", "content": None},
+    {"role": "tool", "content": ["two three", "four"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "read", "places", "cut"),
+    [
+        ("One. Two. One.", "One. Two. One.", [(0, 5), (10, 14)], "Two. "),
+        ("A mill.\n\nAn inn.", "<s>A mill.\n\nAn inn.", [(3, 12)], "An inn."),
+        ("A mill.", "A mill.\n<end>", [(0, 8)], ""),
+        ("aaa", "aaa", [(1, 3)], "a"),
+        (
+            PARTS,
+            "one two|two three|four",
+            [(8, 12), (18, 22)],
+            [*PARTS[:2], {"role": "tool", "content": ["three", ""]}],
+        ),
+    ],
+)
+def test_passages_are_cut_out_of_texts_and_parts(
+    prompt: Any, read: str, places: Any, cut: Any
+) -> None:
+    assert prompt_without(prompt, read, places) == cut
+
+
+@pytest.mark.parametrize(
+    ("prompt", "read"),
+    [
+        ("An inn.", "A mill."),
+        (["An inn."], "A mill.\nAn inn."),
+        (
+            [{"role": "system", "content": "A mill."}, {"role": "user", "content": "A mill."}],
+            "A mill.",
+        ),
+        ("A mill.", "For example: A mill.\nA mill."),
+    ],
+)
+def test_a_passage_that_was_changed_on_the_way_is_refused(prompt: Any, read: str) -> None:
+    if isinstance(prompt, list):
+        prompt = [{"role": "user", "content": content} for content in prompt]
+    start = read.rindex("A mill.")
+    with pytest.raises(InvalidInput, match=r"'A mill\.' .* ask the model yourself"):
+        prompt_without(prompt, read, [(start, start + 7)])

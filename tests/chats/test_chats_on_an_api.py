@@ -15,24 +15,35 @@ from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
 HIGH = "How high is the lighthouse?"
+STOP: dict[Callable[..., AbstractContextManager[str]], str] = {
+    gradio_chat: "button:has-text('Stop')",
+    chainlit_chat: "#stop-button",
+}
 
 
 def answer(prompt: str) -> str:
     return "It is 38 metres high." if "38 metres" in prompt else "I do not know."
 
 
-@pytest.mark.parametrize(
+def require_client_of(running: object) -> None:
+    if running is chainlit_chat and not find_spec("llama_index.llms.openai_like"):
+        pytest.skip("needs llama-index-llms-openai-like, whose openai is older than LangChain's")
+
+
+both = pytest.mark.parametrize(
     ("chat", "running"),
     [(test_gradio_chat, gradio_chat), (test_chainlit_chat, chainlit_chat)],
 )
+
+
+@both
 def test_an_api_answers_and_the_embedded_model_reads(
     chat: ModuleType,
     running: Callable[..., AbstractContextManager[str]],
     new_page: Callable[..., Page],
     tmp_path: Path,
 ) -> None:
-    if running is chainlit_chat and not find_spec("llama_index.llms.openai_like"):
-        pytest.skip("needs llama-index-llms-openai-like, whose openai is older than LangChain's")
+    require_client_of(running)
     with chat_server(answer) as (api, asked):
         variables = {"CHAT_API": f"{api}/v1", "CHAT_MODEL": "gpt-4o"}
         with running(CORPUS, tmp_path, **variables) as address:
@@ -48,3 +59,29 @@ def test_an_api_answers_and_the_embedded_model_reads(
             without = read.locator(".counterfactual .text").first
             expect(without).to_have_text("I do not know.", timeout=PATIENCE)
             assert len(asked) == 2
+
+
+@pytest.mark.long
+@both
+def test_a_stopped_answer_of_an_api_is_read_as_far_as_it_is_shown(
+    chat: ModuleType,
+    running: Callable[..., AbstractContextManager[str]],
+    new_page: Callable[..., Page],
+    tmp_path: Path,
+) -> None:
+    require_client_of(running)
+    endless = f"It is 38 metres high. {'Ships see it at night. ' * 1000}"
+    with chat_server(endless, pause=0.2) as (api, asked):
+        variables = {"CHAT_API": f"{api}/v1", "CHAT_MODEL": "gpt-4o"}
+        with running(CORPUS, tmp_path, **variables) as address:
+            page = chat.opened(new_page(timeout=PATIENCE), address)
+            chat.ask(page, HIGH)
+            expect(chat.answers(page).first).to_contain_text("38 metres high.", timeout=PATIENCE)
+            page.locator(STOP[running]).click()
+            before = chat.answers(page).first.inner_text()
+            sentences = chat.receipts(page).locator(".sentence")
+            expect(sentences.last).to_contain_text("stopped", timeout=PATIENCE)
+            shown = " ".join(sentences.locator(".words").all_inner_texts())
+            assert shown.startswith(before) and len(shown) < len(before) + 60
+            expect(sentences.first).to_contain_text("lighthouse", timeout=PATIENCE)
+            assert len(asked) == 1 and asked[0]["is_closed"]

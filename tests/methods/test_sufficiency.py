@@ -126,6 +126,16 @@ FIRST_DOCUMENT = Ids([0, 1, 2])
 BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
 
 
+@pytest.mark.parametrize(("least", "members"), [(0.0, (3,)), (0.3, (3,)), (0.5, ())])
+def test_nothing_is_sought_below_the_least_reliance_per_token(
+    least: float, members: tuple[int, ...]
+) -> None:
+    limits = Limits(min_per_token=least)
+    carriers, scripted = searched(each(s3=(FIRST, 9.0)), [3], limits=limits)  # 0.36 a token
+    assert carriers.members == members and carriers.complete
+    assert (scripted.scored == [Ids()]) == (not members)
+
+
 @pytest.mark.parametrize(
     ("worths", "order", "members", "alternatives"),
     [

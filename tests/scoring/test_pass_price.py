@@ -37,7 +37,8 @@ def operations(backend: LocalBackend, rows: list[Row], *, pass_tokens: int) -> i
     prefix = backend.make(Packed, generation_for(ARCHITECTURES[0]))
     prefix.pass_tokens = pass_tokens
     prefix.read()
-    with torch.inference_mode(), Dispatched() as dispatched:
+    dispatched = Dispatched()
+    with torch.inference_mode(), dispatched:
         prefix.log_likelihoods(rows)
     return dispatched.operations
 
@@ -98,7 +99,7 @@ def test_a_bound_in_tokens_is_not_spent_on_rows_that_may_be_needed(smollm2: Loca
         assert tokens[0] == tokens[1]
 
 
-class Slow(LlamaForCausalLM):
+class Slow(LlamaForCausalLM):  # type: ignore[no-untyped-call]
     """Sleeps in each pass, and for each token."""
 
     def __init__(self, of_pass: float, of_token: float) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,28 +15,36 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
 @contextmanager
-def chat_server(answer: str | Answers) -> Iterator[tuple[str, list[Body]]]:
+def chat_server(answer: str | Answers, pause: float = 0.0) -> Iterator[tuple[str, list[Body]]]:
     """Yields its address, and what it was asked, each with its `path`.
 
     It has OpenAI's /v1/chat/completions and /v1/completions, Anthropic's /v1/messages and Ollama's
-    /api/chat, streamed word by word if that is asked for. A question that comes with tools is
-    answered by a call of the first one, with the question as its `query`.
+    /api/chat, streamed word by word if that is asked for, with a `pause` of so many seconds before
+    each. Of a stream that its reader closed, what was asked `is_closed`. A question that comes with
+    tools is answered by a call of the first one, with the question as its `query`.
     """
     asked: list[Body] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked.append({"path": self.path, **body})
+            asked.append(noted := {"path": self.path, **body})
             tool = _tool_called(body)
             text = "" if tool else _says(answer, prompt_of(body))
             protocol = _PROTOCOLS[self.path]
             streams = body.get("stream", self.path == "/api/chat") and not tool
-            content = protocol.streamed(body, text) if streams else protocol.whole(body, text, tool)
             self.send_response(200)
             self.send_header("content-type", protocol.streams_as if streams else "application/json")
             self.end_headers()
-            self.wfile.write(content.encode())
+            if not streams:
+                self.wfile.write(protocol.whole(body, text, tool).encode())
+                return
+            try:
+                for piece in protocol.streamed(body, text):
+                    time.sleep(pause)
+                    self.wfile.write(piece.encode())
+            except ConnectionError:
+                noted["is_closed"] = True
 
         def log_message(self, *_: Any) -> None: ...
 
@@ -109,11 +118,12 @@ class _OpenAI:
         made = self._body(body, self.kind, self.choice(text, tool), reason)
         return json.dumps({**made, "usage": USAGE})
 
-    def streamed(self, body: Body, text: str) -> str:
+    def streamed(self, body: Body, text: str) -> Iterator[str]:
         kind = f"{self.kind}.chunk"
         pieces = [self._body(body, kind, self.delta(word), None) for word in _words(text)]
         pieces.append(self._body(body, kind, self.delta(""), "stop"))
-        return "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+        yield from (f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+        yield "data: [DONE]\n\n"
 
 
 class _Completions(_OpenAI):
@@ -141,7 +151,7 @@ class _Anthropic:
             content = {"type": "tool_use", "id": "call", "name": tool[0], "input": tool[1]}
         return json.dumps(self._message(body, [content], "tool_use" if tool else "end_turn"))
 
-    def streamed(self, body: Body, text: str) -> str:
+    def streamed(self, body: Body, text: str) -> Iterator[str]:
         block = {"type": "text", "text": ""}
         events: list[Body] = [
             {"type": "message_start", "message": self._message(body, [], None)},
@@ -156,7 +166,7 @@ class _Anthropic:
             {"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}},
             {"type": "message_stop"},
         ]
-        return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+        yield from (f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
 
 
 class _Ollama:
@@ -173,9 +183,10 @@ class _Ollama:
             message["tool_calls"] = [{"function": {"name": tool[0], "arguments": tool[1]}}]
         return self._line(body, message, done=True)
 
-    def streamed(self, body: Body, text: str) -> str:
-        lines = [self._line(body, {"content": word}, done=False) for word in _words(text)]
-        return "".join([*lines, self._line(body, {"content": ""}, done=True)])
+    def streamed(self, body: Body, text: str) -> Iterator[str]:
+        for word in _words(text):
+            yield self._line(body, {"content": word}, done=False)
+        yield self._line(body, {"content": ""}, done=True)
 
 
 _PROTOCOLS: dict[str, Any] = {

@@ -8,8 +8,7 @@ from attribot_rag.methods.limits import Limits
 
 def with_limits(limits: Limits, **options: Any) -> VerdictOptions:
     class Limited(VerdictOptions):
-        @property
-        def limits(self) -> Limits:
+        def limits(self, *, is_reader: bool = False) -> Limits:
             return limits
 
     return Limited(**options)

@@ -64,11 +64,14 @@ class AskAgain:
 
     def _settings(self, model: Any) -> dict[str, Any]:
         """What the call had besides the model's own parameters: tools, or a bound temperature."""
-        own: dict[str, Any] = getattr(model, "_get_invocation_params", dict)()
+        as_dict = (
+            getattr(model, "asdict", None) or model.dict
+        )  # as it was before langchain-core 1.4
+        own = {"stop": None, **as_dict()}
         return {
             name: value
             for name, value in self.parameters.items()
-            if own and (name not in own or own[name] != value)
+            if name not in own or own[name] != value
         }
 
     def _messages(self, turns: Sequence[Mapping[str, Any]]) -> list[BaseMessage]:

@@ -1,6 +1,7 @@
 """Attribution that comes after its answer: in the background, streamed, stopped."""
 
 import asyncio
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from attribot_rag.runtime import AttributedRun
 
 @pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any) -> None:
-    gate, runs = WaitingMethod(), list[AttributedRun]()
+    gate, runs = WaitingMethod(), SimpleQueue[AttributedRun]()
     postprocessor = AttributionPostprocessor(
-        method=gate, mode="background", on_result=runs.append, verdicts=None
+        method=gate, mode="background", on_result=runs.put, verdicts=None
     )
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     summary_of(response, "pending")
@@ -27,7 +28,7 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any
         postprocessor.result(response, timeout=0.01)
     gate.allowed.set()
     run = postprocessor.result(response, timeout=scaled(60))
-    assert runs == [run]
+    assert runs.get(timeout=scaled(60)) is run
     inline = engine.query(QUESTION)
     assert inline.response == response.response
     assert summary_of(inline)["sources"] == summary_of(response)["sources"]
