@@ -25,6 +25,7 @@ from scipy.stats import bootstrap
 from tqdm import tqdm
 
 from attribot_rag import load_model
+from attribot_rag.methods.limits import READER_LIMITS, Limits
 from benchmarks import ROOT
 from benchmarks.experiment.setting import hardware
 from benchmarks.experiment.tables import markdown_table
@@ -51,6 +52,10 @@ from benchmarks.readers.places import best_fitting_limit, fitting, outcome
 from benchmarks.readers.reading import Reading, read, write
 
 Half = Sequence[Reading]
+FIXED = (
+    ("reliance per token", READER_LIMITS.min_per_token),
+    ("reliance, nats", Limits().min_reliance),
+)
 
 
 def main() -> None:
@@ -94,14 +99,17 @@ def _claims(options: argparse.Namespace, split: Split) -> list[Claim]:
 def _judged(chosen: Half, reported: Half) -> str:
     """A row for each way to judge whether the references support a claim."""
     header = ["by", "limit", "macro-F1 (95 %)", "area", "of attributable claims", "of others"]
-    return markdown_table(
-        header,
-        [_line(name, judge, chosen, reported) for name, judge in (READERS | BASELINES).items()],
-    )
+    judges = READERS | BASELINES
+    limits = {name: best_limit(*_values(judge, chosen)) for name, judge in judges.items()}
+    rows = [_line(name, limit, judges[name], reported) for name, limit in limits.items()]
+    fixed = [
+        _line(f"{name}, the limit of verdicts", limit, judges[name], reported)
+        for name, limit in FIXED
+    ]
+    return markdown_table(header, [*fixed, *rows])
 
 
-def _line(name: str, judge: Callable[[Reading], float], chosen: Half, reported: Half) -> list[str]:
-    limit = best_limit(*_values(judge, chosen))
+def _line(name: str, limit: float, judge: Callable[[Reading], float], reported: Half) -> list[str]:
     values, labels = _values(judge, reported)
     found = [value >= limit for value in values]
     low, high = bootstrap(
