@@ -52,10 +52,10 @@ from benchmarks.readers.places import best_fitting_limit, fitting, outcome
 from benchmarks.readers.reading import Reading, read, write
 
 Half = Sequence[Reading]
-FIXED = {
-    "reliance per token": ("a reader's limit", READER_LIMITS.min_per_token),
-    "reliance, nats": ("a cause's limit", Limits().min_reliance),
-}
+FIXED = (
+    ("reliance per token", READER_LIMITS.min_per_token),
+    ("reliance, nats", Limits().min_reliance),
+)
 
 
 def main() -> None:
