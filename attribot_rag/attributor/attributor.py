@@ -187,10 +187,8 @@ class Attributor:
     ) -> Attribution:
         generation = transcript.generation
         self.language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
-        with (
-            self._turn(generation),
-            progress_bar(shown=self.options.progress is not False) as progress,
-        ):
+        bar = progress_bar(shown=self.options.progress is not False)
+        with self._turn(generation), bar as progress:
             scorer = self._scorer(transcript, documents, prompt, progress)
             attribution = attributed(
                 scorer, self.method, response, self.options, on_sentence, answered_by

@@ -9,7 +9,9 @@ from itertools import chain, islice, zip_longest
 
 from attribot_rag.methods.base import (
     Method,
+    Part,
     Scores,
+    TokenScores,
     answer_sentences,
     check_count,
     parts_of,
@@ -67,10 +69,7 @@ class Auto:
         reliance = ranking.measured.context_reliance
         if reliance is None:
             return ranking.scores
-        response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
-        parts = parts_of(
-            sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
-        )
+        parts = _parts(scorer, reliance)
         evidence, limits = Evidence(scorer, reliance), self.limits
         if not any(PartLosses(part, evidence, limits).matters for part in parts):
             return ranking.scores
@@ -110,10 +109,7 @@ class Auto:
         rows: list[list[Request]] = []
         if len(scorer.units) <= self.few and evidence.can_mask:
             rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
-        response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
-        for part in parts_of(
-            sentences, response.text, lambda *span: response.tokens_in(span), asked
-        ):
+        for part in _parts(scorer):
             held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
             of_part = [evidence.keeping(held[:1]), evidence.ablating(held[:1])] if held else []
             for index in range(1, len(held)):
@@ -184,6 +180,14 @@ class Auto:
         if of_proxy is not None and 0 < of_proxy.flops < ranking.flops:
             ranking = of_proxy
         return reliance + ranking + alone
+
+
+def _parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
+    """The sentences of the response, with their words."""
+    response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
+    return parts_of(
+        sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
+    )
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ class Evidence:
 
     def expect(self, requests: Iterable[Request]) -> None:
         """Score these rows together with those that are fetched next, as far as that is free."""
-        self._expected.update(dict.fromkeys(requests))
+        if self.scorer.num_spare:
+            self._expected.update(dict.fromkeys(requests))
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch; no masked row whose exact row is known."""

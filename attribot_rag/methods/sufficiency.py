@@ -196,8 +196,6 @@ class _Search:
         beside: dict[int, tuple[int, ...]] = {}
         texts, words_of = self._part.texts, self._order.words_of
         holders_first = sorted(units, key=lambda unit: words_of(unit).isdisjoint(texts))
-        for unit in units:
-            self._evidence.expect([self._evidence.keeping([x for x in units if x != unit])])
         for unit in holders_first[::-1] if len(units) > 1 else ():
             if self._losses.keeps(self._evidence.without([unit])):
                 fewer = [other for other in units if other != unit]

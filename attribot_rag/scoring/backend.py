@@ -184,10 +184,16 @@ class Prefix(ABC):
 class Backend(Protocol):
     """What computes log-likelihoods: a model in this process, or a server."""
 
-    def encode_prefix(self, generation: Generation, implementation: Requested = "auto") -> Prefix:
+    def encode_prefix(
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
+    ) -> Prefix:
         """The prompt of a generation, not read yet, for the fastest way that is right for it.
 
-        Raises UnsupportedModel if none is, or if the one that is asked for is not.
+        `pass_tokens` are those of the prefix, None for what is measured. Raises UnsupportedModel if
+        no way is right, or if the one that is asked for is not.
         """
 
     def reference(self, generation: Generation) -> Prefix:

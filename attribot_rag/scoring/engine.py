@@ -97,9 +97,8 @@ class Engine:
         # Until Python 3.12, a cached_property would hold up all other engines.
         if self._prefix is None:
             chosen = self.options.implementation
-            self._prefix = self.backend.encode_prefix(self.generation, chosen)
-            if self.options.pass_tokens is not None and self._prefix.packs_rows:
-                self._prefix.pass_tokens = self.options.pass_tokens
+            worth = self.options.pass_tokens
+            self._prefix = self.backend.encode_prefix(self.generation, chosen, worth)
         return self._prefix
 
     @cached_property

@@ -85,7 +85,10 @@ class ServedBackend:
         return on_one_replica()
 
     def encode_prefix(
-        self, generation: Generation, implementation: Requested = "auto"
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
     ) -> ServedPrefix:
         if implementation not in ("auto", ServedPrefix.name):
             raise UnsupportedModel(

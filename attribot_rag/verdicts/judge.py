@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, scores_of, total
@@ -21,8 +20,9 @@ from attribot_rag.result.verdict import Reason
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.citation import Citing
 from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
+from attribot_rag.verdicts.marker_audit import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
-from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of
+from attribot_rag.verdicts.markers import markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.prompt_origins import PromptOrigins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
@@ -103,7 +103,7 @@ def judge(
     audit = MarkerAudit(markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
         verdicts=verdicts,
-        markers=tuple(_markers(audit, sentences, verdicts)),
+        markers=tuple(audit.of_answer(sentences, verdicts)),
         notes=notes,
         scores=scores(),
     )
@@ -115,23 +115,6 @@ def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, Tok
         return measured.token_log_likelihoods, measured.context_reliance
     whole = scores_of(scorer.score([scorer.context.whole]))
     return whole.token_log_likelihoods or measured.token_log_likelihoods, whole.token_scores[0]
-
-
-def _markers(
-    audit: MarkerAudit, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
-) -> Iterator[Marker]:
-    """All markers of the response, each audited by its sentence's citation.
-
-    A sentence that follows from another has the other's sources; "Sources: [1]" speaks of the
-    whole answer.
-    """
-    spoken = (x.tokens for x in sentences if not (x.trivial or x.thinking))
-    whole = tuple(chain.from_iterable(spoken))
-    cited = frozenset(chain.from_iterable(verdict.source_ids for verdict in verdicts))
-    for sentence, verdict in zip(sentences, verdicts, strict=True):
-        own = verdict.traced(verdicts).source_ids
-        of = (whole, cited) if sentence.trivial else (sentence.tokens, own)
-        yield from audit.markers_in(sentence.start, sentence.end, *of)
 
 
 class _Judge:

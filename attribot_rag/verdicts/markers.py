@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from operator import attrgetter
 
 from attribot_rag.context import Context, Document
 from attribot_rag.context.intervals import at
-from attribot_rag.methods.base import total
-from attribot_rag.methods.evidence import Evidence
 from attribot_rag.result import Marker
 from attribot_rag.result.segments import markdown
 from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
@@ -166,53 +161,3 @@ def _audited(
         if audits[-1]:
             return document, True
     return next(iter(documents), None), None if None in audits or not audits else False
-
-
-@dataclass(frozen=True)
-class MarkerAudit:
-    """Checks whether the scores support the markers of a response.
-
-    A marker is supported if a source of its document is cited for the marked text, or if the
-    document is worth `min_effect` nats to it; of several documents with its label, if one of them
-    is.
-    """
-
-    markers: tuple[WrittenMarker, ...]
-    context: Context
-    evidence: Evidence
-    min_effect: float
-
-    def markers_in(
-        self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
-    ) -> tuple[Marker, ...]:
-        """The markers among the characters [start, end) of the response.
-
-        `tokens` are the response tokens before the markers, `cited` the ids of the sources cited
-        for these tokens.
-        """
-        supports = cache(partial(self._supports, tokens, cited))
-        by_start = attrgetter("start")
-        first, last = (bisect_left(self.markers, edge, key=by_start) for edge in (start, end))
-        return markers_of(self.markers[first:last], self._known, supports)
-
-    @cached_property
-    def _known(self) -> KnownLabels:
-        return KnownLabels.of(self.context)
-
-    def _supports(
-        self, tokens: Sequence[int], cited: Collection[int], document: int
-    ) -> bool | None:
-        """Whether a document supports these tokens, for which sources are cited.
-
-        None if it was not scored, or without tokens that the marker could speak of.
-        """
-        if any(document in self.context.sources[source_id].documents for source_id in cited):
-            return True
-        if document in self.context.not_located:
-            return False
-        own = [source.id for source in self.context.sources if document in source.documents]
-        if not own or not tokens:
-            return None
-        self.evidence.fetch_without([own])
-        row = self.evidence.without(own)
-        return None if row is None else total(row, tokens) >= self.min_effect

@@ -93,13 +93,16 @@ class CachingBackend(LocalBackend):
         self.store = store
 
     def encode_prefix(
-        self, generation: Generation, implementation: Requested = "auto"
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
     ) -> LocalPrefix:
-        prefix = super().encode_prefix(generation, implementation)
+        prefix = super().encode_prefix(generation, implementation, pass_tokens)
         if type(prefix) is not Packed:
             return prefix
         cached = _CachedPacked(prefix.twin, generation, prefix.native)
-        cached.masked_refusal = prefix.masked_refusal
+        cached.masked_refusal, cached.pass_tokens = prefix.masked_refusal, prefix.pass_tokens
         cached.name_of_model, cached.store = self.name, self.store
         return cached
 

@@ -26,7 +26,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend, Reencoded, Scorer
 from attribot_rag.scoring.local.cropped import Cropped
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.row import Row
@@ -64,13 +64,7 @@ def masked_rows(generation: Generation) -> list[Row]:
     ]
 
 
-class AtOnce(Packed):
-    """Packed where passes are dear: a layer attends to all keys in one operation."""
-
-    pass_tokens = 1
-
-
-@pytest.mark.parametrize("kind", [Packed, AtOnce, Cropped])
+@pytest.mark.parametrize("kind", [Packed, PackedAtOnce, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
     architecture: Architecture, kind: type[LocalPrefix]

@@ -13,6 +13,7 @@ from attribot_rag import Attributor, Budget, Document, ScoringOptions, VerdictOp
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local.kernels import attend_at_once
 from attribot_rag.scoring.local.pace import pass_tokens
 from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.row import Row
@@ -54,6 +55,19 @@ def test_a_pass_of_eight_rows_has_hardly_more_operations_than_one_of_a_row() -> 
     at_once = operations(backend, rows, pass_tokens=1)
     assert at_once <= 1.3 * operations(backend, rows[:1], pass_tokens=1)
     assert at_once < operations(backend, rows, pass_tokens=0) / 2
+
+
+def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    generation = generation_for(ARCHITECTURES[0])
+    right = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
+    assert right.pass_tokens == 300
+
+    def wrong(query: torch.Tensor, *_: object) -> torch.Tensor:
+        return attend_at_once(query, *_) * 1.5  # type: ignore[arg-type]
+
+    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention.attend_at_once", wrong)
+    prefix = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
+    assert prefix.name == "packed" and prefix.pass_tokens == 0
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.intervals import subtract
 from attribot_rag.methods.evidence import Evidence
+from attribot_rag.verdicts.marker_audit import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
-from attribot_rag.verdicts.markers import MarkerAudit, markers_in, markers_of, written_markers
+from attribot_rag.verdicts.markers import markers_in, markers_of, written_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")

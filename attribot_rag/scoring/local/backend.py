@@ -17,7 +17,7 @@ from attribot_rag.model.state import Derived, reads_elsewhere
 from attribot_rag.scoring.backend import Requested, Unsupported
 from attribot_rag.scoring.local.cropped import Cropped
 from attribot_rag.scoring.local.pace import pass_tokens
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.local.reference import Reference, rope_changes
@@ -83,7 +83,10 @@ class LocalBackend:
         return Reference(model, generation)
 
     def encode_prefix(
-        self, generation: Generation, implementation: Requested = "auto"
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
     ) -> LocalPrefix:
         """See `Backend`; raises InvalidInput for an unknown name."""
         kinds = requested_kinds(implementation)
@@ -97,8 +100,9 @@ class LocalBackend:
                 prefix = self.make(kind, generation)
                 prefix.masked_refusal = self.masked_refusal(kind, generation)
                 prefix.fallback = fallback
-                if prefix.packs_rows:
-                    prefix.pass_tokens = self.pass_tokens
+                worth = self.pass_tokens if pass_tokens is None else pass_tokens
+                if kind is Packed and worth and self._is_right_at_once():
+                    prefix.pass_tokens = worth
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(
@@ -194,6 +198,9 @@ class LocalBackend:
         outcome = partial(self._outcome, kind, run, masked=False)
         failure = self._derived.value((kind, conditioning.names), outcome)
         return None if failure is None else f"{reason}: {failure}"
+
+    def _is_right_at_once(self) -> bool:
+        return not any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True))
 
     def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
         """Why a probe rules the implementation out, or None."""

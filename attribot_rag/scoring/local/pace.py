@@ -7,7 +7,7 @@ import time
 import torch
 from transformers import PreTrainedModel
 
-_FEW, _MANY = 4, 64
+_FEW, _MANY = 4, 32
 _REPEATS = 2
 _LEAST_SECONDS = 0.01  # less is waited for by nobody
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096

@@ -136,7 +136,10 @@ class GatedAttention:
 
 
 class Packed(CachedPrefix):
-    """Rows end to end in a sequence: large matrices for the linear layers, no padding."""
+    """Rows end to end in a sequence: large matrices for the linear layers, no padding.
+
+    Where a pass is worth tokens, small ones attend to all keys in one operation a layer.
+    """
 
     name: ClassVar[str] = "packed"
     attention_function: ClassVar[str | None] = PACKED_ATTENTION
@@ -193,3 +196,10 @@ class Packed(CachedPrefix):
                 "transformers' AttentionInterface"
             )
         return logits
+
+
+class PackedAtOnce(Packed):
+    """Packed where passes are dear, for probes."""
+
+    name: ClassVar[str] = "packed at once"
+    pass_tokens = 1
