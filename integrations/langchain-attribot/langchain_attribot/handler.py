@@ -41,8 +41,8 @@ from langchain_attribot.messages import (
     register,
 )
 from langchain_attribot.models import (
-    LocalModel,
-    LocalModels,
+    ModelHolder,
+    ModelHolders,
     answering_models_in,
     language_model_of,
     language_models_in,
@@ -57,7 +57,7 @@ _handlers: WeakSet[AttributionCallbackHandler] = WeakSet()
 class HandlerOptions(ServiceOptions, total=False):
     """Options of AttributionCallbackHandler, for functions that pass them on."""
 
-    proxy: LocalModel | None
+    proxy: ModelHolder | None
     language_model: LanguageModel | None
     reader: LanguageModel | None
     citations: bool
@@ -99,11 +99,11 @@ class AttributionCallbackHandler(RunCallbacks):
 
     def __init__(
         self,
-        llm: LocalModels | None = None,
+        llm: ModelHolders | None = None,
         *,
         language_model: LanguageModel | None = None,
         reader: LanguageModel | None = None,
-        proxy: LocalModel | None = None,
+        proxy: ModelHolder | None = None,
         citations: bool = False,
         only: Only = None,
         loose: bool = False,

@@ -39,7 +39,7 @@ from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import (
-    LocalModel,
+    ModelHolder,
     find_language_model,
     language_model_of,
     scoring_model,
@@ -72,11 +72,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(
         self,
-        llm: LocalModel | None = None,
+        llm: ModelHolder | None = None,
         *,
         language_model: LanguageModel | None = None,
         reader: LanguageModel | None = None,
-        proxy: LocalModel | None = None,
+        proxy: ModelHolder | None = None,
         citations: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _HOLDERS = ("llm", "bound", "runnable", "pipeline")
 
 
-LocalModel: TypeAlias = "Runnable[Any, Any] | Pipeline | LanguageModel"
+ModelHolder: TypeAlias = "Runnable[Any, Any] | Pipeline | LanguageModel"
 """What holds a local model: a LangChain model or a chain, its pipeline, or the model itself."""
 
-LocalModels: TypeAlias = "LocalModel | Sequence[LocalModel]"
+ModelHolders: TypeAlias = "ModelHolder | Sequence[ModelHolder]"
 
 
 def language_model_of(llm: Any) -> LanguageModel:

@@ -25,7 +25,7 @@ from langchain_attribot.models import language_models_in
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
 
-    from langchain_attribot.models import LocalModels
+    from langchain_attribot.models import ModelHolders
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -38,7 +38,7 @@ register_configure_hook(_attributing, inheritable=True)
 
 @contextmanager
 def attribute(
-    llm: LocalModels | None = None, **options: Unpack[HandlerOptions]
+    llm: ModelHolders | None = None, **options: Unpack[HandlerOptions]
 ) -> Iterator[AttributionCallbackHandler]:
     """Attribute every answer that the model gives within the block.
 
@@ -59,7 +59,7 @@ def attribute(
 
 def with_attribution(
     chain: Runnable[Question, Answer],
-    llm: LocalModels | None = None,
+    llm: ModelHolders | None = None,
     **options: Unpack[HandlerOptions],
 ) -> AttributedChain[Question, Answer]:
     """The chain as a runnable that gives {answer, documents, attribution}.

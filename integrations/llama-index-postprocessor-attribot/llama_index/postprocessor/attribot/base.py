@@ -21,7 +21,7 @@ from llama_index.postprocessor.attribot.completion import Completion
 from llama_index.postprocessor.attribot.model_call import find_language_model
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
 from llama_index.postprocessor.attribot.options import (
-    LocalModel,
+    ModelHolder,
     OptionFields,
     PostprocessorOptions,
     language_model_of,
@@ -80,9 +80,9 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     of every response that was given, once its attribution has ended.
     """
 
-    language_model: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
-    reader: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
-    proxy: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
+    language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
+    reader: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
+    proxy: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
     deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
     min_overlap: int | None = Field(default=30, ge=1)

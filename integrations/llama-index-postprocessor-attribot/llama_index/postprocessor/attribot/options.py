@@ -16,7 +16,7 @@ from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import RunOptions, ServiceOptions
 
-LocalModel: TypeAlias = LLM | LanguageModel
+ModelHolder: TypeAlias = LLM | LanguageModel
 """What holds a local model: a HuggingFaceLLM, or the model itself."""
 
 _NO_DATA = ("annotator", "on_result")
@@ -26,9 +26,9 @@ _FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "r
 class EngineOptions(ServiceOptions, total=False):
     """Options of AttributionPostprocessor by name, less those that change the prompt."""
 
-    language_model: LocalModel | None
-    reader: LocalModel | None
-    proxy: LocalModel | None
+    language_model: ModelHolder | None
+    reader: ModelHolder | None
+    proxy: ModelHolder | None
     score_metadata: bool
 
 
