@@ -1,25 +1,42 @@
-"""Counts the operations that PyTorch is given: on a GPU, they are the price of a small pass."""
+"""Counts forward passes and the operations that PyTorch is given: on a GPU, the price of both."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import PreTrainedModel
+from typing_extensions import Self
 
 _WAITING = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"})
 
 
 class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations of this thread, and those that wait for their device.
+    """Counts forward passes, operations of this thread, and those that wait for their device.
 
-    On a CPU, copies from a device are none, so fewer `synchronisations` are seen.
+    `passes` are those of models without their heads, prefills too, by all threads. On a CPU, copies
+    from a device are none, so fewer `synchronisations` are seen.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations = 0
         self.synchronisations = 0
+        self.passes = 0
+
+    def __enter__(self) -> Self:
+        self._hook = register_module_forward_pre_hook(self._count_pass)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hook.remove()
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def _count_pass(self, module: torch.nn.Module, _: Any) -> None:
+        self.passes += isinstance(module, PreTrainedModel) and module.base_model is module
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

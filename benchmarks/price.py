@@ -75,7 +75,7 @@ def priced(
         answering.operations if counted else answered.seconds,
         attributing.operations if counted else seconds,
         provenance.prefilled_tokens + provenance.scored_tokens,
-        provenance.forward_passes,
+        attributing.passes if counted else provenance.forward_passes,
         attributing.synchronisations,
         bool(cite(attribution).numbers),
     )

@@ -28,22 +28,31 @@ _MOST_ENCODED = 3  # tokens of an encoded window that they may replace
 
 @dataclass(frozen=True)
 class Ablation:
-    """Sources by id, and other characters [start, end) of the decoded prompt."""
+    """Sources by id, and other characters [start, end) of the decoded prompt.
+
+    And, of the response, all tokens but those that are `said`, ascending; none of them with None.
+    """
 
     source_ids: frozenset[int] = frozenset()
     characters: tuple[Interval, ...] = ()
+    said: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, *source_ids: int) -> Ablation:
         return cls(frozenset(source_ids))
 
     def __or__(self, other: Ablation) -> Ablation:
-        """Both at once."""
-        return Ablation(self.source_ids | other.source_ids, self.characters + other.characters)
+        """Both at once; what is said as this one has it, or else the other one."""
+        said = other.said if self.said is None else self.said
+        return Ablation(
+            self.source_ids | other.source_ids, self.characters + other.characters, said
+        )
 
     def __str__(self) -> str:
         parts = [f"sources {sorted(self.source_ids)}"] if self.source_ids else []
         parts += [f"characters {start} to {end} of the prompt" for start, end in self.characters]
+        if self.said is not None:
+            parts.append(f"response tokens other than {list(self.said)}")
         return " and ".join(parts) or "nothing"
 
 

@@ -24,7 +24,7 @@ def carriers_of(
     limits: Limits,
     *,
     in_order: bool = False,
-    is_settled: Callable[[Part], bool] = lambda _: False,
+    is_settled: Callable[[Part], Steps[bool]] | None = None,
 ) -> Iterator[Carriers]:
     """The carriers of each part of one answer.
 
@@ -42,7 +42,7 @@ def find_carriers(
     evidence: Evidence,
     order: Order,
     limits: Limits,
-    is_settled: Callable[[Part], bool] = lambda _: False,
+    is_settled: Callable[[Part], Steps[bool]] | None = None,
 ) -> Steps[Carriers]:
     """Finds the smallest source set that preserves a part's likelihood, step by step.
 
@@ -56,7 +56,9 @@ def find_carriers(
     try:
         if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):
             return (yield from search.sufficient())
-        return Carriers() if is_settled(part) else (yield from search.necessity.decisive())
+        if is_settled is not None and (yield from is_settled(part)):
+            return Carriers()
+        return (yield from search.necessity.decisive())
     except BudgetEnded:
         return Carriers(complete=False)
 

@@ -140,7 +140,7 @@ class ServedModel(LanguageModel):
         """
         ids, num_scored = self._test_ids()
         try:
-            alone = self.weights.score([ids], num_scored)[0]
+            alone = self.weights.score([ids], [num_scored])[0]
         except Refused as error:
             raise UnsupportedServer(f"{error}; {SERVERS}") from error
         if max(alone.log_probabilities) > 0:
@@ -148,7 +148,7 @@ class ServedModel(LanguageModel):
                 f"the server at {self.weights.client.url} gives logits, not log-probabilities; "
                 "start vLLM without --logprobs-mode"
             )
-        among = self.weights.score([ids[1:], ids, ids[2:]], num_scored)[1]
+        among = self.weights.score([ids[1:], ids, ids[2:]], 3 * [num_scored])[1]
         compared = [among.log_probabilities]
         if reference is not None:
             compared.append(self._by_reference(reference, ids, num_scored))

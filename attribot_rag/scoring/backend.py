@@ -170,7 +170,10 @@ class Prefix(ABC):
 
     @abstractmethod
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
-        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens].
+
+        NaN at tokens that a row does not say.
+        """
 
     @abstractmethod
     def batching(self, token_budget: int | None) -> Batching:

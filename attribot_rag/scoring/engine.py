@@ -240,10 +240,12 @@ class Engine:
 
     def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         """Raises ScoringFailed for a value that is not finite."""
-        bad = np.argwhere(~np.isfinite(scored))
-        if not len(bad):
+        bad = np.argwhere(~np.isfinite(scored)).tolist()
+        said = [ablation.said for ablation in ablations]
+        bad = [(row, token) for row, token in bad if token in (said[row] or (token,))]
+        if not bad:
             return
-        row, token = (int(index) for index in bad[0])
+        row, token = bad[0]
         removed = ablations[row]
         what = "of the full prompt" if removed == Ablation() else f"without {removed}"
         text = self.language_model.decode([self.generation.response_ids[token]])
@@ -261,12 +263,12 @@ class Engine:
         `full` is the row of the full prompt. Raises ScoringFailed if a token differs by more than
         rounding and the noise of a server.
         """
-        changes = np.abs(scored - full).sum(axis=1)
+        changes = np.nansum(np.abs(scored - full), axis=1)
         index = max(indices, key=lambda index: changes[index])
         with torch.no_grad():
             reference = self.backend.reference(self.generation)
             truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
-        difference = float(np.abs(truth - scored[index]).max())
+        difference = float(np.nanmax(np.abs(truth - scored[index])))
         self.session.self_check = max(difference, self.session.self_check or 0.0)
         model = self.language_model
         limit = tolerance(model.dtype) + (model.weights.noise or 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, get_args
 
@@ -47,10 +47,12 @@ class Row:
     """The new tokens of an ablation in blocks, which see their segments and the new tokens before.
 
     The last tokens are the response without its last token: their outputs and the output of the
-    token before them predict the response.
+    token before them predict the response. Of the response, only some tokens may be `said`, by
+    their indices; None is all of them.
     """
 
     blocks: tuple[TokenBlock, ...]
+    said: tuple[int, ...] | None = None
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
@@ -115,6 +117,10 @@ class Row:
         beginning = ((0, first),) if first else ()
         return len(self.blocks) == 1 and self.blocks[0].segments == beginning
 
+    def targets(self, generation: Generation) -> tuple[int, ...]:
+        """The ids that it predicts: the response's, or those of them that are said."""
+        return saying(generation, self.said).response_ids
+
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of the prompt up to the last visible position, and the new ids after them."""
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
@@ -164,16 +170,18 @@ class AblatedRows(Sequence[Row]):
         return self._last[1]
 
     def _make(self, index: int) -> Row:
-        generation = self.generation
         ablation, recompute = self.requests[index]
+        generation = saying(self.generation, ablation.said)
         if recompute is not None:
-            return masked_row(self.context, generation, ablation, recompute)
+            row = masked_row(self.context, generation, ablation, recompute)
+            return replace(row, said=ablation.said)
         if self.requests[index] == NOTHING:
             prompt_ids, self.in_step[index] = generation.prompt_ids, True
             return Row.exact(prompt_ids, len(prompt_ids), generation)
         prompt = self.context.ablate(ablation, self.language_model)
         self.in_step[index] = prompt.in_step
-        return Row.exact(prompt.ids, prompt.num_shared, generation)
+        row = Row.exact(prompt.ids, prompt.num_shared, generation)
+        return replace(row, said=ablation.said)
 
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:
@@ -209,3 +217,21 @@ def masked_row(
     if recompute != "response":
         recomputed += range(context.end, len(generation.prompt_ids))
     return Row.masked(generation, hidden, recomputed)
+
+
+def saying(generation: Generation, said: tuple[int, ...] | None) -> Generation:
+    """The generation with only these tokens of its response; with None, as it is."""
+    if said is None:
+        return generation
+    return replace(generation, response_ids=tuple(generation.response_ids[i] for i in said))
+
+
+def in_columns(scores: Tensor, rows: Sequence[Row], num_response_tokens: int) -> Tensor:
+    """The scores of all rows' targets as [rows, response tokens], NaN at tokens not said."""
+    if all(row.said is None for row in rows):
+        return scores.view(len(rows), -1)
+    every = range(num_response_tokens)
+    places = [(i, j) for i, row in enumerate(rows) for j in row.said or every]
+    placed = scores.new_full((len(rows), num_response_tokens), torch.nan)
+    placed[tuple(torch.tensor(places).T)] = scores
+    return placed

@@ -29,8 +29,8 @@ class LogLikelihoods:
     """Log-probabilities in nats of each response token.
 
     `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
-    num_response_tokens]; both are NaN where the budget ran out. `in_step` says for each ablation
-    that was scored whether its text was removed exactly.
+    num_response_tokens]; both are NaN where the budget ran out, and at tokens that an ablation does
+    not say. `in_step` says for each ablation that was scored whether its text was removed exactly.
     """
 
     full: Matrix
@@ -40,7 +40,7 @@ class LogLikelihoods:
     @property
     def scored(self) -> tuple[bool, ...]:
         """For each ablation whether it was scored."""
-        return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
+        return tuple(bool(np.isfinite(row).any()) for row in self.ablated)
 
     @property
     def changes(self) -> list[tuple[float, ...] | None]:
@@ -68,9 +68,9 @@ class Scorer:
     """Scores a response under any ablations of its context.
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
-    source alone. A scorer is never changed: `narrowed`, `rebased`, `rebased_without` and
-    `answering` return other scorers with the same session. `prompt_input` lets a proxy encode the
-    same prompt; `decoded` is the response's text, where it is known.
+    source alone. A scorer is never changed: `narrowed`, `rebased` and `rebased_without` return
+    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
+    `decoded` is the response's text, where it is known.
     """
 
     language_model: LanguageModel
@@ -181,22 +181,6 @@ class Scorer:
             units=tuple(filter(None, units)),
         )
 
-    def answering(
-        self, response_ids: Sequence[int], *, preceding: Sequence[int] = ()
-    ) -> Scorer | None:
-        """A scorer of what follows `preceding` tokens of an answer; None beyond the budget."""
-        generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
-        if self.language_model.weights.is_encoder_decoder:
-            begun = generation.decoder_ids or self.language_model.weights.decoder_start_ids
-            generation = replace(generation, decoder_ids=(*begun, *preceding))
-        else:
-            generation = replace(generation, prompt_ids=(*generation.prompt_ids, *preceding))
-        if not self.session.meter.affords(len(generation.prompt_ids)):
-            return None
-        prompt = TokenizedText.of(generation.prompt_ids, self.language_model)
-        context = replace(self.context, prompt=prompt)
-        return replace(self, generation=generation, context=context, decoded=None)
-
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
@@ -235,6 +219,11 @@ class Scorer:
         """The loss of each response token in this row, in nats, None if it was not scored."""
         scored = self._scored.get(request)
         return None if scored is None else scored.loss
+
+    def likely(self, request: Request) -> Matrix | None:
+        """The log-likelihood of each response token in this row, None if it was not scored."""
+        scored = self._scored.get(request)
+        return None if scored is None else scored.row
 
     def _score(self, requests: Sequence[Request]) -> None:
         """Score those of the requests that were not scored, after the full prompt."""

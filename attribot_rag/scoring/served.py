@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,7 @@ from attribot_rag.model.served import ServedWeights
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading, Requested
 from attribot_rag.scoring.local.reference import Reference
-from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.row import Row, in_columns
 
 _ROUNDS = 2
 _MOST_ROWS = 256
@@ -55,14 +56,16 @@ class ServedPrefix(Prefix):
         return scored
 
     def _scored(self, rows: Sequence[Row]) -> Tensor:
-        response_ids = self.generation.response_ids
-        sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
+        targets = [row.targets(self.generation) for row in rows]
+        pairs = zip(rows, targets, strict=True)
+        sequences = [(*row.full_ids(self.generation), ids[-1]) for row, ids in pairs]
         try:
-            scores = self._weights.score(sequences, len(response_ids), self._deadline)
+            scores = self._weights.score(sequences, [*map(len, targets)], self._deadline)
         except NoAnswerInTime as error:
             raise OutOfTime from error
         self.scored_tokens += sum(score.num_tokens for score in scores)
-        return torch.tensor([score.log_probabilities for score in scores])
+        flat = torch.tensor([*chain.from_iterable(score.log_probabilities for score in scores)])
+        return in_columns(flat, rows, len(self.generation.response_ids))
 
     def batching(self, token_budget: int | None) -> Batching:
         """As many rows at a time as keep the server busy, before a deadline.

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, scores_of, total
-from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits, VerdictOptions
 from attribot_rag.methods.order import Order, Ranking
 from attribot_rag.methods.part_losses import PartLosses
@@ -150,6 +150,8 @@ class _Judge:
         """
         carriers: Iterator[Carriers] = iter(())
         if self._reliance is not None:
+            with self._without_limit():
+                self._expect_origins()
             carriers = carriers_of(
                 self._parts,
                 self.evidence,
@@ -184,8 +186,8 @@ class _Judge:
         measured = self._measured(index, part, carriers)
         while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
-                origin = self._traced(self._said_before(part), part)
-                measured = replace(measured, said_before=origin)
+                (origin,) = self.evidence.in_rounds([self._said_before(part)])
+                measured = replace(measured, said_before=self._traced(origin, part))
             else:
                 measured = replace(measured, stated=self._stated(index, measured.reliance or 0.0))
         return verdict
@@ -231,9 +233,19 @@ class _Judge:
         limits, per_token = self._limits, self._limits.min_per_token * len(sentence.tokens)
         return max(limits.min_reliance, per_token, limits.noise_factor * of_sentence)
 
-    def _is_settled(self, part: Part) -> bool:
+    def _expect_origins(self) -> None:
+        """Expect the rows of other origins of the sentences that hardly rely on the context."""
+        for part, index in self._parts.items() if self._scorer.num_spare else ():
+            reliance = total(self._reliance, part.tokens)
+            if reliance < self._least_reliance(self._sentences[index]):
+                self.evidence.expect(next(self._origins.find(index, reliance)))
+                self.evidence.expect(next(self._prompt_origins.find(part.tokens, reliance), ()))
+
+    def _is_settled(self, part: Part) -> Steps[bool]:
         """Whether a sentence with little reliance is cut off, or has another origin."""
-        return self._parts[part] == self._fragment or self._said_before(part) is not None
+        if self._parts[part] == self._fragment:
+            return True
+        return (yield from self._said_before(part)) is not None
 
     @cached_property
     def _fragment(self) -> int | None:
@@ -246,13 +258,13 @@ class _Judge:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self._scorer, self._sentences, self._limits, self._order)
+        return Origins(self.evidence, self._sentences, self._limits, self._order)
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:
         return PromptOrigins(self._scorer, self._response, self._limits)
 
-    def _said_before(self, part: Part) -> Origin | None:
+    def _said_before(self, part: Part) -> Steps[Origin | None]:
         """The origin of a sentence in earlier sentences or the conversation, None without one.
 
         Where time is up, none is looked for.
@@ -262,7 +274,7 @@ class _Judge:
             meter.exhausted |= meter.is_late
             if not meter.is_late:
                 reliance = total(self._reliance, part.tokens)
-                self._origin_of[part] = self._origins.largest(index, reliance)
+                self._origin_of[part] = yield from self._origins.largest(index, reliance)
         return self._origin_of.get(part)
 
     def _traced(self, origin: Origin | None, part: Part) -> SaidBefore | None:
@@ -281,7 +293,8 @@ class _Judge:
         sentence, context = self._sentences[index], self._scorer.context
         if may_rest_on_unlocated(context, sentence.words):
             return Stated(is_unlocated=True)
-        found = self._prompt_origins.find(sentence.tokens, reliance)
+        search = self._prompt_origins.find(sentence.tokens, reliance)
+        (found,) = self.evidence.in_rounds([search])
         if found is not None:
             return Stated(found.part, found.effect)
         return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from attribot_rag.context import Ablation
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.words import has_words, same_word, words
 from attribot_rag.methods.base import Part, TokenScores, parts_of, total
+from attribot_rag.methods.evidence import Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import ResponseText
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import Request, Scorer
 
 _QUESTION_MARKS = ("?", "？", "؟")
 _REQUEST_WORDS = 3
@@ -108,24 +107,28 @@ class PromptOrigins:
         """Whether a statement of the prompt holds a content word of the sentence."""
         return bool(self._statements_for(tokens))
 
-    def find(self, tokens: Sequence[int], reliance: float) -> PromptOrigin | None:
-        """The origin of the sentence with these tokens; None without any, and beyond the budget.
+    def find(self, tokens: Sequence[int], reliance: float) -> Steps[PromptOrigin | None]:
+        """Find the origin of the sentence with these tokens; None beyond the budget.
 
         Its effect is at least the reliance on the context.
         """
         statements = self._statements_for(tokens)
         if not statements:
             return None
-        after, without = self._likely_without([]), self._likely_without(statements)
+        rows = self._without_each(statements)
+        whole, all_gone = self._without([]), self._without(statements)
+        yield [whole, all_gone, *(rows.values() if self._scorer.num_spare else ())]
+        after, without = self._likely(whole), self._likely(all_gone)
         if after is None or without is None:
             return None
         effect = total(after, tokens) - total(without, tokens)
         words_said = list(self._words(tokens, statements, after, without))
         if effect < reliance or not is_stated(words_said, self._limits):
             return None
+        yield [*rows.values()]
         effects = {}
-        for part in dict.fromkeys(statement.part for statement in statements):
-            row = self._likely_without([each for each in statements if each.part == part])
+        for part, request in rows.items():
+            row = self._likely(request)
             effects[part] = 0.0 if row is None else total(after, tokens) - total(row, tokens)
         part = max(effects, key=lambda name: effects[name])
         return PromptOrigin(part, effect)
@@ -158,11 +161,20 @@ class PromptOrigins:
         (part,) = parts_of([tokens], response.text, response.tokens_in, self._topic)
         return part
 
-    def _likely_without(self, pieces: Sequence[_Piece]) -> TokenScores | None:
-        """The log-likelihoods of the response without documents and these pieces, if affordable."""
+    def _without(self, pieces: Sequence[_Piece]) -> Request:
+        """The row without documents and these pieces."""
         removed = Ablation(characters=tuple(piece.span for piece in pieces))
-        (row,) = self._scorer.score([self._scorer.context.whole | removed]).ablated
-        return tuple(row.tolist()) if np.isfinite(row).all() else None
+        return self._scorer.context.whole | removed, None
+
+    def _without_each(self, pieces: Sequence[_Piece]) -> dict[PromptPart, Request]:
+        """The rows without the pieces of each part."""
+        parts = dict.fromkeys(piece.part for piece in pieces)
+        return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
+
+    def _likely(self, request: Request) -> TokenScores | None:
+        """The log-likelihoods of the response in a row, None if it was not scored."""
+        row = self._scorer.likely(request)
+        return None if row is None else tuple(row.tolist())
 
     @cached_property
     def _pieces(self) -> list[_Piece]:

@@ -148,4 +148,5 @@ class _CachedPacked(Packed):
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self.name_of_model, read, generation.response_ids)
+        said = () if row.said is None else (row.said,)
+        return (self.name_of_model, read, generation.response_ids, *said)

@@ -1,5 +1,7 @@
 """packed = cropped = reference, for every architecture; the backbone of everything else."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
@@ -18,8 +20,9 @@ from attribot_rag.scoring.local.cropped import Cropped
 from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference, rope_changes
-from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.row import Row, saying
 
+SAID = ((2, 3), (0,), (0, 4, 5))
 CUTS = ((0, 1), (0, 7), (1, 6), (5, 30), (17, 6), (30, 20), (45, 3), (52, 6), (54, 6))
 
 
@@ -72,6 +75,32 @@ def test_cached_implementations_equal_the_reference(
     truth = score(backend, Reference, generation, rows)
     scored = score(backend, kind, generation, rows)
     assert (truth - scored).abs().max() <= NATS
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_a_row_that_says_some_tokens_is_that_of_a_shorter_response(
+    architecture: Architecture,
+) -> None:
+    backend = LocalBackend(model_of(architecture))
+    generation = generation_for(architecture)
+    prompt, full = generation.prompt_ids, rows_for(generation)[0]
+    cut = prompt[:5] + prompt[35:]
+    shorter = [saying(generation, said) for said in SAID]
+    alone = [(short, Row.exact(cut, 5, short)) for short in shorter]
+    if backend.masked_refusal(Reference, generation) is None:
+        alone += [(short, Row.masked(short, range(10, 20), range(48, 60))) for short in shorter]
+    truth = [score(backend, Reference, short, [row])[0] for short, row in alone]
+    rows = [replace(row, said=said) for (_, row), said in zip(alone, 2 * SAID, strict=False)]
+    for kind in (Reference, Packed, PackedAtOnce, Cropped):
+        if backend.refusal(kind, generation) is not None:
+            continue
+        can_mask = backend.masked_refusal(kind, generation) is None
+        asked = rows if can_mask else rows[: len(SAID)]
+        scored = score(backend, kind, generation, [full, *asked])
+        assert scored[0].isfinite().all()
+        for row, said, expected in zip(scored[1:], 2 * SAID, truth, strict=False):
+            assert (row[list(said)] - expected).abs().max() <= NATS
+            assert row.isnan().sum() == RESPONSE_LENGTH - len(said)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)

@@ -1,13 +1,15 @@
 """The tokens of a row, their positions, and the keys that each of them sees."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.row import Row, TokenBlock, runs
+from attribot_rag.scoring.row import Row, TokenBlock, in_columns, runs, saying
 
 RESPONSE = (90, 91, 92)
 
@@ -37,6 +39,17 @@ def test_the_last_token_of_the_prompt_is_always_fed() -> None:
     cut_at_the_end = Row.exact((100, 101), 2, generation)
     assert cut_at_the_end.token_ids == (101, 90, 91)
     assert cut_at_the_end.positions == [1, 2, 3]
+
+
+def test_a_row_may_say_some_tokens_of_the_response() -> None:
+    generation = generation_of(5)
+    row = Row.exact((100, 101, 104), 2, saying(generation, (0, 2)))
+    assert row.token_ids == (104, 90)
+    assert replace(row, said=(0, 2)).targets(generation) == (90, 92)
+    assert row.targets(generation) == RESPONSE
+    rows = [row, replace(row, said=(0, 2))]
+    placed = in_columns(torch.arange(5.0), rows, 3)
+    assert placed.nan_to_num(-1).tolist() == [[0, 1, 2], [3, -1, 4]]
 
 
 def test_hiding_nothing_and_recomputing_the_tail_is_the_exact_row() -> None:

@@ -12,7 +12,7 @@ Worth = Callable[[frozenset[int]], Mapping[int, float]]
 
 
 class Scripted:
-    """A real scorer, but for the ablations of its context: `worth` gives their log-likelihoods.
+    """A real scorer, but for the ablations of its sources: `worth` gives their log-likelihoods.
 
     It maps the sources that are left to the nats by which some response tokens are more likely than
     without any source. `scored` are the sources that were left, row by row. With `real_bare`, the
@@ -27,6 +27,7 @@ class Scripted:
         self.scored: list[frozenset[int]] = []
         self.most_rows: int | None = None
         self._known: dict[Request, tuple[float, ...] | None] = {}
+        self._rows: dict[Request, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scorer, name)
@@ -37,18 +38,34 @@ class Scripted:
         return self.score_each([(ablation, recompute) for ablation in ablations])
 
     def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
-        if self._real_bare and [*requests] == [(self._scorer.context.whole, None)]:
-            return self._scorer.score_each(requests)
-        result = self._scored(requests)
+        if all(map(self._is_real, requests)):
+            result = self._scorer.score_each(requests)
+        else:
+            result = self._scored(requests)
         self._known.update(zip(requests, result.changes, strict=True))
+        self._rows.update(zip(requests, result.ablated, strict=True))
         return result
 
     def known(self, request: Request) -> tuple[float, ...] | None:
         return self._known.get(request)
 
+    def likely(self, request: Request) -> Any:
+        return self._rows.get(request)
+
+    def _is_real(self, request: Request) -> bool:
+        """Whether it takes away earlier sentences or turns, or all sources where that is real."""
+        ablation, context = request[0], self._scorer.context
+        if ablation == context.whole:
+            return self._real_bare
+        turns = bool(context.conversation) and context.conversation[-1] in ablation.characters
+        return turns or ablation.said is not None
+
     def _scored(self, requests: Sequence[Request]) -> LogLikelihoods:
         full, rows = self._row(self._present), []
-        for ablation, _ in requests:
+        for ablation, recompute in requests:
+            if self._is_real((ablation, recompute)):
+                rows.append(self._scorer.score([ablation]).ablated[0])
+                continue
             is_bare = ablation == self._scorer.context.whole
             kept = frozenset() if is_bare else self._present - ablation.source_ids
             late = self.most_rows is not None and len(self.scored) >= self.most_rows

@@ -15,6 +15,7 @@ from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.locating.retrieval import find_turns
 from attribot_rag.methods import Scores
+from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Ranking
 from attribot_rag.model.language_model import Prompt
@@ -444,7 +445,10 @@ def test_follows_from_an_earlier_sentence() -> None:
     assert first.kind == "grounded"
     assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
     target = scorer(response=response, language_model=other_chat())
-    (origin,) = Origins(target, sentences_of(shown(target))).find(1)
+    evidence = Evidence(target, ())
+    origins = Origins(evidence, sentences_of(shown(target)), options.limits())
+    (origin,) = evidence.in_rounds([origins.largest(1, 0.0)])
+    assert origin is not None
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)
     assert second.reliance == 0.0
     options = VerdictOptions(min_follows=20.0)  # the earlier sentence has little effect

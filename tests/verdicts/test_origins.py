@@ -1,7 +1,8 @@
 """Earlier sentences and turns: their effects are differences of plain log-likelihoods."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from support.implementations import plain_scores
 from support.scorers import ATOL, TREATY, other_chat, scorer
 
 from attribot_rag.context.locating.retrieval import find_turns
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial
@@ -58,10 +61,16 @@ def without_turns(prompt: str) -> str:
     return prompt
 
 
+def finder(target: Scorer, sentences: Sequence[AnswerSentence]) -> Callable[[int], list[Origin]]:
+    """The origins of a sentence, whatever their effects are."""
+    evidence = Evidence(target, ())
+    origins = Origins(evidence, sentences, Limits(min_turn=-inf, min_follows=-inf))
+    return lambda index: evidence.in_rounds([origins.find(index, -inf)])[0]
+
+
 def find(target: Scorer, *texts: str) -> list[Origin]:
     """The origins of the last of these sentences of the answer."""
-    origins = Origins(target, [sentence(text) for text in texts])
-    return list(origins.find(len(texts) - 1))
+    return finder(target, [sentence(text) for text in texts])(len(texts) - 1)
 
 
 @pytest.mark.parametrize(("before", "text"), [("", FIRST), (FIRST + SECOND, THIRD)])
@@ -103,25 +112,21 @@ def test_trivial_sentences_are_no_origin() -> None:
     target = conversing(turns=(), answer="Sure! " + THIRD)
     said_nothing = sentence("Sure! ", "Sure! " + THIRD)
     assert said_nothing.trivial
-    origins = Origins(target, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])
-    assert list(origins.find(1)) == []
+    assert finder(target, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])(1) == []
 
 
 def test_no_budget_for_the_sentences() -> None:
     sentences = [sentence(FIRST), sentence(SECOND)]
-    assert len(list(Origins(conversing(), sentences).find(1))) == 2
+    assert len(finder(conversing(), sentences)(1)) == 2
     target = conversing(budget=10**6)
-    origins = Origins(target, sentences)
     target.session.meter.spend(10**6, 1.0)
-    (origin,) = origins.find(1)
-    assert origin.sentence is None
+    assert finder(target, sentences)(1) == []
     assert target.session.meter.exhausted
-    assert find(target, FIRST, SECOND) == []  # not for the shorter prompt, either
     alone = conversing(turns=())
-    origins = Origins(alone, [*sentences, sentence(THIRD)])
+    alone.score([alone.context.whole])
     bare = other_chat().encode(bare_prompt(alone))
-    alone.session.meter.reserve(len(bare) + 2 * len(THIRD))  # for reading it alone, and no more
-    assert list(origins.find(2)) == []
+    alone.session.meter.reserve(len(bare) + len(THIRD))  # for reading it alone, and no more
+    assert finder(alone, [*sentences, sentence(THIRD)])(2) == []
     assert alone.session.meter.exhausted
 
 
@@ -134,11 +139,12 @@ def test_a_repeated_sentence_is_read_once() -> None:
         AnswerSentence(start, start + width, SECOND, tuple(range(start, start + width)), False)
         for start in starts
     ]
-    origins = Origins(target, [sentence(FIRST), *repeated])
+    find_origins = finder(target, [sentence(FIRST), *repeated])
+    target.score([target.context.whole])
     passes = []
     for index in range(1, 7):
         before = target.usage.forward_passes
-        list(origins.find(index))
+        find_origins(index)
         passes.append(target.usage.forward_passes - before)
-    # Alone; then after the first sentence, and after the same.
-    assert passes == [1, 2, 0, 0, 0, 0]
+    # Alone; then after the first sentence and after the same, in one pass.
+    assert passes == [1, 1, 0, 0, 0, 0]

@@ -74,21 +74,25 @@ class ServedWeights:
         return 0.0
 
     def score(
-        self, sequences: Sequence[Sequence[int]], num_scored: int, deadline: float | None = None
+        self,
+        sequences: Sequence[Sequence[int]],
+        num_scored: Sequence[int],
+        deadline: float | None = None,
     ) -> list[Scored]:
         """Log-probabilities of the last tokens of each sequence, given all tokens before.
 
-        The sequences are asked for in their order, several at once. Raises NoAnswerInTime after
-        the deadline, a time of `time.perf_counter`.
+        `num_scored` are the numbers of these tokens. The sequences are asked for in their order,
+        several at once. Raises NoAnswerInTime after the deadline, a time of `time.perf_counter`.
         """
         protocol = self.protocol
-        bodies = [protocol.scoring(ids, num_scored) for ids in sequences]
+        bodies = [*map(protocol.scoring, sequences, num_scored)]
         answers = self._scored(sequences, bodies, num_scored, deadline)
         lacking = [index for index, answer in enumerate(answers) if answer is None]
         uncached = [protocol.uncached(bodies[index]) for index in lacking]
         if lacking and all(uncached):
             again = [sequences[index] for index in lacking]
-            repeated = self._scored(again, uncached, num_scored, deadline)
+            counts = [num_scored[index] for index in lacking]
+            repeated = self._scored(again, uncached, counts, deadline)
             for index, answer in zip(lacking, repeated, strict=True):
                 answers[index] = answer
         scored = [answer for answer in answers if answer is not None]
@@ -102,14 +106,14 @@ class ServedWeights:
         self,
         sequences: Sequence[Sequence[int]],
         bodies: Sequence[Any],
-        num_scored: int,
+        num_scored: Sequence[int],
         deadline: float | None,
     ) -> list[Scored | None]:
         answers = self.client.post(self.protocol.path, bodies, deadline)
         try:
             return [
-                self.protocol.scored(answer, ids, num_scored)
-                for answer, ids in zip(answers, sequences, strict=True)
+                self.protocol.scored(answer, ids, count)
+                for answer, ids, count in zip(answers, sequences, num_scored, strict=True)
             ]
         except (LookupError, TypeError, ValueError) as error:
             raise self._malformed(error) from error

@@ -115,15 +115,13 @@ class CachedPrefix(LocalPrefix):
 
         Types that tell images from text alone are no inputs here, as in `generate`.
         """
-        inputs = {
-            "input_ids": torch.tensor([token_ids]),
-            "position_ids": torch.tensor([positions]) + self.position_offset,
-        }
+        ids, places = torch.tensor([[token_ids], [positions]]).to(self.device)  # sent at once
+        inputs = {"input_ids": ids, "position_ids": places + self.position_offset}
         conditioning = self.generation.conditioning
         if not conditioning.whole:
             types = conditioning.per_token.items()
-            inputs |= {name: values.of(token_ids) for name, values in types}
-        return {name: value.to(self.device) for name, value in inputs.items()}
+            inputs |= {name: values.of(token_ids).to(self.device) for name, values in types}
+        return inputs
 
 
 class Cropped(CachedPrefix):
@@ -177,15 +175,15 @@ class Cropped(CachedPrefix):
         if not row.is_exact:
             mask = self._mask(row, encoded=False)
         elif self.checkpoints is None:
-            mask = torch.ones(1, start + len(ids)).long().to(self.device)
+            mask = torch.ones(1, start + len(ids), dtype=torch.long, device=self.device)
         logits = self._logits(
-            torch.arange(len(ids) - len(self._targets), len(ids), device=self.device),
+            torch.arange(len(ids), device=self.device)[-len(row.targets(self.generation)) :],
             attention_mask=mask,
             use_cache=True,
             **self._inputs(ids, [*range(start, end), *row.positions]),
             **cache_inputs(self.twin, cache),
         )
-        return self.target_log_probabilities(logits)
+        return self.target_log_probabilities(logits, [row])
 
 
 def prefill(

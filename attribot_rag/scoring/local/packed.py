@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import ClassVar
 
 import torch
@@ -99,8 +99,8 @@ class GatedAttention:
                 queries = slice(*attended.view.queries)
                 effect = self._effect(attended, gradient[:, :, queries].float(), patch, largest)
                 if patch.located:
-                    tokens = torch.arange(*attended.view.queries) % self._row_length
-                    by_part += located[:, tokens] @ effect[0]
+                    first = attended.view.queries[0] % self._row_length
+                    by_part += located[:, first : first + effect.shape[1]] @ effect[0]
                 else:
                     by_part += effect.sum(1)
         return Effects(by_part.cpu(), largest.cpu())
@@ -159,9 +159,11 @@ class Packed(CachedPrefix):
         return super().refusal(model, num_tokens)
 
     def on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
-        ends = list(accumulate(row.num_tokens for row in rows))
-        scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
-        return self.target_log_probabilities(self._run(rows, observer, scored.flatten()))
+        ends = accumulate(row.num_tokens for row in rows)
+        counts = (len(row.targets(self.generation)) for row in rows)
+        spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
+        scored = torch.tensor([*chain.from_iterable(spans)])
+        return self.target_log_probabilities(self._run(rows, observer, scored), rows)
 
     @property
     def attention(self) -> Attention | None:
@@ -185,7 +187,7 @@ class Packed(CachedPrefix):
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),
-                attention_mask=torch.ones(1, len(ids)).long().to(self.device),
+                attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=self.device),
                 use_cache=False,
                 **self._inputs(ids, layout.positions.tolist()),
             )

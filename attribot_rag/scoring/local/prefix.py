@@ -24,7 +24,7 @@ from attribot_rag.scoring.memory import (
     logit_bytes,
     token_bytes,
 )
-from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.row import Row, in_columns
 
 _SOFTMAX_ELEMENTS = 1 << 22
 
@@ -99,7 +99,6 @@ class LocalPrefix(Prefix):
         self.twin = twin
         self.native = twin if native is None else native
         self.device = twin.device
-        self._targets = torch.tensor(generation.response_ids, device=self.device)
         self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
 
     @classmethod
@@ -143,9 +142,12 @@ class LocalPrefix(Prefix):
     def batching(self, token_budget: int | None) -> Batching:
         """By tokens; a position whose logits are needed counts as several, by its memory."""
         token = token_bytes(self.twin)
-        head_tokens = len(self.generation.response_ids) * logit_bytes(self.twin) // token
-        budget = token_budget or default_budget(self.device, token)
-        return Batching(budget, lambda row: self.num_tokens(row) + head_tokens)
+        head = logit_bytes(self.twin)
+
+        def cost(row: Row) -> int:
+            return self.num_tokens(row) + len(row.targets(self.generation)) * head // token
+
+        return Batching(token_budget or default_budget(self.device, token), cost)
 
     def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
         """The addend to attention scores under a masked row; by type of layers, if there are types.
@@ -181,11 +183,15 @@ class LocalPrefix(Prefix):
             return torch.as_tensor(logits)
         return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
 
-    def target_log_probabilities(self, logits: Tensor) -> Tensor:
-        """From [rows * response tokens, vocab] to float32 [rows, response tokens]."""
-        targets = self._targets.to(logits.device).repeat(len(logits) // len(self._targets))
+    def target_log_probabilities(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
+        """From [targets of the rows, vocab] to float32 [rows, response tokens] on the CPU.
+
+        NaN at tokens that a row does not say.
+        """
+        ids = [token_id for row in rows for token_id in row.targets(self.generation)]
+        targets = torch.tensor(ids, device=logits.device)
         step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
         parts = []
         for part, target in zip(torch.split(logits, step), torch.split(targets, step), strict=True):
             parts.append(-cross_entropy(part.float(), target, reduction="none"))
-        return torch.cat(parts).view(-1, len(self._targets)).cpu()
+        return in_columns(torch.cat(parts).cpu(), rows, len(self.generation.response_ids))

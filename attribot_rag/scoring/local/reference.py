@@ -29,34 +29,35 @@ class Reference(LocalPrefix):
 
     def _continue(self, row: Row) -> Tensor:
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
-        last = ids.shape[1]
+        last, num_targets = ids.shape[1], len(row.targets(self.generation))
         if length_dependent_rope(self.twin) is not None:
             # A short pass forgets the frequencies that a longer row has set.
             self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
-            if rope_changes(self.twin, last - len(self._targets) + 1, last):
-                return self._generated(ids)
-        scored = torch.arange(last - len(self._targets), last, device=self.device)
+            if rope_changes(self.twin, last - num_targets + 1, last):
+                return self._generated(ids, row)
+        scored = torch.arange(last - num_targets, last, device=self.device)
         masking = {} if row.is_exact else self._masking(row)
         inputs = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
         logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **inputs)
-        return self.target_log_probabilities(logits)
+        return self.target_log_probabilities(logits, [row])
 
-    def _generated(self, ids: Tensor) -> Tensor:
+    def _generated(self, ids: Tensor, row: Row) -> Tensor:
         """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
 
         The model itself decides at which length it encodes earlier tokens again.
         """
-        num_prompt = ids.shape[1] - len(self._targets) + 1
-        forced = _Forced(self._targets)
+        targets = torch.tensor(row.targets(self.generation), device=self.device)
+        num_prompt = ids.shape[1] - len(targets) + 1
+        forced = _Forced(targets)
         config: Any = GenerationConfig
         self.twin.generation_config = config(pad_token_id=0)
         self.twin.generate(  # type: ignore[operator]
             ids[:, :num_prompt],
-            max_new_tokens=len(self._targets),
+            max_new_tokens=len(targets),
             logits_processor=LogitsProcessorList([forced]),
             **self.generation.conditioning.inputs(ids[0, :num_prompt].tolist(), self.device),
         )
-        return self.target_log_probabilities(torch.cat(forced.logits))
+        return self.target_log_probabilities(torch.cat(forced.logits), [row])
 
     def _masking(self, row: Row) -> dict[str, Any]:
         """The mask and the positions of the whole sequence."""
@@ -67,7 +68,7 @@ class Reference(LocalPrefix):
         }
 
     def _decode(self, row: Row) -> Tensor:
-        response = self.generation.response_ids
+        response = row.targets(self.generation)
         ids = row.full_ids(self.generation)
         prompt_ids = ids[: len(ids) - len(response) + 1]
         begun = self.generation.decoder_ids or decoder_start_ids(self.twin)
@@ -78,7 +79,7 @@ class Reference(LocalPrefix):
             use_cache=False,
             **self.generation.conditioning.inputs(prompt_ids, self.device),
         )
-        return self.target_log_probabilities(logits)
+        return self.target_log_probabilities(logits, [row])
 
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:

@@ -58,16 +58,16 @@ IDS = [list(LOCAL.encode(text)) for text in TREATY]
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
     served = connect(server)
-    expected = served.weights.score(IDS, 5)
+    expected = served.weights.score(IDS, [5] * len(IDS))
     before = len(server.bodies)
     server.failures.extend([(status, {})] * 2)
-    assert served.weights.score(IDS, 5) == expected
+    assert served.weights.score(IDS, [5] * len(IDS)) == expected
     assert len(server.bodies) == before + len(IDS) + 2
 
 
 def test_a_request_that_times_out_is_repeated(server: ModelServer) -> None:
     served = connect(server, attempts=20, timeout=1)
-    expected = served.weights.score(IDS[:1], 5)
+    expected = served.weights.score(IDS[:1], [5])
     server.open.clear()
 
     def open_late() -> None:
@@ -76,7 +76,7 @@ def test_a_request_that_times_out_is_repeated(server: ModelServer) -> None:
 
     thread = threading.Thread(target=open_late)
     thread.start()
-    assert served.weights.score(IDS[:1], 5) == expected
+    assert served.weights.score(IDS[:1], [5]) == expected
     thread.join()
 
 
@@ -85,16 +85,16 @@ def test_a_server_that_stays_busy_or_refuses_is_given_up(server: ModelServer) ->
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
     with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
-        served.weights.score(IDS[:1], 5)
+        served.weights.score(IDS[:1], [5])
     before = len(server.bodies)
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="answered 400"):
-        served.weights.score(IDS[:1], 5)
+        served.weights.score(IDS[:1], [5])
     assert len(server.bodies) == before + 1
     server.open.clear()
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="400"):
-        served.weights.score(IDS, 5)
+        served.weights.score(IDS, [5] * len(IDS))
     wait_until(lambda: not server.under_way)
     for option in ("concurrency", "timeout", "attempts"):
         with pytest.raises(InvalidInput, match=option):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from methods.test_auto import EAGER
 from support.model_server import Kind, ModelServer, model_server
-from support.scorers import ANSWER, ATOL, TREATY, chat, many_documents, sibling
+from support.scorers import ANSWER, ATOL, TREATY, chat, many_documents, scorer, sibling
 from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import (
@@ -22,6 +22,7 @@ from attribot_rag import (
     ServedModel,
     ServerOptions,
 )
+from attribot_rag.context import Ablation
 from attribot_rag.errors import (
     InvalidInput,
     ScoringFailed,
@@ -29,6 +30,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedModel,
 )
+from attribot_rag.scoring import Meter, Session, scoring_backend
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm
 
 LOCAL = byte_level()
@@ -92,6 +94,19 @@ def test_verdicts_are_those_of_the_reference(server: ModelServer, method: str | 
     verdicts = attributed(served(server, method=method)).verdicts
     expected = by_reference(method).verdicts
     assert [verdict.kind for verdict in verdicts] == [verdict.kind for verdict in expected]
+
+
+def test_rows_that_say_a_part_of_the_response(server: ModelServer) -> None:
+    here = scorer()
+    model = model_of(served(server))
+    there = replace(
+        here, language_model=model, backend=scoring_backend(model), session=Session(Meter())
+    )
+    whole = here.context.whole
+    ablations = [replace(whole, said=(0, 1, 2)), Ablation.of(1), replace(whole, said=(5, 9, 10))]
+    scored, expected = (target.score(ablations).ablated for target in (there, here))
+    np.testing.assert_allclose(scored, expected, atol=ATOL)
+    assert np.isnan(scored[0, 3:]).all() and np.isfinite(scored[1]).all()
 
 
 def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
