@@ -53,9 +53,8 @@ class UnitAttention:
         progress.expect(gates)
         row = masked_row(self.context, self.engine.generation, Ablation(), "question")
         members = torch.zeros(len(self.engine.generation.prompt_ids), len(self.units))
-        unit_tokens = [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
-        for index, tokens in enumerate(unit_tokens):
-            members[tokens, index] = 1.0
+        for index, unit in enumerate(self.units):
+            members[self.context.hidden_tokens(Ablation.of(*unit)), index] = 1.0
         members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
         patch = Patch(members, parts, factors, located)
@@ -67,5 +66,4 @@ class UnitAttention:
         if effects is None:
             return None
         progress.advance(gates)
-        weights = [float(effects.weights[tokens].sum()) for tokens in unit_tokens]
-        return Estimates(effects.by_part, weights)
+        return Estimates(effects.by_part, (effects.weights @ members).tolist())

@@ -181,7 +181,9 @@ def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float) 
 @pytest.mark.parametrize("softcap", [None, 2.0])
 def test_a_query_that_sees_no_key_adds_nothing(softcap: float | None) -> None:
     query, key, value = (random(1, HEADS, 3, WIDTH, seed=seed) for seed in (1, 2, 3))
-    keys = Keys((0, 3), mask=torch.tensor([[True, False, True], [False] * 3, [True] * 3]))
+    visible = torch.tensor([[True, False, True], [False] * 3, [True] * 3])
+    keys = Keys.visible(visible, 0, visible.device)
+    assert keys is not None
     output, log_sum = Kernel(0.3, softcap).attend(query, key, value, keys)
     assert bool((output[:, :, 1] == 0).all())
     assert bool((log_sum[:, :, 1] == float("-inf")).all())

@@ -1,22 +1,27 @@
 """Where a pass costs the same whatever its tokens, a pass of several rows is as cheap as any."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from support.architectures import ARCHITECTURES
+from support.architectures import ARCHITECTURES, Architecture
 from support.implementations import generation_for, model_of
+from support.limits import with_limits
+from support.scorers import ANSWER, TREATY, chat
+from support.tiny_models import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, Budget, Document, ScoringOptions, VerdictOptions
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.limits import Limits
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.local.kernels import attend_at_once
 from attribot_rag.scoring.local.pace import pass_tokens
 from attribot_rag.scoring.local.packed import Packed
-from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.row import Row, saying
 from benchmarks.dispatched import Dispatched
 
 DOCUMENTS = [
@@ -55,6 +60,70 @@ def test_a_pass_of_eight_rows_has_hardly_more_operations_than_one_of_a_row() -> 
     at_once = operations(backend, rows, pass_tokens=1)
     assert at_once <= 1.3 * operations(backend, rows[:1], pass_tokens=1)
     assert at_once < operations(backend, rows, pass_tokens=0) / 2
+
+
+SMALL = with_limits(
+    Limits(
+        min_effect=0.04,
+        min_word=0.02,
+        min_reliance=0.06,
+        min_follows=0.08,
+        min_turn=0.04,
+        min_sought=0.02,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdicts", "worth", "num_passes", "most_operations"),
+    [
+        ("The ships came.", VerdictOptions(), 0, 3, 900),
+        ("The ships came.", VerdictOptions(), 2000, 3, 700),
+        (ANSWER, VerdictOptions(), 0, 3, 950),
+        (ANSWER, VerdictOptions(), 2000, 3, 700),
+        (ANSWER, SMALL, 0, 10, 4300),
+        (ANSWER, SMALL, 2000, 8, 2500),
+    ],
+)
+def test_an_attribution_has_so_many_passes_and_operations(
+    answer: str, verdicts: VerdictOptions, worth: int, num_passes: int, most_operations: int
+) -> None:
+    """One of the passes reads the prompt; a bound of operations has room for other releases."""
+    attributor = Attributor(
+        byte_level(),
+        verdicts=verdicts,
+        scoring=ScoringOptions(pass_tokens=worth, token_budget=60_000),
+        progress=False,
+    )
+    attributor.attribute(chat(TREATY), answer, TREATY)  # makes twins, and probes them
+    with Dispatched() as dispatched:
+        attribution = attributor.attribute(chat(TREATY), answer, TREATY)
+    assert dispatched.passes == num_passes
+    assert dispatched.operations <= most_operations
+    assert dispatched.synchronisations == 0
+    assert attribution.provenance.forward_passes == num_passes - 1
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) -> None:
+    backend = LocalBackend(model_of(architecture))
+    generation = generation_for(architecture)
+    if backend.encode_prefix(generation).name != "packed":
+        return
+    prompt = generation.prompt_ids
+    rows = [
+        replace(Row.exact(prompt[:9] + prompt[12:], 9, saying(generation, said)), said=said)
+        for said in (None, (1, 2))
+    ]
+    if backend.masked_refusal(Packed, generation) is None:
+        rows.append(Row.masked(generation, range(9, 12), range(48, 60)))
+    for worth in (0, 1):
+        prefix = backend.make(Packed, generation)
+        prefix.pass_tokens = worth
+        prefix.read()
+        with torch.inference_mode(), Dispatched() as dispatched:
+            prefix.log_likelihoods(rows)
+        assert dispatched.synchronisations == 0
 
 
 def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

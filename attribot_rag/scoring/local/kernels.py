@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -19,24 +20,34 @@ Attention = tuple[Tensor, Tensor]
 class Keys:
     """An interval of keys; with `causal` each query sees a key more than the query before it.
 
-    `mask` [queries, keys] says which query sees which key, None if all see all. `gate` [keys] is
-    added to the scores, which scales the weights before they are normalised.
+    `mask` [queries, keys] says which query sees which key, None if all see all, and `blind`
+    [queries] which sees none, None if each sees any. `gate` [keys] is added to the scores, which
+    scales the weights before they are normalised.
     """
 
     interval: Interval
     causal: bool = False
     mask: Tensor | None = None
+    blind: Tensor | None = None
     gate: Tensor | None = None
 
     @classmethod
-    def visible(cls, visible: Tensor, first: int) -> Keys | None:
-        """The smallest interval of all keys that any query sees; `visible` [queries, keys]."""
-        columns = visible.any(0).nonzero()
+    def visible(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
+        """The smallest interval of all keys that any query sees, with masks on the device.
+
+        `visible` [queries, keys] is on the CPU.
+        """
+        columns = np.flatnonzero(visible.numpy().any(0))
         if not len(columns):
             return None
         start, end = int(columns[0]), int(columns[-1]) + 1
         inside = visible[:, start:end]
-        return cls((first + start, first + end), mask=None if bool(inside.all()) else inside)
+        blind = ~inside.numpy().any(1)
+        return cls(
+            (first + start, first + end),
+            mask=None if inside.numpy().all() else inside.to(device),
+            blind=torch.from_numpy(blind).to(device) if blind.any() else None,
+        )
 
     def gated(self, gate: Tensor) -> Keys:
         """The same with their part of a gate of all keys."""
@@ -74,8 +85,9 @@ class Kernel:
         shape = query.shape[:3]
         grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
         if keys.mask is not None:
-            mask = keys.mask.to(query.device).repeat(grouped.shape[2] // len(keys.mask), 1)
-            keys = replace(keys, mask=mask)
+            groups = grouped.shape[2] // len(keys.mask)
+            blind = None if keys.blind is None else keys.blind.repeat(groups)
+            keys = replace(keys, mask=keys.mask.repeat(groups, 1), blind=blind)
         output, log_sum = self._run(grouped, key, value, keys)
         return output.reshape(*shape, -1), log_sum.reshape(shape)
 
@@ -132,7 +144,7 @@ class Kernel:
             output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
                 query, key, value, None, True, 0.0, keys.causal, scale=scale
             )
-        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.mask)
+        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.blind)
 
     def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
         scores = self._scores(query, key)
@@ -143,14 +155,13 @@ class Kernel:
             scores = keys.biased(scores)
         log_sum = scores.logsumexp(-1)
         output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
-        return _without_blind(output, log_sum, keys.mask)
+        return _without_blind(output, log_sum, keys.blind)
 
 
-def _without_blind(output: Tensor, log_sum: Tensor, mask: Tensor | None) -> Attention:
+def _without_blind(output: Tensor, log_sum: Tensor, blind: Tensor | None) -> Attention:
     """The output 0 and the log-sum-exp -inf for queries that see no key."""
-    if mask is None or bool(mask.any(1).all()):
+    if blind is None:
         return output, log_sum
-    blind = ~mask.any(1)
     return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
 
 

@@ -91,16 +91,20 @@ class PackedBlock(NamedTuple):
             own = (*own, Keys((self.row_start, self.span[0])))
         return View(self.span, own, tuple(map(Keys, self.segments)))
 
-    def masked_views(self, visibility: Visibility, positions: Tensor) -> Iterator[View]:
+    def masked_views(
+        self, visibility: Visibility, positions: Tensor, device: torch.device
+    ) -> Iterator[View]:
         """Views of pieces of the block; `positions` [tokens] are those of the sequence."""
         for first in range(*self.span, _MASKED_QUERIES):
             last = min(first + _MASKED_QUERIES, self.span[1])
             queries = positions[first:last]
             visible = visibility.visible(queries, positions[self.row_start : last])
-            own = Keys.visible(visible.tril(first - self.row_start), self.row_start)
+            own = Keys.visible(visible.tril(first - self.row_start), self.row_start, device)
             assert own is not None, "every token sees itself"
             cached = (
-                Keys.visible(visibility.visible(queries, torch.arange(*segment)), segment[0])
+                Keys.visible(
+                    visibility.visible(queries, torch.arange(*segment)), segment[0], device
+                )
                 for segment in self.segments
             )
             yield View((first, last), (own,), tuple(keys for keys in cached if keys is not None))
@@ -143,14 +147,16 @@ class PackedLayout:
         positions = torch.tensor([position for row in rows for position in row.positions])
         return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
 
-    def views(self, visibility: Visibility) -> tuple[View, ...]:
-        """The views of all tokens in the layers with this mask, made once."""
+    def views(self, visibility: Visibility, device: torch.device) -> tuple[View, ...]:
+        """The views of all tokens in the layers with this mask, made once, on this device."""
         views = self._views.get(id(visibility))
         if views is None:
             if visibility.is_causal:
                 views = tuple(block.causal_view() for block in self.blocks)
             else:
-                pieces = (block.masked_views(visibility, self.positions) for block in self.blocks)
+                pieces = (
+                    block.masked_views(visibility, self.positions, device) for block in self.blocks
+                )
                 views = tuple(chain.from_iterable(pieces))
             self._views[id(visibility)] = views = tuple(map(self._gated, views))
         return views
@@ -245,7 +251,7 @@ def packed_attention(
         bias = layout.bias(attention_mask, query, query.shape[1] // key.shape[1])
         return attend_at_once(query, key, value, bias, kernel.scaling).transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
-    for view in layout.views(attention_mask):
+    for view in layout.views(attention_mask, query.device):
         queries = query[:, :, slice(*view.queries)]
         parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
         if view.cached:
