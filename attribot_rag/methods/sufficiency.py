@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, best, total
@@ -152,7 +152,7 @@ class _Search:
             sets += ([other for other in units if other != unit] for unit in units)
         sets += ([*units, *others[:count]] for count in (1, 3))
         evidence.expect(map(evidence.keeping, sets))
-        evidence.expect(evidence.ablating([unit]) for unit in [*units, *others[:3]])
+        evidence.expect(map(evidence.ablating, [units, *([x] for x in [*units, *others[:3]])]))
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.
@@ -198,14 +198,23 @@ class _Search:
         beside: dict[int, tuple[int, ...]] = {}
         texts, words_of = self._part.texts, self._order.words_of
         holders_first = sorted(units, key=lambda unit: words_of(unit).isdisjoint(texts))
-        for unit in holders_first[::-1] if len(units) > 1 else ():
-            if self._losses.keeps(self._evidence.without([unit])):
-                fewer = [other for other in units if other != unit]
-                yield [self._evidence.keeping(fewer)]
-                if fewer and self._losses.suffice(fewer):
-                    units = fewer
-                else:
-                    beside[unit] = tuple(fewer)
+        evidence, keeps = self._evidence, self._losses.keeps
+        unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
+        tried = unneeded if len(units) > 1 else []
+        subsets = [
+            [unit for unit in units if unit not in gone]
+            for count in range(1, len(units))
+            for gone in combinations(tried, count)
+        ]
+        evidence.expect(map(evidence.keeping, subsets))
+        evidence.expect(map(evidence.ablating, subsets))
+        for unit in tried:
+            fewer = [other for other in units if other != unit]
+            yield [evidence.keeping(fewer)]
+            if fewer and self._losses.suffice(fewer):
+                units = fewer
+            else:
+                beside[unit] = tuple(fewer)
         return units, beside
 
     def _is_replaceable(self, unit: int) -> bool:

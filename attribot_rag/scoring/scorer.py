@@ -220,10 +220,10 @@ class Scorer:
         scored = self._scored.get(request)
         return None if scored is None else scored.loss
 
-    def likely(self, request: Request) -> Matrix | None:
+    def likely(self, request: Request) -> tuple[float, ...] | None:
         """The log-likelihood of each response token in this row, None if it was not scored."""
         scored = self._scored.get(request)
-        return None if scored is None else scored.row
+        return None if scored is None else tuple(scored.row.tolist())
 
     def _score(self, requests: Sequence[Request]) -> None:
         """Score those of the requests that were not scored, after the full prompt."""

@@ -237,7 +237,7 @@ class _Judge:
         """Expect the rows of other origins of the sentences that hardly rely on the context."""
         for part, index in self._parts.items() if self._scorer.num_spare else ():
             reliance = total(self._reliance, part.tokens)
-            if reliance < self._least_reliance(self._sentences[index]):
+            if reliance < 2 * self._limits.min_reliance:
                 self.evidence.expect(next(self._origins.find(index, reliance)))
                 self.evidence.expect(next(self._prompt_origins.find(part.tokens, reliance), ()))
 

@@ -80,7 +80,7 @@ class Origins:
         bare, without = map(self._scorer.likely, (self._bare, self._without_turns))
         if evidence is None or bare is None or without is None:
             return Carriers()
-        turns = tuple((bare - without).tolist())
+        turns = tuple(after - before for after, before in zip(bare, without, strict=True))
         order = self._order or Order(evidence.scorer)
         (carried,) = carriers_of([part], evidence, order, limits)
         alone = evidence.only(carried.members)
@@ -215,4 +215,4 @@ class Origins:
         """The log-likelihood of some tokens of a sentence in a row, None if it was not scored."""
         row, said, own = self._scorer.likely(request), request[0].said, self._span(index)
         moved = 0 if said is None else said[-len(own)] - own.start
-        return None if row is None else float(sum(row[token + moved] for token in tokens))
+        return None if row is None else total(row, [token + moved for token in tokens])

@@ -118,7 +118,7 @@ class PromptOrigins:
         rows = self._without_each(statements)
         whole, all_gone = self._without([]), self._without(statements)
         yield [whole, all_gone, *(rows.values() if self._scorer.num_spare else ())]
-        after, without = self._likely(whole), self._likely(all_gone)
+        after, without = self._scorer.likely(whole), self._scorer.likely(all_gone)
         if after is None or without is None:
             return None
         effect = total(after, tokens) - total(without, tokens)
@@ -128,7 +128,7 @@ class PromptOrigins:
         yield [*rows.values()]
         effects = {}
         for part, request in rows.items():
-            row = self._likely(request)
+            row = self._scorer.likely(request)
             effects[part] = 0.0 if row is None else total(after, tokens) - total(row, tokens)
         part = max(effects, key=lambda name: effects[name])
         return PromptOrigin(part, effect)
@@ -170,11 +170,6 @@ class PromptOrigins:
         """The rows without the pieces of each part."""
         parts = dict.fromkeys(piece.part for piece in pieces)
         return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
-
-    def _likely(self, request: Request) -> TokenScores | None:
-        """The log-likelihoods of the response in a row, None if it was not scored."""
-        row = self._scorer.likely(request)
-        return None if row is None else tuple(row.tolist())
 
     @cached_property
     def _pieces(self) -> list[_Piece]:

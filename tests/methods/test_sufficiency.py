@@ -13,7 +13,7 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, whole_response
-from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order, Ranking
 from attribot_rag.methods.sufficiency import carriers_of
@@ -313,8 +313,9 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     asked: list[Part] = []
     target.scored.clear()
 
-    def settled(part: Part) -> bool:
+    def settled(part: Part) -> Steps[bool]:
         asked.append(part)
+        yield []
         return True
 
     evidence, order = Evidence(target, whole), Order(target)
