@@ -3,7 +3,6 @@
 import math
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 

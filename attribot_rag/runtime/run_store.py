@@ -63,7 +63,8 @@ class RunStore(Mapping[str, AttributedRun]):
             self._runs[run.run_id] = run
             while len(self._runs) > self._max_results:
                 forgotten, _ = self._runs.popitem(last=False)
-                self._names = {name: id for name, id in self._names.items() if id != forgotten}
+                names = self._names.items()
+                self._names = {name: run_id for name, run_id in names if run_id != forgotten}
             if not run.is_pending:
                 self.last = self._runs.get(self._names.get(run.root_id, ""), run)
             self._lock.notify_all()

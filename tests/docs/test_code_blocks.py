@@ -229,9 +229,6 @@ def test_thresholds_are_set() -> None:
     assert isinstance(names["attributor"], Attributor)
 
 
-@pytest.mark.long
-@pytest.mark.embedded
-@pytest.mark.slow
 QUESTION = "How high is the lighthouse?"
 ISLE = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -239,6 +236,9 @@ ISLE = [
 ]
 
 
+@pytest.mark.long
+@pytest.mark.embedded
+@pytest.mark.slow
 def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) -> None:
     names = run("CONTRIBUTING.md", {}, language_model=smollm2, question=QUESTION, documents=ISLE)
     attribution, plain = names["attribution"], names["plain"]
@@ -253,6 +253,9 @@ def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) ->
         assert ranked.score == pytest.approx(other.score, abs=1e-3)
 
 
+@pytest.mark.long
+@pytest.mark.embedded
+@pytest.mark.slow
 def test_another_framework_is_integrated(smollm2: LocalModel) -> None:
     tokenizer = smollm2.tokenizer
     model: Any = smollm2.model
