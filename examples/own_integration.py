@@ -1,48 +1,100 @@
-"""An integration built on public names: attributions for transformers' pipelines.
+"""An integration of one's own: a small RAG framework whose events an Observer is told.
 
 python examples/own_integration.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
-
-from transformers import TextGenerationPipeline
-from typing_extensions import Unpack
 
 from attribot_rag import LocalModel, load_model
-from attribot_rag.runtime import Answer, AttributedRun, AttributionService, ServiceOptions
+from attribot_rag.runtime import AttributedRun, AttributionService, Call, Observer
 
 
-class AttributedPipeline:
-    """A pipeline whose answers about documents carry which text caused them.
+class Framework:
+    """Finds passages, asks a model, and tells listeners of it: what stands for your framework."""
 
-    Called as the pipeline is, with the documents beside a conversation that ends with the question.
-    `options` are those of RunOptions, by name or whole.
-    """
+    def __init__(self, model: LocalModel, passages: Sequence[str]) -> None:
+        self._model, self._passages = model, passages
+        self.listeners: list[Callable[..., None]] = []
+        self._ids = itertools.count(1)
 
-    def __init__(self, pipeline: TextGenerationPipeline, **options: Unpack[ServiceOptions]) -> None:
-        self._pipeline = pipeline
-        model = LocalModel(pipeline.model, pipeline.tokenizer)
+    def answer(self, question: str, parent: int | None = None) -> str:
+        """Answer from the passages that have a word of the question."""
+        with self._step("chain", parent) as run:
+            words = [word for word in question.lower().strip("?").split() if len(word) > 4]
+            with self._step("search", run) as search:
+                found = [text for text in self._passages if any(word in text for word in words)]
+                self._tell("found", search, documents=found)
+            return self._asked(run, [*found, question])
+
+    def merged(self, questions: Sequence[str], question: str) -> str:
+        """Answer each question, and the last one from these answers (map-reduce)."""
+        with self._step("chain", None) as run:
+            return self._asked(run, [*(self.answer(part, run) for part in questions), question])
+
+    def _asked(self, run: int, texts: Sequence[str]) -> str:
+        with self._step("model", run, prompt="\n\n".join(texts)) as call:
+            text = self._generate("\n\n".join(texts))
+            self._tell("said", call, text=text)
+        self._tell("gave", run, text=text)
+        return text
+
+    def _generate(self, prompt: str) -> str:
+        tokenizer, model = self._model.tokenizer, self._model.model
+        messages = [{"role": "user", "content": prompt}]
+        ids = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_tensors="pt", return_dict=False
+        )
+        output = model.generate(ids, max_new_tokens=40, do_sample=False)
+        return str(tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
+
+    @contextmanager
+    def _step(self, kind: str, parent: int | None, **told: Any) -> Iterator[int]:
+        step = next(self._ids)
+        self._tell("started", step, kind=kind, parent=parent, **told)
+        try:
+            yield step
+        finally:
+            self._tell("ended", step)
+
+    def _tell(self, event: str, step: int, **told: Any) -> None:
+        for listener in self.listeners:
+            listener(event, step, **told)
+
+
+class Attributions:
+    """The integration: a listener that attributes the framework's answers, by the run's id."""
+
+    def __init__(self, model: LocalModel, **options: Any) -> None:
         self._service = AttributionService(model, **options)  # records the model from here on
+        self._observer = Observer([self._service])
+        self._calls: dict[int, Call] = {}
 
-    def __call__(
-        self, messages: Sequence[dict[str, str]], documents: Sequence[str], **generate: Any
-    ) -> dict[str, Any]:
-        """The pipeline's output, with `run_id` and the `attribution`, a summary of plain data."""
-        *earlier, question = messages
-        prompt = {**question, "content": "\n\n".join([*documents, question["content"]])}
-        (output,) = self._pipeline([*earlier, prompt], return_full_text=False, **generate)
-        answer = Answer(output["generated_text"], documents, prompt_texts=[question["content"]])
-        run_id = str(uuid4())
-        run = self._service.attribute(run_id, run_id, answer)
-        return {**output, "run_id": run_id, "attribution": run.summary}
+    def __call__(self, event: str, step: int, **told: Any) -> None:
+        observer = self._observer
+        if event == "started" and told["kind"] == "model":
+            messages = [{"role": "user", "content": told["prompt"]}]
+            call = observer.called(step, told["parent"], messages, [told["prompt"]])
+            self._calls[step] = call
+        elif event == "started":
+            observer.began(step, told["parent"])
+        elif event == "found":
+            observer.retrieved(step, told["documents"])
+        elif event == "said":
+            observer.answered(self._calls.pop(step), told["text"])
+        elif event == "gave":
+            observer.ended(step, [told["text"]])
+        else:
+            self._calls.pop(step, None)
+            observer.ended(step)  # ended before, or failed
 
-    def result(self, run_id: str, timeout: float | None = None) -> AttributedRun:
-        """The whole run, waited for while it is pending."""
-        return self._service.store.wait(run_id, timeout)
+    def result(self, run: int, timeout: float | None = None) -> AttributedRun:
+        """The run's answer with its attribution, waited for while that is pending."""
+        return self._observer.store.wait(run, timeout)
 
     def close(self) -> None:
         """Give the model its own `generate` back."""
@@ -51,15 +103,15 @@ class AttributedPipeline:
 
 if __name__ == "__main__":
     passages = [
-        "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
         "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+        "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
     ]
     local = load_model()
-    attributed = AttributedPipeline(TextGenerationPipeline(local.model, tokenizer=local.tokenizer))
-    ask = [
-        {"role": "user", "content": "Answer with one short sentence: how high is the lighthouse?"}
-    ]
-    output = attributed(ask, passages, max_new_tokens=40, do_sample=False)
-    run = attributed.result(output["run_id"])
-    print(run.to_cited_text())
-    attributed.close()
+    framework, attributions = Framework(local, passages), Attributions(local)
+    framework.listeners.append(attributions)
+    parts = ["How high is the lighthouse?", "How many passengers does the ferry carry?"]
+    framework.answer(parts[0])
+    print(attributions.result(1).to_cited_text(sources=True), "\n")
+    framework.merged(parts, "Repeat these two sentences.")
+    print(attributions.result(4).to_cited_text(sources=True))
+    attributions.close()

@@ -3,10 +3,8 @@
 import math
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from transformers import TextGenerationPipeline
 
 from attribot_rag import LocalModel
 
@@ -78,20 +76,23 @@ def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_an_integration_of_one_s_own_attributes_recorded_answers(
+def test_an_integration_of_one_s_own_attributes_answers_and_what_is_made_of_them(
     smollm2: LocalModel,
 ) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "own_integration.py"))
-    make: Any = TextGenerationPipeline
-    pipeline = make(smollm2.model, tokenizer=smollm2.tokenizer)
-    attributed = names["AttributedPipeline"](pipeline, mode="background")
-    documents = ["A ticket of the ferry costs 18 crowns.", "The lighthouse is 38 metres high."]
-    messages = [{"role": "user", "content": "In one sentence: how high is the lighthouse?"}]
-    output = attributed(messages, documents, max_new_tokens=30, do_sample=False)
-    run = attributed.result(output["run_id"], 300)
-    attributed.close()
-    assert output["attribution"]["status"] == "pending"
-    assert run.text == output["generated_text"]
-    assert run.summary["status"] == "complete"
-    assert run.attribution.provenance.retokenized is False
-    assert run.attribution.top(1)[0].source.text == documents[1]
+    passages = ["A ticket of the ferry costs 18 crowns.", "The lighthouse is 38 metres high."]
+    framework = names["Framework"](smollm2, passages)
+    attributions = names["Attributions"](smollm2, mode="background")
+    framework.listeners.append(attributions)
+    questions = ["How high is the lighthouse?", "What does a ticket cost?"]
+    framework.answer(questions[0])
+    framework.merged(questions, "Repeat these two sentences.")
+    single, merged = attributions.result(1, 300), attributions.result(4, 300)
+    attributions.close()
+    assert single.summary["status"] == "complete"
+    assert single.attribution.provenance.retokenized is False
+    assert single.attribution.top(1)[0].source.text == passages[1]
+    assert merged.summary["status"] == "composite"
+    assert [run.text for run in merged.earlier] == [
+        attributions.result(run, 300).text for run in (5, 8)
+    ]

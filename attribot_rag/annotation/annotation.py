@@ -123,11 +123,15 @@ def _blanked(text: str, intervals: Iterable[Interval]) -> str:
 def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Check]:
     """The checks at characters of the response. Raises InvalidInput for invalid checks."""
     sources = {None, *(text.source for text in sentence.cited)}
+    if isinstance(checks, Check):
+        raise InvalidInput("a check in place of a list; give a list of checks for each sentence")
     for check in checks:
         if not isinstance(check, Check):
             raise InvalidInput(f"{check!r} is no check; give attribot_rag.annotation.Check(...)")
         if not 0 <= check.start <= check.end <= len(sentence.text):
             raise InvalidInput(f"{check!r}: positions are characters of {sentence.text!r}")
+        if check.value != sentence.text[check.start : check.end]:
+            raise InvalidInput(f"{check!r}: its value is not what stands at its positions")
         if check.source not in sources:
             raise InvalidInput(f"{check!r}: the source is the id of a cited text, or None")
         start, end = sentence.start + check.start, sentence.start + check.end

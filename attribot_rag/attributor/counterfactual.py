@@ -20,6 +20,7 @@ from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
 from attribot_rag.recording import generate_with
 from attribot_rag.recording.arguments import GenerateArguments
+from attribot_rag.result.provenance import without_folder
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 
 Ask = Callable[..., str]
@@ -89,9 +90,10 @@ class Rerun:
         if the documents cannot be taken out of its prompt.
         """
         name = self.answered_by or "the model that answered"
+        reader = without_folder(self.language_model.name)
         if ask is None:
             raise NotRecorded(
-                f"{self.language_model.name!r} only read this answer; pass ask=, a function that "
+                f"{reader!r} only read this answer; pass ask=, a function that "
                 f"sends a prompt to {name} and gives the text of its answer"
             )
         cut = prompt_without(prompt, self.context.prompt.text, self.removed.characters)
@@ -100,7 +102,7 @@ class Rerun:
             text.strip(),
             (
                 f"{name} may answer in other words each time that it is asked; the nats are those "
-                f"of {self.language_model.name}, which read its first answer.",
+                f"of {reader}, which read its first answer.",
             ),
         )
 

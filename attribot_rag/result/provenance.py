@@ -10,6 +10,12 @@ from typing import Literal
 Basis = Literal["cause", "reader"]
 
 
+def without_folder(name: str) -> str:
+    """A model's name without the folder that it was loaded from."""
+    path = PurePath(name)
+    return path.name if path.is_absolute() else name
+
+
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
     """The models, implementation and options behind the scores, and their cost."""
@@ -61,5 +67,4 @@ class Provenance:
     @property
     def model_name(self) -> str:
         """The model's name without its folder."""
-        path = PurePath(self.model)
-        return path.name if path.is_absolute() else self.model
+        return without_folder(self.model)

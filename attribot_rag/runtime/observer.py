@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as futures_wait
@@ -22,6 +23,8 @@ from attribot_rag.runtime.steps import Step, Steps
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+_log = logging.getLogger(__name__)
 
 Only = str | Callable[[frozenset[str]], bool] | None
 """Which calls are attributed: those with this name around them, or whose names a function takes."""
@@ -122,7 +125,13 @@ class Observer:
     ) -> None:
         """A step ended that found these documents; a retriever's stand for those found within."""
         step = self.steps.end(step_id, found=documents, replaces=replaces)
-        if step is not None:
+        if step is None:
+            _log.warning(
+                "The step %r retrieved documents, but began() was not called for it, or it was "
+                "forgotten: no answer is attributed to them.",
+                str(step_id),
+            )
+        else:
             self._reach.retrieved(step)
 
     def called(
@@ -132,19 +141,23 @@ class Observer:
         prompt: Prompt,
         texts: Sequence[str],
         *,
-        span: Span | None = None,
-        **described: Any,
+        names: frozenset[str] = frozenset(),
+        given: Sequence[Any] = (),
+        **known: Any,
     ) -> Call:
         """A model is asked, as a step of its own that `answered` ends.
 
         `prompt` is the whole prompt, a text or messages. `texts` stand in it as they are, such as
-        each message's content: they find the recorded generation, and tell what was read.
-        `described` are fields of Step.
+        each message's content: they find the recorded generation, and tell what was read. `names`
+        and `given` are those of the step; what else is `known`, such as the `query`, are fields of
+        Call.
         """
-        step = self.steps.begin(step_id, parent_id, kind="model", **described)
-        names, only = step.all_names(), self._only
-        wanted = only is None or (only in names if isinstance(only, str) else only(names))
-        return Call(step, prompt, texts, span, wanted)
+        if isinstance(texts, str):
+            raise InvalidInput(f"texts={texts[:60]!r}; give a list of texts, such as [prompt]")
+        step = self.steps.begin(step_id, parent_id, kind="model", names=names, given=given)
+        around, only = step.all_names(), self._only
+        wanted = only is None or (only in around if isinstance(only, str) else only(around))
+        return Call(step, prompt, texts, wanted=wanted, **known)
 
     def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
         """The answer's run, which may be pending; None if no documents were seen.
@@ -186,14 +199,18 @@ class Observer:
     def ended(
         self, step_id: object, texts: Sequence[str] | None = None, documents: Sequence[Any] = ()
     ) -> AttributedRun | None:
-        """A step ended that gave these texts, or documents; of a root, the run of its answer.
+        """A step ended that gave these texts, or documents: the run of its answer.
 
-        None if nothing was attributed within it, or `texts` are not known.
+        None if nothing was attributed within it, or `texts` are not known. From now on, the step's
+        id names that run in the store.
         """
         step = self.steps.end(step_id, made=documents)
-        if step is None or step.parent is not None or texts is None:
+        if step is None or texts is None:
             return None
-        return self.store.set_answer(step.id, texts)
+        if step.parent is None:
+            return self.store.set_answer(step.id, texts)
+        within = {inner.id for inner in step.within()}
+        return self.store.name_answer(step.id, texts, within)
 
     def _attributed(self, call: Call, text: str, background: bool) -> AttributedRun | None:
         step, prompt = call.step, "\n".join(call.texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +29,7 @@ class RunStore(Mapping[str, AttributedRun]):
             raise InvalidInput(f"max_results={max_results!r}; use at least 1")
         self._max_results = max_results
         self._runs: OrderedDict[str, AttributedRun] = OrderedDict()
-        self._roots: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._futures: dict[str, Future[AttributedRun]] = {}
         self._lock = threading.Condition(threading.RLock())
         self.last: AttributedRun | None = None
@@ -59,14 +59,14 @@ class RunStore(Mapping[str, AttributedRun]):
             if before is not None and run.shown is None:
                 run = replace(run, shown=before.shown)
             if before is None and not self._is_beside_the_answer(run):
-                self._roots[run.root_id] = run.run_id
+                self._names[run.root_id] = run.run_id
             self._runs[run.run_id] = run
             while len(self._runs) > self._max_results:
-                forgotten, old = self._runs.popitem(last=False)
-                if self._roots.get(old.root_id) == forgotten:
-                    del self._roots[old.root_id]
+                forgotten, _ = self._runs.popitem(last=False)
+                names = self._names.items()
+                self._names = {name: run_id for name, run_id in names if run_id != forgotten}
             if not run.is_pending:
-                self.last = self._runs.get(self._roots.get(run.root_id, ""), run)
+                self.last = self._runs.get(self._names.get(run.root_id, ""), run)
             self._lock.notify_all()
             return run
 
@@ -164,10 +164,22 @@ class RunStore(Mapping[str, AttributedRun]):
                 answer = self._made_of(runs, texts) or replace(last, shown="")
                 self._runs[answer.run_id] = answer
             if answer is not None:
-                self._roots[answer.root_id] = answer.run_id
+                self._names[answer.root_id] = answer.run_id
                 if self.last is not None and self.last.root_id == answer.root_id:
                     self.last = answer
             return answer
+
+    def name_answer(
+        self, step_id: object, texts: Sequence[str], run_ids: Collection[str]
+    ) -> AttributedRun | None:
+        """Map a step's id to the last of these runs, of those with one of these texts if any."""
+        with self._lock:
+            runs = [self._runs[run_id] for run_id in self._runs if run_id in run_ids]
+            answers = [run for run in runs if run.text in texts] or runs
+            if not answers:
+                return None
+            self._names[str(step_id)] = answers[-1].run_id
+            return answers[-1]
 
     @staticmethod
     def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
@@ -192,18 +204,18 @@ class RunStore(Mapping[str, AttributedRun]):
         return None
 
     def _key(self, run_id: object) -> str:
-        return self._roots.get(str(run_id), str(run_id))
+        return self._names.get(str(run_id), str(run_id))
 
     def _unknown(self, run_id: object) -> UnknownRun:
         return UnknownRun(
             f"no attribution of the run {run_id}: it retrieved nothing, its model was not called, "
             f"or others came after it, of which the last {self._max_results} are kept "
             "(max_results). Pass the id of the model's run, the `run_id` of its summary, or that "
-            "of the root run, which the caller may choose (a chain's config={'run_id': uuid4()})"
+            "of the root run (in LangChain, the config={'run_id': uuid4()} of the caller)"
         )
 
     def _is_beside_the_answer(self, run: AttributedRun) -> bool:
         """Whether it read no documents, and another run of its root did."""
-        answer = self._runs.get(self._roots.get(run.root_id, ""))
+        answer = self._runs.get(self._names.get(run.root_id, ""))
         without = isinstance(run.error, DocumentsNotLocated)
         return without and answer is not None and answer.attribution is not None

@@ -135,11 +135,14 @@ class Steps:
         return self._steps.get(str(step_id))
 
     def begin(self, step_id: object, parent: object = None, **described: Any) -> Step:
-        """A new step, within another one if that is known, by its id or itself.
+        """The step of this id: a new one, within another one if that is known, by its id or itself.
 
         `described` are fields of Step.
         """
         with self.lock:
+            open_step = self.get(step_id)
+            if open_step is not None and open_step.ended is None:
+                return open_step
             is_inner = parent is not None
             parent = parent if isinstance(parent, Step) else self.get(parent)
             step = Step(

@@ -41,6 +41,7 @@ HERE = {
     "docs/answers.md",
     "docs/batch.md",
     "docs/checks.md",
+    "docs/integrating.md",
     "docs/methods.md",
     "docs/readers.md",
     "docs/served-models.md",
@@ -228,10 +229,34 @@ def test_thresholds_are_set() -> None:
     assert isinstance(names["attributor"], Attributor)
 
 
+QUESTION = "How high is the lighthouse?"
+ISLE = [
+    "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
+    "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+]
+
+
 @pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.slow
 def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) -> None:
+    names = run("CONTRIBUTING.md", {}, language_model=smollm2, question=QUESTION, documents=ISLE)
+    attribution, plain = names["attribution"], names["plain"]
+    assert attribution.provenance.method == "overlapping"
+    assert attribution.top(1)[0].source.text == "The lighthouse is 38 metres high."
+    assert sum(row is None for row in attribution.token_scores) == 1
+    assert plain.provenance.implementation == "plain"
+    reference = Attributor(
+        smollm2, method="leave_one_out", scoring=ScoringOptions(implementation="reference")
+    ).ask(QUESTION, ISLE)
+    for ranked, other in zip(plain.top(4), reference.top(4), strict=True):
+        assert ranked.score == pytest.approx(other.score, abs=1e-3)
+
+
+@pytest.mark.long
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_another_framework_is_integrated(smollm2: LocalModel) -> None:
     tokenizer = smollm2.tokenizer
     model: Any = smollm2.model
 
@@ -241,28 +266,8 @@ def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) ->
         ids = model.generate(**inputs, max_new_tokens=30, do_sample=False)
         return str(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :]))
 
-    question = "How high is the lighthouse?"
-    documents = [
-        "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
-        "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
-    ]
-    names = run(
-        "CONTRIBUTING.md",
-        {},
-        language_model=smollm2,
-        question=question,
-        documents=documents,
-        generate=generate,
-    )
-    attribution, plain = names["attribution"], names["plain"]
-    assert attribution.provenance.method == "overlapping"
-    assert attribution.top(1)[0].source.text == "The lighthouse is 38 metres high."
-    assert sum(row is None for row in attribution.token_scores) == 1
-    assert plain.provenance.implementation == "plain"
-    reference = Attributor(
-        smollm2, method="leave_one_out", scoring=ScoringOptions(implementation="reference")
-    ).ask(question, documents)
-    for ranked, other in zip(plain.top(4), reference.top(4), strict=True):
-        assert ranked.score == pytest.approx(other.score, abs=1e-3)
+    known = {"language_model": smollm2, "question": QUESTION, "documents": ISLE}
+    names = run("docs/integrating.md", {}, generate=generate, **known)
     assert names["run"].summary["status"] == "complete"
+    assert names["run"].summary["query"] == QUESTION
     assert names["run"].attribution.provenance.retokenized is False

@@ -34,7 +34,7 @@ def observer(service: AttributionService) -> Observer:
 def asked(observer: Observer, parent: str | None, texts: Sequence[str], answer: str) -> Call:
     """A call within a step that has answered, of which the observer is still to be told."""
     prompt = rendered(MODEL, texts, "Say it.")
-    call = observer.called(f"{parent}, asked", parent, prompt, [prompt])
+    call = observer.called(f"{parent}, asked", parent, prompt, [prompt], query="What?")
     with _generating:
         say(MODEL, [prompt], [answer])
     return call
@@ -62,6 +62,8 @@ def test_an_answer_is_attributed_to_what_its_run_found(observer: Observer) -> No
     searched(observer, "chain", *DOCUMENTS)
     run = answered(observer, "chain", DOCUMENTS, ANSWER)
     assert texts_of(run) == list(DOCUMENTS)
+    assert run is not None
+    assert run.query == "What?"
     assert observer.ended("chain", [ANSWER]) is run
     assert observer.store["chain"] is run
     assert len(observer.steps) == 0
@@ -110,6 +112,39 @@ def test_earlier_answers_are_known_by_the_prompt(observer: Observer) -> None:
     assert list(run.earlier) == parts
     assert run.summary["status"] == "composite"
     observer.ended("map and reduce", [ANSWER])
+
+
+def test_a_run_within_another_gives_its_own_answer(observer: Observer) -> None:
+    observer.began("whole")
+    found = []
+    for number, document in enumerate(DOCUMENTS[:2]):
+        name, answer = f"within {number}", f"Within {number}: {ANSWER}"
+        observer.began(name, "whole")
+        searched(observer, name, document)
+        found.append(answered(observer, name, [document], answer))
+        assert observer.ended(name, [answer]) is found[-1]
+    assert observer.ended("whole", [f"Within 1: {ANSWER}"]) is found[1]
+    assert [observer.store[f"within {number}"] for number in range(2)] == found
+
+
+def test_a_step_that_is_told_twice_keeps_what_it_found(observer: Observer) -> None:
+    observer.began("twice")
+    searched(observer, "twice", *DOCUMENTS)
+    observer.began("twice")
+    assert texts_of(answered(observer, "twice", DOCUMENTS, ANSWER)) == list(DOCUMENTS)
+    observer.ended("twice")
+
+
+def test_documents_of_a_step_that_never_began_are_told_of(
+    observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer.retrieved("nobody's search", DOCUMENTS)
+    assert "nobody's search" in caplog.text
+
+
+def test_a_text_in_place_of_texts_is_refused(observer: Observer) -> None:
+    with pytest.raises(InvalidInput, match="a list of texts"):
+        observer.called("call", None, "a prompt", "a prompt")
 
 
 def test_answers_end_to_end_are_one(observer: Observer) -> None:

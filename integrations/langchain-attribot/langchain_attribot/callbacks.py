@@ -137,13 +137,19 @@ class RunCallbacks(BaseCallbackHandler):
             return
         metadata = named.get("metadata") or {}
         known = (*documents, *named_documents(metadata))
-        names, span = names_of(named), span_of(run_id)
-        call = self.observer.called(
-            run_id, parent_run_id, prompt, texts, span=span, names=names, given=known
-        )
-        call.answered_by = str(metadata.get("ls_model_name") or "")
+        name = str(metadata.get("ls_model_name") or "")
         parameters = named.get("invocation_params") or {}
-        call.ask = AskAgain(self.answering, given, call.answered_by, parameters)
+        call = self.observer.called(
+            run_id,
+            parent_run_id,
+            prompt,
+            texts,
+            names=names_of(named),
+            given=known,
+            span=span_of(run_id),
+            answered_by=name,
+            ask=AskAgain(self.answering, given, name, parameters),
+        )
         self._calls[run_id] = StreamedCall(call)
 
     def on_llm_new_token(

@@ -200,11 +200,17 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> AttributedRun:
         observer = Observer([service], elsewhere=self._answers_elsewhere)
         prompt, texts = template_messages(messages), prompt_texts_of(messages)
+        name = next(iter(names_of_model(request.model)), "")
         call = observer.called(
-            _run_id(message), None, prompt, texts, given=documents, span=span_of()
+            _run_id(message),
+            None,
+            prompt,
+            texts,
+            given=documents,
+            span=span_of(),
+            answered_by=name,
+            ask=AskAgain([request.model], messages, name, _settings(request)),
         )
-        call.answered_by = next(iter(names_of_model(request.model)), "")
-        call.ask = AskAgain([request.model], messages, call.answered_by, _settings(request))
         run = observer.answered(call, message.text)
         assert run is not None  # there are documents
         return run

@@ -101,14 +101,13 @@ def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     passages = Given(documents=DOCUMENTS) | joined
-    inputs = {"passages": passages, "question": RunnablePassthrough()}
     prompt = ChatPromptTemplate.from_template("{passages}\n\nAnswer in one sentence: {question}")
     names = {
         "AttributionCallbackHandler": AttributionCallbackHandler,
         "RunnablePassthrough": RunnablePassthrough,
         "load_model": lambda: smollm2,
         "passages": passages,
-        "prompt": prompt if code == READER else inputs | prompt,
+        "prompt": prompt,
     }
 
     def answer(prompt: str) -> str:
