@@ -117,9 +117,9 @@ class AttribotAnswer extends HTMLElement {
     const said = (file) => sentence.notes.find((note) => note.file === file);
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
-      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && [h("span", { class: "dim" }, joint), " "], pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key), " "]),
-        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(null, text, warn ? "warn" : "note", at), " "]))];
-    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1, pills.at(-1) === " " ? -1 : undefined));
+      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
+        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(null, brief(text, 90), warn ? "warn" : "note", at)]))];
+    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1).flatMap((part) => [" ", part]));
     this.spans[sentence.index] = span;
     return span;
   }
@@ -173,7 +173,7 @@ class AttribotAnswer extends HTMLElement {
     const { index, shown: text, documents } = sentence;
     if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
     this.fill({ card: true, sentence, file });
-    this.tell([sentence.place, this.receipts.told(sentence), ...sentence.notes.slice(sentence.files.length ? 0 : 1).map((note) => note.text)].join(". "));
+    this.tell([sentence.place, this.receipts.told(sentence), ...sentence.notes.slice(sentence.files.length ? 0 : 1).map((note) => note.text)].join(", "));
     if (focus) this.panel.focus({ preventScroll: true });
   }
 
