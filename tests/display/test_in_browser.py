@@ -239,10 +239,8 @@ def test_a_pill_leads_to_its_source_and_the_source_to_its_document(page: Page, s
         ["attribot-open", 5, "festival.md"],
         ["attribot-choose", 1, "ferry.txt"],
     ]
-
-
-def test_a_page_may_show_cards_of_its_own(page: Page) -> None:
     page.locator("attribot-answer").evaluate("one => one.setAttribute('cards', 'none')")
+    press(page, "Close")
     pills(page, "84").first.click()
     expect(card(page)).to_be_hidden()
 
