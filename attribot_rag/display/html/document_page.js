@@ -5,11 +5,10 @@ const told = bar.querySelector("[role=status]");
 
 // The text and the marks are in the page already, for readers without scripts; places count code points.
 const render = () => {
-  const lengthOf = (text) => Array.from(text).length;
   const places = [];
   let at = 0;
   for (const { textContent, dataset } of file.childNodes) {
-    const end = at + lengthOf(textContent);
+    const end = at + codePoints(textContent);
     if (dataset) places.push({ id: dataset.citation, start: at, end });
     at = end;
   }

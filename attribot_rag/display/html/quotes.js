@@ -106,6 +106,6 @@ class Quotes {
     const keys = new Set(sentence.content.map(({ key }) => key));
     const differing = sentence.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
     const at = differing ? text.indexOf(differing) : -1;
-    return at < 0 ? bolded(text, keys) : [bolded(text.slice(0, at), keys), h("span", { class: "value" }, visible(differing)), bolded(text.slice(at + differing.length), keys)];
+    return at < 0 ? marked(text, keys) : [marked(text.slice(0, at), keys), h("span", { class: "value" }, visible(differing)), marked(text.slice(at + differing.length), keys)];
   }
 }

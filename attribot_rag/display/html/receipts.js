@@ -12,6 +12,7 @@ const without = (text, places, filler) =>
   Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
 // Whether a value stands in a text, not as a part of another.
 const stands = (value, text) => new RegExp(`(?<![\\p{L}\\p{N}])${value.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "u").test(text);
+const quoted = (values) => values.slice(0, 3).map((value) => `“${brief(value, 30)}”`).join(", ");
 const some = (words, most = 8) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
 class Receipts {
@@ -38,8 +39,9 @@ class Receipts {
     const last = this.sentences.at(-1);
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped, also: null });
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
-    this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1 })); // as readers count
+    this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1, place: this.say("place", { n: index + 1, all: this.judged.length }) })); // as readers count
     for (const sentence of this.judged) sentence.notes = this.notes(sentence);
+    this.named = this.files.filter((file) => this.judged.some(({ files, also, rivals }) => [also, ...rivals].some((piece) => piece?.file === file) || files.includes(file)));
   }
 
   // The file that a document is of; passages of one file are one.
@@ -74,11 +76,12 @@ class Receipts {
     const verdict = this.state(sentence);
     const also = verdict === "own" ? this.also(content) : null;
     const state = also ? "also" : verdict;
+    const files = [...new Set(sentence.documents.map((document) => this.file(document)))];
+    const checks = (sentence.checks || []).filter((check) => check.end >= check.start).map((check) => ({ ...check, source_value: check.source_value ?? (check.message ? null : this.alike(check, sentence, text)) }));
     return {
-      ...sentence, index, text, words, placed, state, also, markers, content, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
-      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), checks: (sentence.checks || []).filter((check) => check.end >= check.start),
+      ...sentence, index, text, words, placed, state, also, markers, content, files, checks, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
+      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), rivals: state === "document" ? this.rivals(content, files) : [],
       wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
-      files: [...new Set(sentence.documents.map((document) => this.file(document)))],
       strange: this.vocabulary && ["document", "follows"].includes(state) ? lacking(this.vocabulary, content.filter(({ isName, isNumber }) => isName && !isNumber)) : [],
     };
   }
@@ -108,20 +111,23 @@ class Receipts {
   }
 
   // What stands after a sentence beside its files; `warn` where a reader should look.
-  notes({ state, also, stopped, checks, strange, follows }) {
-    const quoted = (values) => values.map((value) => `“${brief(value, 30)}”`).join(", ");
+  notes(sentence) {
+    const { state, also, stopped, checks, strange, follows, files, rivals } = sentence;
     const notes = [];
-    if (state === "own") notes.push({ kind: "owns", warn: true, text: this.say("own") });
-    if (state === "also") notes.push({ text: this.say("also", { name: this.file(also.document).name }) });
+    if (["own", "open", "cut", ...ORIGINS].includes(state)) notes.push({ kind: { own: "owns", open: "opens" }[state], warn: state === "own", text: this.say(stopped ? "stopped" : state) });
+    if (state === "also") notes.push({ text: this.say("also", { name: also.file.name }) });
     if (state === "follows") notes.push({ text: this.earlier({ follows }) ? this.say("follows", { n: this.earlier({ follows }).number }) : this.say("answer") });
-    if (state === "open") notes.push({ kind: "opens", text: this.say("open") });
-    if (ORIGINS.includes(state)) notes.push({ text: this.say(state) });
-    if (state === "cut") notes.push({ text: this.say(stopped ? "stopped" : "cut") });
     const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
-    for (const { message, value, source_value: other } of told)
-      notes.push({ kind: "remarks", warn: true, text: message ? brief(message, 60) : other != null ? this.say("differs", { other: brief(other, 30) }) : this.say("uncited", { values: quoted([value]) }) });
+    const remark = (text, rest) => notes.push({ kind: "remarks", warn: true, text, ...rest });
+    const says = new Map(rivals.map(({ file, values }) => [file, values]));
+    for (const { message, value, source_value: other } of told) {
+      const file = !message && other != null && (files.find((one) => this.cited(one, [sentence]).some((place) => this.text(place).includes(other))) ?? files[0]);
+      if (file) says.set(file, [...(says.get(file) ?? []), { text: other }]);
+      else remark(message ? brief(message, 300) : this.say("uncited", { values: quoted([value]) }));
+    }
+    for (const [file, values] of says) remark(this.say("says", { name: file.name, values: some(values) }), { file, n: values.length });
     const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
-    if (missing.length) notes.push({ kind: "missingCount", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing.slice(0, 3)), n: missing.length }) });
+    if (missing.length) notes.push({ kind: "remarks", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing), n: missing.length }) });
     return notes;
   }
 
@@ -133,8 +139,8 @@ class Receipts {
       const text = this.texts[document] ?? "";
       const at = text.indexOf(source.text);
       if (at < 0) return { id, document, text: source.text };
-      const start = Array.from(text.slice(0, at)).length;
-      return { id, document, start, end: start + Array.from(source.text).length };
+      const start = codePoints(text.slice(0, at));
+      return { id, document, start, end: start + codePoints(source.text) };
     });
   }
 
@@ -159,9 +165,9 @@ class Receipts {
     return [...sources].sort((a, b) => score(b) - score(a));
   }
 
-  // Where a sentence's files are cited by it, or by every sentence, most effect first.
+  // Where a file is cited by some sentences, most effect first, or says what they say.
   cited(file, sentences) {
-    const places = sentences.flatMap((sentence) => this.ranked(sentence)).flatMap((id) => this.places(id));
+    const places = [...sentences.flatMap((sentence) => this.ranked(sentence)).flatMap((id) => this.places(id)), ...sentences.flatMap(({ also, rivals }) => [...rivals, also ?? []].flat())];
     return [...new Map(places.filter(({ document }) => file.indices.includes(document)).map((place) => [`${place.id} ${place.document} ${place.start}`, place])).values()];
   }
 
@@ -188,24 +194,39 @@ class Receipts {
     return lacking(keysOf([this.question, ...quotes]), sentence.content.filter(({ text }) => !told.includes(text)));
   }
 
+  // The sentences and lines of what the model received, with their places and words.
+  get pieces() {
+    return (this.cut ??= Object.entries(this.texts).filter(([index]) => this.documents.get(+index)?.located !== false).flatMap(([index, text]) =>
+      [...text.matchAll(/\S[^\n]*?(?:[.!?。！？](?=\s|$)|(?=\n|$))/g)].map(({ 0: words, index: at }) => {
+        const start = codePoints(text.slice(0, at));
+        return { document: +index, file: this.file(+index), start, end: start + codePoints(words), words: contentOf(words), keys: keysOf([words]) };
+      })));
+  }
+
   // Where a text that the model read has the names and the numbers among some words: the place with most of these.
   also(content) {
     const [numbers, facts] = [content.filter(({ isNumber }) => isNumber), content.filter(({ isName, isNumber }) => isName || isNumber)];
-    if (!facts.length) return null;
-    let best = null;
-    for (const [key, text] of Object.entries(this.texts)) {
-      const index = Number(key);
-      if (this.documents.get(index)?.located === false || lacking(keysOf([text, this.file(index).name]), facts).length) continue;
-      for (const { 0: piece, index: at } of text.matchAll(/[^\n]+?(?:[.!?。！？](?=\s|$)|(?=\n|$))/g)) {
-        const keys = keysOf([piece]);
-        const shared = content.length - lacking(keys, content).length;
-        const enough = numbers.length ? shared > numbers.length : 2 * shared >= content.length;
-        if (!enough || lacking(keys, numbers).length || shared <= (best?.shared ?? 0)) continue;
-        const [start, words] = [at + piece.search(/\S/), piece.trim()];
-        best = { shared, document: index, start: Array.from(text.slice(0, start)).length, end: Array.from(text.slice(0, start + words.length)).length };
-      }
-    }
-    return best;
+    const shared = ({ keys }) => content.length - lacking(keys, content).length;
+    const enough = (piece) => !lacking(piece.keys, numbers).length && (numbers.length ? shared(piece) > numbers.length : 2 * shared(piece) >= content.length);
+    const has = ({ document, file }) => !lacking(keysOf([this.texts[document], file.name]), facts).length;
+    return (facts.length > 0 && this.pieces.filter((piece) => enough(piece) && has(piece)).sort((a, b) => shared(b) - shared(a))[0]) || null;
+  }
+
+  // Where other files than some say the same with other numbers, a place in each.
+  rivals(content, files) {
+    const [numbers, words] = [true, false].map((are) => content.filter(({ isNumber }) => isNumber === are));
+    const own = new Set(content.map(({ key }) => key));
+    const rivals = this.pieces.map((piece) => ({ ...piece, values: lacking(own, piece.words) })).filter(({ file, keys, values }) =>
+      !files.includes(file) && !lacking(keys, words).length && lacking(keys, numbers).length > 0 && values.length > 0 && values.every(({ isNumber }) => isNumber));
+    return words.length < 3 ? [] : [...new Map(rivals.reverse().map((rival) => [rival.file, rival])).values()];
+  }
+
+  // The number that the cited text has before the same word as a check's, if there is one.
+  alike({ value, end }, { sources, start }, text) {
+    const [unit] = wordsOf(Array.from(text).slice(end - start).join(""));
+    const words = wordsOf(sources.flatMap((id) => this.places(id)).map((place) => this.text(place)).join("\n"));
+    const numbers = new Set(words.filter(({ isNumber }, at) => isNumber && words[at + 1]?.key === unit?.key).map((word) => word.text));
+    return /\p{N}/u.test(value ?? "") && contentOf(unit?.text ?? "").length && numbers.size === 1 ? [...numbers][0] : null;
   }
 
   // The earlier sentence that one rests on.
@@ -220,17 +241,19 @@ class Receipts {
 
   // What a sentence comes from, in a line.
   told(sentence) {
-    const { state, files, in_part: part } = sentence;
+    const { state, files, in_part: part, checks, strange } = sentence;
     if (["checking", "cut"].includes(state)) return this.say(state === "cut" ? "ended" : "waiting");
-    const text = files.length && state === "document" ? this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") }) : sentence.notes[0]?.text ?? "";
-    return text.charAt(0).toUpperCase() + text.slice(1);
+    if (!files.length || state !== "document") return (sentence.notes[0]?.text ?? "").replace(/^./u, (first) => first.toUpperCase());
+    const told = this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") });
+    const values = [...checks.map(({ value }) => value), ...strange.map((word) => word.text)].filter(Boolean);
+    return values.length ? this.say("except", { told, values: quoted(values) }) : told;
   }
 
   // What else there is to say of it.
   meaning(sentence) {
     const [{ state, also, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
     if (state === "own" || also) return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
-    if (state === "open") return this.say(reason in STRINGS.en && reason !== "pending" ? reason : "scattered");
+    if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
   }

@@ -8,6 +8,7 @@ const visible = (text) =>
     .replace(/[\x00-\x08\x0e-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
     .replace(/[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu,
       (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+const codePoints = (text) => Array.from(text).length;
 const brief = (text, length = 80) => {
   const line = visible(text).trim().replace(/\s+/g, " ");
   return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
@@ -46,8 +47,8 @@ const h = (tag, attributes = {}, ...children) => {
   return filled(element, children);
 };
 const button = (attributes, ...children) => h("button", { type: "button", ...attributes }, ...children);
-// A text in which the words of these keys are bold.
-const bolded = (text, keys) => {
-  const bold = wordsOf(text).filter(({ key }) => keys.has(key));
-  return [...bold.flatMap(({ start, end, text: word }, at) => [visible(text.slice(bold[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(text.slice(bold.at(-1)?.end ?? 0))];
+// A text in which the words of these keys are marked.
+const marked = (text, keys, tag = "b") => {
+  const those = wordsOf(text).filter(({ key }) => keys.has(key));
+  return [...those.flatMap(({ start, end, text: word }, at) => [visible(text.slice(those[at - 1]?.end ?? 0, start)), h(tag, {}, visible(word))]), visible(text.slice(those.at(-1)?.end ?? 0))];
 };
