@@ -25,7 +25,15 @@ from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import LocalModel, language_model_of
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
-from attribot_rag.scoring import Meter, Progress, Scorer, ScoringOptions, Session, scoring_backend
+from attribot_rag.scoring import (
+    Backend,
+    Meter,
+    Progress,
+    Scorer,
+    ScoringOptions,
+    Session,
+    scoring_backend,
+)
 from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
 
@@ -54,7 +62,7 @@ class Attributor:
 
     A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
     fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds than
-    the default. `options` are those of Options, by name or whole; one that does not exist raises
+    the default. A `backend` of your own scores in place of the model's. `options` are those of Options, by name or whole; one that does not exist raises
     UnknownOption, an InvalidInput.
 
     Several threads may use it: attributions of one local model's answers take turns.
@@ -68,16 +76,18 @@ class Attributor:
         proxy: LanguageModel | None = None,
         recorder: GenerationRecorder | None = None,
         is_reader: bool = False,
+        backend: Backend | None = None,
         **options: Unpack[AttributorOptions],
     ) -> None:
-        self.options = Options.of("Attributor", options, beside=("proxy", "recorder", "is_reader"))
+        beside = ("proxy", "recorder", "is_reader", "backend")
+        self.options = Options.of("Attributor", options, beside=beside)
         self.language_model = language_model_of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
         self.is_reader = is_reader
         self.context_options = self.options.context or ContextOptions()
         self.scoring_options = self.options.scoring or ScoringOptions()
         self.method = make_method(self.options.method, proxy, self.options.keep)
-        self._backend = scoring_backend(self.language_model)
+        self.backend = backend or scoring_backend(self.language_model)
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
         self._read_prompts: MutableMapping[Provenance, Prompt] = WeakIdKeyDictionary()
@@ -195,7 +205,7 @@ class Attributor:
             )
             self.recorder.release(scorer.generation)
             kept = generation.without_tensors()
-            if not self._backend.is_conditioned(generation):
+            if not self.backend.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
         self._generations[attribution.provenance] = kept
         if answered_by is not None and prompt is not None:
@@ -210,7 +220,7 @@ class Attributor:
             self.language_model.weights.turn(),
             naming_out_of_memory(num_tokens),
             torch.autocast("cpu" if device == "meta" else device, enabled=False),
-            self._backend.for_attribution(),
+            self.backend.for_attribution(),
         ):
             yield
 
@@ -223,8 +233,8 @@ class Attributor:
     ) -> Scorer:
         """The scorer of this generation, once its documents are located in its prompt."""
         generation = transcript.generation
-        self._backend.make_ready(generation, self.scoring_options.implementation)
-        if self._backend.changed_since(generation):
+        self.backend.make_ready(generation, self.scoring_options.implementation)
+        if self.backend.changed_since(generation):
             generation = generation.without_cache()
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
@@ -235,7 +245,7 @@ class Attributor:
             language_model=self.language_model,
             generation=generation,
             context=context,
-            backend=self._backend,
+            backend=self.backend,
             options=self.scoring_options,
             session=Session(meter, progress, self.between_batches),
             prompt_input=PromptInput(read, context, self.context_options),
@@ -288,9 +298,9 @@ class Attributor:
         prompt = self._read_prompts.get(attribution.provenance)
         second = rerun.answer(generate) if prompt is None else rerun.asked(prompt, ask, generate)
         with self._turn(generation):
-            self._backend.make_ready(generation, self.scoring_options.implementation)
+            self.backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
-            return rerun.compared(second, self._backend, self.scoring_options, session)
+            return rerun.compared(second, self.backend, self.scoring_options, session)
 
     def between_batches(self) -> float:
         """Let the model's generations go first; returns the seconds that the budget does not count.

@@ -134,15 +134,15 @@ class Prefix(ABC):
     """The prompt of a generation, from which rows go on; it is read once, by `read`.
 
     `masked_refusal` says why rows cannot hide a part of the prompt, None if they can; `fallback`
-    why a faster way of scoring was not chosen. `prefilled_tokens` and `scored_tokens` count the
-    tokens that went through the model. `packs_rows` says that all rows of a call go through it in
+    why a faster way of scoring was not chosen. Whoever writes a prefix adds the tokens that went
+    through the model to `prefilled_tokens` and `scored_tokens`: the budget goes by them. `packs_rows` says that all rows of a call go through it in
     one forward pass; it is worth `pass_tokens` to save one, 0 where tokens are the price.
     """
 
     name: ClassVar[str]
     packs_rows: ClassVar[bool] = False
     pass_tokens: int = 0
-    masked_refusal: str | None = None
+    masked_refusal: str | None = "this way of scoring hides no part of the prompt"
     fallback: str | None = None
 
     def __init__(self, generation: Generation) -> None:

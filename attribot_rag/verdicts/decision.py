@@ -90,9 +90,9 @@ class Measured:
 
 
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
-    """The verdict: the citation, else the origin of the sentence, else the reason for neither.
+    """The verdict: a citation that is needed, else the origin, else a citation that suffices.
 
-    `Unknown` if it depends on a postponed measurement.
+    Without any of these, the reason. `Unknown` if it depends on a postponed measurement.
     """
     verdict = Verdict(start=measured.start, end=measured.end, kind="open")
     reliance, citation = measured.reliance, measured.citation
@@ -152,14 +152,14 @@ def _is_warranted(
 ) -> bool:
     """Whether the sentence needs the cited sources, or they suffice and it relies on them.
 
-    It relies on them if its reliance is at least `least`; below twice that, on a single source
-    only if the model expects each content word. With invented numbers, only a source that it
-    needs may be cited.
+    It relies on them if its reliance is at least `least`; below twice that, on sources of words of
+    their own only if the model expects each content word. With invented numbers, only such sources
+    that it needs may be cited.
     """
-    is_single, reliance = citation.relation == "each", measured.reliance or 0.0
-    if is_needed and is_single:
+    is_each, reliance = citation.relation == "each", measured.reliance or 0.0
+    if is_needed and is_each:
         return True
-    is_doubtful = is_single and reliance < 2 * measured.least
+    is_doubtful = is_each and reliance < 2 * measured.least
     if is_invented or (is_doubtful and _has_unexpected(measured, limits)):
         return False
     if is_needed and citation.relation == "either":

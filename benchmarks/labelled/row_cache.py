@@ -77,8 +77,13 @@ class CachingAttributor(Attributor):
         *,
         verdicts: VerdictOptions | None = _DEFAULTS,
     ) -> None:
-        super().__init__(language_model, method=method, verdicts=verdicts, progress=False)
-        self._backend = self.backend = CachingBackend(language_model, store)
+        super().__init__(
+            language_model,
+            backend=CachingBackend(language_model, store),
+            method=method,
+            verdicts=verdicts,
+            progress=False,
+        )
 
 
 class CachingBackend(LocalBackend):

@@ -251,6 +251,9 @@ def test_recipes_for_contributors_work_on_the_real_model(smollm2: LocalModel) ->
     ).ask(QUESTION, ISLE)
     for ranked, other in zip(plain.top(4), reference.top(4), strict=True):
         assert ranked.score == pytest.approx(other.score, abs=1e-3)
+    (verdict,) = names["counted"].verdicts
+    assert verdict.kind == "grounded" and verdict.source_ids == (2,)
+    assert names["counted"].provenance.implementation == "bigrams"
 
 
 @pytest.mark.long

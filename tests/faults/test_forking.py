@@ -43,7 +43,7 @@ def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
     expected = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
     ids = torch.tensor([model.encode_prompt(prompt)])
     queue, opened = model.weights.background, threading.Event()
-    backend = attributor._backend
+    backend = attributor.backend
     assert isinstance(backend, LocalBackend)
     scoring, generating = threading.Event(), threading.Event()
 

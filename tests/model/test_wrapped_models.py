@@ -201,7 +201,7 @@ def test_self_check_compares_with_the_model_itself() -> None:
     checked = attribute(attributor, response).provenance.self_check
     assert checked is not None
     assert checked <= NATS
-    backend = attributor._backend
+    backend = attributor.backend
     assert isinstance(backend, LocalBackend)
     twin: Any = backend.twin()  # gone stale, as only our mistake could do it
     twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))

@@ -91,6 +91,7 @@ class LocalPrefix(Prefix):
     """
 
     attention_function: ClassVar[str | None] = None
+    masked_refusal: str | None = None  # a probe looks
 
     def __init__(
         self, twin: PreTrainedModel, generation: Generation, native: PreTrainedModel | None = None

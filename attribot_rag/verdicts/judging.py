@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -27,6 +28,8 @@ from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.prompt_origins import PromptOrigins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
 from attribot_rag.verdicts.unlocated import may_rest_on_unlocated
+
+logger = logging.getLogger(__name__)
 
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
 
@@ -183,13 +186,15 @@ class _Judge:
 
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
         """The verdict on a sentence; measurements that it depends on are made first."""
-        measured = self._measured(index, part, carriers)
+        measured = self._measure(index, part, carriers)
         while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
                 (origin,) = self.evidence.in_rounds([self._said_before(part)])
                 measured = replace(measured, said_before=self._traced(origin, part))
             else:
                 measured = replace(measured, stated=self._stated(index, measured.reliance or 0.0))
+        text = self._response.text[measured.start : measured.end]
+        logger.debug("%r\n%s\n%s", text, self._now(measured), verdict)
         return verdict
 
     def _now(self, measured: Measured) -> Measured:
@@ -198,7 +203,7 @@ class _Judge:
         ended_by: Reason = "limit" if meter.is_limited else "budget"
         return replace(measured, is_exhausted=meter.exhausted, ended_by=ended_by)
 
-    def _measured(self, index: int, part: Part, carriers: Carriers) -> Measured:
+    def _measure(self, index: int, part: Part, carriers: Carriers) -> Measured:
         """The measurements of a sentence by the rows of the search, and its citation."""
         sentence = self._sentences[index]
         measured = Measured(
