@@ -62,8 +62,8 @@ class Attributor:
 
     A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
     fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds than
-    the default. A `backend` of your own scores in place of the model's. `options` are those of Options, by name or whole; one that does not exist raises
-    UnknownOption, an InvalidInput.
+    the default. A `backend` of your own scores in place of the model's. `options` are those of
+    Options, by name or whole; another name raises UnknownOption.
 
     Several threads may use it: attributions of one local model's answers take turns.
     """
