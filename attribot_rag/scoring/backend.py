@@ -135,9 +135,9 @@ class Prefix(ABC):
 
     `masked_refusal` says why rows cannot hide a part of the prompt, None if they can; `fallback`
     why a faster way of scoring was not chosen. Whoever writes a prefix adds the tokens that went
-    through the model to `prefilled_tokens` and `scored_tokens`: the budget goes by them. `packs_rows`
-    says that all rows of a call go through it in one forward pass; it is worth `pass_tokens` to
-    save one, 0 where tokens are the price.
+    through the model to `prefilled_tokens` and `scored_tokens`, which the budget goes by.
+    `packs_rows` says that all rows of a call go through it in one forward pass; it is worth
+    `pass_tokens` to save one, 0 where tokens are the price.
     """
 
     name: ClassVar[str]
