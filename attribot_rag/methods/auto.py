@@ -115,7 +115,8 @@ class Auto:
             for index in range(1, len(held)):
                 of_part += [evidence.keeping([held[index]]), evidence.ablating([held[index]])]
                 if index % 2:
-                    of_part.append(evidence.keeping(held[: index + 1]))
+                    first = held[: index + 1]
+                    of_part += [evidence.keeping(first), evidence.ablating(first)]
             rows.append(of_part)
         in_turn = chain.from_iterable(zip_longest(*rows))
         yield from islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)

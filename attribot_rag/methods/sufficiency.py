@@ -201,14 +201,14 @@ class _Search:
         evidence, keeps = self._evidence, self._losses.keeps
         unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
         tried = unneeded if len(units) > 1 else []
-        subsets = [
-            [unit for unit in units if unit not in gone]
-            for count in range(1, len(units))
-            for gone in combinations(tried, count)
-        ]
-        evidence.expect(map(evidence.keeping, subsets))
-        evidence.expect(map(evidence.ablating, subsets))
-        for unit in tried:
+        for index, unit in enumerate(tried):
+            subsets = [
+                [unit for unit in units if unit not in gone]
+                for count in range(1, len(units))
+                for gone in combinations(tried[index:], count)
+            ]
+            evidence.expect(map(evidence.keeping, subsets))
+            evidence.expect(map(evidence.ablating, subsets))
             fewer = [other for other in units if other != unit]
             yield [evidence.keeping(fewer)]
             if fewer and self._losses.suffice(fewer):

@@ -240,9 +240,9 @@ class Engine:
 
     def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         """Raises ScoringFailed for a value that is not finite."""
-        bad = np.argwhere(~np.isfinite(scored)).tolist()
         said = [ablation.said for ablation in ablations]
-        bad = [(row, token) for row, token in bad if token in (said[row] or (token,))]
+        places = np.argwhere(~np.isfinite(scored)).tolist()
+        bad = [(row, token) for row, token in places if token in (said[row] or (token,))]
         if not bad:
             return
         row, token = bad[0]

@@ -110,7 +110,7 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
         wait_until(lambda: server.under_way == 2)
         server.open.set()
 
-    at_once(*[partial(served.weights.score, IDS, 5)] * 2, open_when_two_are_under_way)
+    at_once(*[partial(served.weights.score, IDS, [5] * len(IDS))] * 2, open_when_two_are_under_way)
     assert server.most_at_once == 2
 
 
