@@ -113,7 +113,7 @@ def look_up(answer: Locator, words: str) -> None:
     page, card = answer.page, answer.locator(".panel")
     if card.is_visible():
         card.locator(".closer").click()
-    for pill in answer.locator(".sentence .pill[class*=' c']").all():
+    for pill in answer.locator(".sentence .pill").all():
         pill.click()
         lit = card.locator("mark").filter(has_text=words)
         if lit.count():
