@@ -13,9 +13,10 @@ from recording.test_recorder import running
 from support.patience import scaled
 from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
+from support.summaries import attribution_of
 from support.tiny_models import byte_level
 
-from attribot_rag import Attribution, LeaveOneOut
+from attribot_rag import LeaveOneOut
 from attribot_rag.errors import (
     AttributionCancelled,
     DocumentsNotLocated,
@@ -81,12 +82,6 @@ def attributed(service: AttributionService, answer: Answer, **options: Any) -> A
 
 def finished(service: AttributionService, run: AttributedRun) -> AttributedRun:
     return service.store.wait(run.run_id, 60)
-
-
-def attribution_of(run: AttributedRun) -> Attribution:
-    assert run.error is None
-    assert run.attribution is not None
-    return run.attribution
 
 
 def is_recording() -> bool:
