@@ -193,7 +193,7 @@ class Client(ForkSafe):
             except _Again as error:
                 if attempt + 1 >= self.options.attempts:
                     raise ServerFailed(
-                        f"the server at {self.url} {error}; {path} was asked {attempt + 1} times"
+                        f"the server at {self.url} {error} (attempt {attempt + 1} at {path})"
                     ) from error
                 longest = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
                 await asyncio.sleep(max(error.pause, random.uniform(0, longest)))
