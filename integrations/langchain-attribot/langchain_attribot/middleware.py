@@ -214,7 +214,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "it: AttributionMiddleware(language_model=...), or a local model that reads what any "
             "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
         )
-        self._advice.tell(type(model), f"the {type(model).__name__}", str(error))
+        self._advice.tell(type(model).__name__, f"the {type(model).__name__}", str(error))
         run_id, answer = _run_id(message), Answer(message.text, documents)
         return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 
