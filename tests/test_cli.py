@@ -51,16 +51,6 @@ def test_answer_sources_and_times(
     assert "toaster" in capsys.readouterr().err
 
 
-def test_by_default_there_are_no_figures_but_a_line_of_time(
-    notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(ask(notes, tiny_model)) == 0
-    shown = capsys.readouterr().out
-    assert re.fullmatch(r"\d+\.\d s", shown.splitlines()[-1])
-    assert not any(word in shown for word in ("nats", "scored", "Top", "float32"))
-    assert "length limit of 6 tokens; raise max_new_tokens" in shown
-
-
 def test_an_annotator_is_named_by_its_place(
     notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,23 +163,6 @@ def test_a_terminal_sees_the_answer_while_it_is_written(notes: str, tiny_model: 
     assert response.strip()
     assert output.startswith(b"Importing PyTorch")  # at once, for imports take their time
     assert visible(response).strip() in output.decode().replace("\r\n", "\n")
-    assert screen_after(output.decode()) == []
-
-
-def screen_after(output: str) -> list[str]:
-    """The lines that a terminal shows in the end; of its codes, those are known that erase."""
-    lines, row = [""], 0
-    for piece in re.findall(r"\x1b\[\??[\d;]*[A-Za-z]|\r?\n|\r|[^\x1b\r\n]+", output):
-        if piece.endswith("\n"):
-            row += 1
-            lines += [""] * (row == len(lines))
-        elif re.fullmatch(r"\x1b\[\d*A", piece):
-            row -= int(piece[2:-1] or 1)
-        elif re.fullmatch(r"\x1b\[\d*K", piece):
-            lines[row] = ""
-        elif not piece.startswith(("\x1b", "\r")):
-            lines[row] += piece
-    return [line for line in lines if line.strip()]
 
 
 def test_characters_that_the_output_cannot_encode_are_replaced(
@@ -299,23 +272,3 @@ def test_a_reader_that_leaves_early_is_no_error(notes: str, tiny_model: str) -> 
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_the_embedded_model_cites_both_files_that_state_the_fact(tmp_path: Path) -> None:
-    fact = "The ferry Kittiwake carries up to 84 passengers."
-    (tmp_path / "ferry.txt").write_text(f"{fact} A bicycle costs 3 crowns. Dogs stay on deck.")
-    (tmp_path / "festival.md").write_text(f"# Lamp Night\n\nBook early, for places are few. {fact}")
-    process = subprocess.run(
-        [*COMMAND, "ask", QUESTION, str(tmp_path)],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
-        check=True,
-    )
-    first_line, *_, last_line = process.stdout.splitlines()
-    assert "84 passengers" in first_line
-    assert re.search(r"\[1 (ferry.txt|festival.md) or 2 (ferry.txt|festival.md)\]", first_line)
-    assert process.stdout.count(f"“{fact}”") == 2
-    assert last_line.endswith(" s") and process.stderr == ""

@@ -111,8 +111,9 @@ class Composition:
             for index in range(len(attribution.documents)):
                 if self._answer(attribution, index) is None:
                     key = self.key_of(attribution, index)
-                    known = retrieved.get(key)
-                    if known is None or located_share(*known) < located_share(attribution, index):
+                    known, at = retrieved.get(key, (None, 0))
+                    share = attribution.located_share(index)
+                    if known is None or known.located_share(at) < share:
                         retrieved[key] = (attribution, index)
         by_number = sorted(self.numbers, key=lambda key: self.numbers[key])
         cited = {key: retrieved[key] for key in by_number if key in retrieved}
@@ -273,12 +274,6 @@ def cited_documents(compositions: Iterable[Composition]) -> list[CitedDocument]:
                 quotes = (*cited.quotes, quote_of(origin.attribution, origin.source, index))
                 documents[number] = replace(cited, quotes=tuple(dict.fromkeys(quotes)))
     return [documents[number] for number in sorted(documents)]
-
-
-def located_share(attribution: Attribution, index: int) -> float:
-    """The share of a document that stands in the prompt of an attribution."""
-    located = index not in attribution.not_located
-    return attribution.partly_located.get(index, 1.0) * located
 
 
 def _each_once(origins: Iterable[CitedOrigin]) -> tuple[CitedOrigin, ...]:

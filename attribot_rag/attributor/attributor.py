@@ -51,9 +51,8 @@ class Attributor:
             ...                                   # the model answers, in your own code
         attribution = attributor.attribute(prompt, response, documents)
 
-    What was answered while the recorder was attached is scored with the token ids and the KV cache
-    of that generation. Without a recording, prompt and response are tokenized again, which the
-    result says.
+    What was answered while the recorder was attached is scored with that generation's token ids and
+    KV cache. Without a recording, both texts are tokenized again, which the result says.
 
     What another model answered (`answered_by`; all answers of an Attributor that `is_reader`), this
     one only reads: the result says what supports the answer, not what caused it.
@@ -61,9 +60,9 @@ class Attributor:
     The model comes with its tokenizer, or both together as a LanguageModel.
 
     A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
-    fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds than
-    the default. A `backend` of your own scores in place of the model's. `options` are those of
-    Options, by name or whole; another name raises UnknownOption.
+    fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds, a
+    `backend` of your own scores in place of the model's. `options` are those of Options, by name or
+    whole; another name raises UnknownOption.
 
     Several threads may use it: attributions of one local model's answers take turns.
     """

@@ -27,7 +27,6 @@ from attribot_rag.model.smollm2 import smollm2_folder
 
 DEFAULT_MODEL = "smollm2-135m"
 _HUB_TIMEOUT = 5.0  # seconds
-_MOST_NAMED = 5  # files of a folder
 _WHAT_WORKS = (
     f"pass {DEFAULT_MODEL!r}, which is embedded, or the path of a folder with a model or of a GGUF "
     f"file, or {PREFIX}NAME for a model that Ollama has here, or the id of a Hugging Face model "
@@ -129,14 +128,10 @@ def _check_folder(name: str, folder: Path) -> None:
     """Raises InvalidInput for a folder without a configuration."""
     if (folder / "config.json").exists():
         return
-    files = sorted(path.name for path in folder.iterdir())
-    held = ", ".join(files[:_MOST_NAMED]) or "no files"
-    held += f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-    whole = next((file for file in files if file.endswith(".gguf")), None)
+    whole = next((file.name for file in sorted(folder.glob("*.gguf"))), None)
     meant = f"the file {whole} in it" if whole else "the folder that save_pretrained wrote"
     raise InvalidInput(
-        f"the model {name!r} cannot be loaded: the folder has no config.json (it has "
-        f"{held}); pass {meant}"
+        f"the model {name!r} cannot be loaded: the folder has no config.json; pass {meant}"
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rapidfuzz.distance import Prefix
+
 from attribot_rag.recording.transcript import Answer, Transcript
 
 _WORDS = 6
@@ -29,7 +31,7 @@ def mismatch(answer: Answer, kept: Sequence[Transcript]) -> str:
     if not same_prompt or not answer.prompt_texts:
         return _ELSEWHERE
     said, shown = same_prompt[0].response.text.strip(), answer.text.strip()
-    place = _common(said, shown)
+    place = Prefix.similarity(said, shown)
     return (
         f"to this prompt it answered {_words(said, place)} where this answer has "
         f"{_words(shown, place)}: another model gave that, or something changed the text before it "
@@ -67,11 +69,6 @@ def _longest_beginning(text: str, prompt: str) -> tuple[int, int]:
         else:
             high = middle - 1
     return (low, prompt.find(text[:low])) if low >= min(len(text), _LONGEST // 4) else (0, -1)
-
-
-def _common(text: str, other: str) -> int:
-    pairs = zip(text, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(text), len(other)))
 
 
 def _words(text: str, place: int) -> str:

@@ -113,7 +113,7 @@ class SummaryParts:
 
     def document(self, index: int, number: int | None) -> DocumentSummary:
         attribution = self.attribution
-        share = attribution.partly_located.get(index, 1.0) * (index not in attribution.not_located)
+        share = attribution.located_share(index)
         return self.any_document(attribution.documents[index], index, number, share)
 
     def any_document(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
 from attribot_rag.context import Document, texts_in_prompt
-from attribot_rag.context.words import single_spaced
+from attribot_rag.context.words import find_all, single_spaced
 from attribot_rag.errors import DocumentsNotLocated
+from attribot_rag.model.chat_messages import message_text
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
 
@@ -80,7 +81,8 @@ def _num_places(plain: str, documents: Collection[str], answers: Collection[str]
         outer = taken if is_answer else by_answers
         at = [
             (start, end)
-            for start, end in _occurrences(plain, text)
+            for start in find_all(plain, text)
+            for end in [start + len(text)]
             if not any(first <= start and end <= last for first, last in outer)
             and not (is_answer and _is_cut(plain, start, end))
         ]
@@ -88,13 +90,6 @@ def _num_places(plain: str, documents: Collection[str], answers: Collection[str]
         taken += at
         by_answers += at if is_answer else []
     return places
-
-
-def _occurrences(plain: str, text: str) -> Iterator[tuple[int, int]]:
-    start = plain.find(text) if text else -1
-    while start >= 0:
-        yield start, start + len(text)
-        start = plain.find(text, start + len(text))
 
 
 def _is_cut(plain: str, start: int, end: int) -> bool:
@@ -116,13 +111,10 @@ def _is_choice(run: AttributedRun, text: str) -> bool:
     prompt = run.answer.prompt
     if len(text) > _MAX_CHOICE or prompt is None:
         return False
-    parts = [prompt] if isinstance(prompt, str) else [_content(message) for message in prompt]
+    turns = (turn for turn in prompt if isinstance(turn, Mapping))
+    parts = [prompt] if isinstance(prompt, str) else map(message_text, turns)
     documents = [single_spaced(Document.of(document).text) for document in run.answer.read]
     return _num_places(single_spaced(" ".join(parts)), documents, [text])[text] > 0
-
-
-def _content(message: Any) -> str:
-    return str(message.get("content") or "") if isinstance(message, dict) else ""
 
 
 def text_of(run: AttributedRun) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-from attribot_rag.attribution import Attribution, Basis, Verdict
+from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.display.remarks import who_read
 from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
@@ -31,23 +31,6 @@ class DocumentScore(TypedDict):
     """The sum of its sources' scores, in the attribution's unit; None if none was scored."""
 
 
-class FeedbackMetadata(TypedDict):
-    """The origin of a feedback."""
-
-    run_id: str
-    root_id: str
-    status: str
-    method: str | None
-    model: str | None
-    basis: Basis | None
-    """Whether that model gave the answer (cause), or read that of another one (reader)."""
-    answered_by: str | None
-    unit: str | None
-    documents: list[DocumentScore]
-    sentences_to_check: int
-    """Sentences with values that their cited sources do not have."""
-
-
 @dataclass(frozen=True)
 class Feedback:
     """The verdict of an attribution on the whole answer.
@@ -55,43 +38,40 @@ class Feedback:
     `score` is the share of its sentences, from 0 to 1, that retrieved text caused, or of another
     model's answer supports (the `basis` of the metadata says which); sentences that
     follow from others, and those that are not judged, do not count. It is None where no sentence
-    was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts.
+    was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose
+    attribution it is and how it came about, a `DocumentScore` for each of the `documents`, and
+    `sentences_to_check`, the number of those with values that their cited sources do not have.
     """
 
     name: str
     score: float | None
     label: Label
     explanation: str
-    metadata: FeedbackMetadata
+    metadata: Mapping[str, Any]
 
 
 def feedback_of(run: AttributedRun) -> Feedback:
     """The feedback of a finished run; of one without attribution it names the kind of error."""
     attribution = run.attribution
-    metadata: FeedbackMetadata = {
+    provenance = None if attribution is None else attribution.provenance
+    documents = [] if attribution is None else document_scores(attribution)
+    verdicts = () if attribution is None else attribution.verdicts
+    metadata = {
         "run_id": run.run_id,
         "root_id": run.root_id,
         "status": run.summary["status"],
-        "method": None,
-        "model": None,
-        "basis": None,
-        "answered_by": None,
-        "unit": None,
-        "documents": [],
-        "sentences_to_check": 0,
+        "method": provenance and provenance.method,
+        "model": provenance and provenance.model_name,
+        "basis": provenance and provenance.basis,
+        "answered_by": provenance and provenance.answered_by,
+        "unit": attribution and attribution.unit,
+        "documents": documents,
+        "sentences_to_check": sum(bool(verdict.checks) for verdict in verdicts),
     }
     if attribution is None:
         why = "pending" if run.error is None else type(run.error).__name__
         return Feedback(NAME, None, "not_attributed", why, metadata)
-    documents = document_scores(attribution)
-    metadata["method"] = attribution.provenance.method
-    metadata["model"] = attribution.provenance.model_name
-    metadata["basis"] = attribution.provenance.basis
-    metadata["answered_by"] = attribution.provenance.answered_by
-    metadata["unit"] = attribution.unit
-    metadata["sentences_to_check"] = sum(bool(verdict.checks) for verdict in attribution.verdicts)
-    metadata["documents"] = documents
-    judged = [verdict for verdict in attribution.verdicts if verdict.kind not in _NOT_COUNTED]
+    judged = [verdict for verdict in verdicts if verdict.kind not in _NOT_COUNTED]
     num_judged, num_grounded = len(judged), sum(map(_is_grounded, judged))
     return Feedback(
         NAME,

@@ -100,18 +100,14 @@ class RunStore(Mapping[str, AttributedRun]):
                 f"the answer of the run {run_id} has not ended: read its stream to the end, or "
                 "close it"
             )
-        finished: Future[AttributedRun] = Future()
-        finished.set_result(run)
-        return finished
+        return _done(run)
 
     def ended(self, run: AttributedRun) -> Future[AttributedRun]:
         """Done when the run is; at once for one that does not wait for its attribution."""
         if run.is_pending:
             with suppress(InvalidInput):  # a stream that nobody has read to its end
                 return self.future(run.run_id)
-        ended: Future[AttributedRun] = Future()
-        ended.set_result(run)
-        return ended
+        return _done(run)
 
     def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is pending.
@@ -219,3 +215,9 @@ class RunStore(Mapping[str, AttributedRun]):
         answer = self._runs.get(self._names.get(run.root_id, ""))
         without = isinstance(run.error, DocumentsNotLocated)
         return without and answer is not None and answer.attribution is not None
+
+
+def _done(run: AttributedRun) -> Future[AttributedRun]:
+    done: Future[AttributedRun] = Future()
+    done.set_result(run)
+    return done

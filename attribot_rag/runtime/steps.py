@@ -89,30 +89,23 @@ class Step:
         return merge_documents([merge_documents(found, exact=True), *passed_on])
 
     def retrieved(self) -> list[Any]:
-        """The steps that were found alone."""
+        """The documents that were found, alone."""
         return merge_documents(self._documents(None)[0])
 
     def _documents(self, before: int | None) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
         """The lists of documents that were found, and those in other inputs and outputs."""
-        found: list[Sequence[Any]] = []
-        passed_on: list[Sequence[Any]] = []
-        self._collect(found, passed_on, before)
-        return found, passed_on
-
-    def _collect(
-        self, found: list[Sequence[Any]], passed_on: list[Sequence[Any]], before: int | None
-    ) -> None:
         if before is not None and self.begun >= before:
-            return
-        passed_on.append(self.given)
-        if before is None or (self.ended is not None and self.ended < before):
-            passed_on.append(self.made)
-            if self.found is not None:
-                found.append(self.found)
-                if self.replaces:
-                    return
-        for child in self.children:
-            child._collect(found, passed_on, before)
+            return [], []
+        found, passed_on = [], [self.given]
+        has_ended = before is None or (self.ended is not None and self.ended < before)
+        if has_ended:
+            found, passed_on = [self.found or ()], [self.given, self.made]
+        if not (has_ended and self.found is not None and self.replaces):
+            for child in self.children:
+                inner_found, inner_passed_on = child._documents(before)
+                found += inner_found
+                passed_on += inner_passed_on
+        return found, passed_on
 
 
 class Steps:

@@ -19,7 +19,6 @@ from support.tiny_models import (
 from transformers import PreTrainedModel
 
 from attribot_rag import Attributor, Document, LocalModel, ScoringOptions
-from attribot_rag.attribution import cite
 from attribot_rag.errors import (
     ContextTooLong,
     DocumentsNotLocated,
@@ -95,13 +94,6 @@ def test_the_model_answers_with_nothing() -> None:
     attributor = attributor_of(silent)
     with pytest.raises(InvalidInput, match="answered 'Where\\?' with nothing; ask in other"):
         attributor.ask("Where?", ["The treaty."], max_new_tokens=3, eos_token_id=0)
-
-
-def test_some_documents_do_not_stand_in_the_prompt(attributor: Attributor) -> None:
-    result = attributor.attribute(PROMPT, ANSWER, [PENGUINS, *DOCUMENTS])
-    assert result.not_located == (0,)
-    for text in (*result.notes, result.to_table(width=100), result.to_markdown()):
-        assert "documents[0]" not in text
 
 
 @pytest.mark.parametrize(
@@ -227,23 +219,6 @@ def test_a_document_that_was_escaped_or_cut(
     ]
     assert bool(result.partly_located) == bool(note)
     assert result.sources[0].text == 'It reads "Nobody & nothing".'
-
-
-@pytest.mark.parametrize(("label", "shown"), [("[{number}] {text}", (2, 0, 1)), ("{text}", (2,))])
-def test_markers_count_the_documents_of_the_prompt(
-    attributor: Attributor, label: str, shown: tuple[int, ...]
-) -> None:
-    """After a reranker or a filter, the first document of the prompt is not the first retrieved."""
-    documents = ["The ships came with salt.", "Many letters are lost.", "The queen was in town."]
-    labelled = [
-        label.format(number=number, text=documents[index])
-        for number, index in enumerate(shown, start=1)
-    ]
-    response = " ".join(f"It is a museum [{number}]." for number in range(1, len(shown) + 1))
-    result = attributor.attribute(rendered(MODEL, labelled), response, documents)
-    assert [marker.document for marker in result.markers] == list(shown)
-    numbers = cite(result, min_score=-1e9).numbers
-    assert all(numbers[index] == shown.index(index) + 1 for index in numbers)
 
 
 UNICODE = (

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from support.schemas import SUMMARIES
 from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
-from attribot_rag.result.summary import summarize
 
 MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
 INN = "The inn at Orrin has nine rooms. Breakfast is at seven."
@@ -43,19 +41,6 @@ def test_another_models_answer_is_read_and_its_own_is_not() -> None:
 def test_what_a_model_was_recorded_to_answer_is_no_reading() -> None:
     attributor = reader_of(is_reader=True)
     assert attributor.ask(QUESTION, [INN], max_new_tokens=4).provenance.basis == "cause"
-
-
-def test_a_summary_and_json_say_on_what_basis() -> None:
-    read = reader_of().attribute(PROMPT, ANSWER, [MILL, INN], answered_by="claude-x")
-    summary = summarize(read)
-    SUMMARIES.validate(summary)
-    assert (summary["basis"], summary["answered_by"]) == ("reader", "claude-x")
-    again = Attribution.from_json(read.to_json())
-    assert again.provenance == read.provenance
-    earlier = read.to_dict()
-    for name in ("basis", "answered_by"):  # as written by an earlier minor version
-        del earlier["provenance"][name]
-    assert Attribution.from_dict(earlier).provenance.basis == "cause"
 
 
 def test_notes_on_a_generation_are_not_for_a_reader() -> None:

@@ -315,18 +315,6 @@ def test_answers_of_other_models_are_read(tmp_path: Path) -> None:
         run_batch(attributor(), path, tmp_path / "read")
 
 
-@pytest.mark.parametrize("key", ["grounded", "unsupported", "instructions"])
-def test_sentences_of_other_models_are_counted_by_words_of_support(key: str) -> None:
-    origin = key if key == "instructions" else None
-    verdict = "conversation" if origin else key
-    sentence: Any = {"checks": [], "reason": None, "origin": origin, "verdict": verdict}
-    summary: Any = {"status": "complete", "model": "m", "basis": "reader"}
-    summary |= {"sentences": [sentence], "documents": []}
-    statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
-    assert statistics.states == {words_for(key, YOUR_FILES, basis="reader"): 1}
-    assert "support" in statistics.to_text() and "from your files" not in statistics.to_text()
-
-
 def test_the_command_has_a_model_read_all_answers(
     tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -272,21 +272,6 @@ def test_other_units_and_own_splitters() -> None:
     assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
 
 
-@pytest.mark.parametrize("documents", [[B], [B, D], ["", " "]])
-def test_nothing_located_names_document_and_prompt(documents: list[str]) -> None:
-    with pytest.raises(DocumentsNotLocated) as raised:
-        context_of(rag_prompt(A), documents)
-    assert repr(documents[0][:60]) in str(raised.value)
-    assert f"none of the {len(documents)} documents" in str(raised.value)
-    assert "'Answer from the context." in str(raised.value)
-
-
-@pytest.mark.parametrize("documents", [[], None, A, {"text": A}])
-def test_documents_come_in_a_list(documents: Any) -> None:
-    with pytest.raises(InvalidInput, match="pass a list of at least one document"):
-        context_of(rag_prompt(A), documents)
-
-
 @pytest.mark.parametrize(
     ("document", "message"),
     [

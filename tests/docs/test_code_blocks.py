@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from openai import OpenAI
 from support.attributions import ISLAND, verdicts_of
 from support.chat_server import chat_server, prompt_of
+from support.examples import blocks_of
 from support.model_server import model_server
 from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
 from support.tiny_models import byte_level
@@ -52,15 +53,9 @@ OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
 
 
-def blocks(page: str) -> list[str]:
-    """The page's Python, in order."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-
-
 def run(page: str, replaced: dict[str, str], **names: Any) -> dict[str, Any]:
     """Run all blocks one after the other; returns the names that they leave."""
-    for code in blocks(page):
+    for code in blocks_of(page):
         for text, other in replaced.items():
             code = code.replace(text, other)
         exec(code, names)
@@ -105,7 +100,7 @@ def test_what_is_imported_from_here_exists() -> None:
     """Blocks and examples that another task runs are compared with the names in our modules."""
     examples = [file.read_text("utf-8") for file in sorted(ROOT.glob("examples/*.py"))]
     for page in (*ELSEWHERE, *HERE, *OF_PEERS, "examples"):
-        for code in examples if page == "examples" else blocks(page):
+        for code in examples if page == "examples" else blocks_of(page):
             for node in nodes(code):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN):
                     names = {alias.name for alias in node.names}

@@ -4,10 +4,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -19,89 +17,11 @@ from support.patience import scaled
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "site"
 PAGES = ("index.html", "evaluation/report/index.html", "glossary/index.html", "methods/index.html")
-LOADING = ("src", "srcset", "poster", "data")
-LOADING_RELATIONS = {"stylesheet", "icon", "preload", "modulepreload", "preconnect", "dns-prefetch"}
-CSS_URL = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
 
 
 class Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
-
-
-class Read(HTMLParser):
-    """A page: the addresses that a browser loads for it, and those that its links lead to.
-
-    `ids` are the places that links can lead to; `num_empty` counts heads of table columns without
-    a text.
-    """
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.loaded: list[str] = []
-        self.links: list[str] = []
-        self.ids: set[str] = set()
-        self.num_empty = 0
-        self._head: str | None = None
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = {name: value or "" for name, value in attrs}
-        self.loaded += [attributes[name] for name in LOADING if name in attributes]
-        if tag == "link" and LOADING_RELATIONS & set(attributes.get("rel", "").split()):
-            self.loaded.append(attributes["href"])
-        self.loaded += CSS_URL.findall(attributes.get("style", ""))
-        self.ids |= {attributes["id"]} if "id" in attributes else set()
-        if tag == "a" and "href" in attributes:
-            self.links.append(attributes["href"])
-        if tag == "th":
-            self._head = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._head is not None:
-            self._head += data
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "th":
-            self.num_empty += not (self._head or "").strip()
-            self._head = None
-
-
-@pytest.fixture(scope="module")
-def pages() -> dict[Path, Read]:
-    assert (SITE / "index.html").is_file(), "there is no site yet: make docs"
-    return {path: Read(path.read_text(encoding="utf-8")) for path in SITE.rglob("*.html")}
-
-
-def test_links_lead_to_a_place_that_is_there(pages: dict[Path, Read]) -> None:
-    """But for those of the page for addresses that do not exist, which stands anywhere."""
-    dead = []
-    for path, page in pages.items():
-        for link in page.links if path.name != "404.html" else ():
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
-                continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if target.is_dir():
-                target /= "index.html"
-            place = unquote(parts.fragment)
-            ids = pages[target].ids if target in pages else set()
-            if not target.is_file() or (place and place not in ids):
-                dead.append((path.relative_to(SITE).as_posix(), link))
-    assert dead == []
-
-
-def test_columns_have_heads_and_nothing_is_loaded_from_another_host(
-    pages: dict[Path, Read],
-) -> None:
-    assert len(pages) > 30
-    for path, page in pages.items():
-        assert not page.num_empty, path
-        assert not [url for url in page.loaded if urlsplit(url).netloc], path
-    for sheet in SITE.rglob("*.css"):
-        assert not [
-            url for url in CSS_URL.findall(sheet.read_text("utf-8")) if urlsplit(url).netloc
-        ]
 
 
 @pytest.fixture(scope="module")

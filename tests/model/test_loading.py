@@ -65,7 +65,7 @@ def test_a_folder_that_does_not_exist(
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ([], r"\(it has no files\); pass the folder that save_pretrained wrote"),
+        ([], "pass the folder that save_pretrained wrote"),
         (["README.md", "tiny.Q4.gguf"], "pass the file tiny.Q4.gguf in it"),
     ],
 )
@@ -141,10 +141,6 @@ class TestWithoutConnection:
     def test_an_id_that_is_not_there(self) -> None:
         with pytest.raises(InvalidInput, match=f"'org/tiny'.* cannot be reached.*{DEFAULT_MODEL}"):
             load_model("org/tiny", device="cpu")
-
-    def test_a_hosted_model_is_told_what_works(self) -> None:
-        with pytest.raises(InvalidInput, match=r"ServedModel.connect.*no probabilities"):
-            load_model("openai/gpt-5-mini", device="cpu")
 
     def test_a_cached_model_is_loaded(self, folder: Path, cache: Path) -> None:
         kept = cache / "models--org--tiny"

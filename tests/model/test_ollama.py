@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from gguf import GGUFWriter
 from support.gguf_files import write_gguf
 from support.ollama_store import CHATML, add_model
 from support.tiny_models import byte_level
@@ -14,7 +13,6 @@ from support.tiny_models import byte_level
 from attribot_rag import Attributor, LeaveOneOut, LocalModel, load_model
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model import ollama
-from attribot_rag.model.smollm2 import smollm2_file
 
 LIBRARY = "registry.ollama.ai/library"
 PARAMETERS = json.dumps({"stop": ["<|im_end|>"], "temperature": 0.2})
@@ -120,41 +118,6 @@ def test_an_answer_is_attributed_and_said_to_be_of_another_arithmetic(
     assert not any("quantized" in note for note in attribution(byte_level(), prompt).notes)
 
 
-def test_an_answer_that_was_observed_here_is_of_this_arithmetic(
-    store: Path, tiny_gguf: Path
-) -> None:
-    add_model(store, f"{LIBRARY}/treaty:latest", layers(tiny_gguf))
-    attributor = Attributor(
-        load_model("ollama:treaty", device="cpu"),
-        method=LeaveOneOut(),
-        verdicts=None,
-        progress=False,
-    )
-    made = attributor.ask("Where was it signed?", ["It was signed in the hall."], max_new_tokens=4)
-    assert not made.provenance.retokenized
-    assert not any("quantized" in note for note in made.notes)
-
-
-def test_without_a_template_in_the_file_messages_are_refused(store: Path, tmp_path: Path) -> None:
-    model = LocalModel(
-        byte_level().model,
-        byte_level().tokenizer.__class__(
-            tokenizer_object=byte_level().tokenizer.backend_tokenizer,
-            bos_token="<|im_start|>",
-            eos_token="<|im_end|>",
-            pad_token="<|endoftext|>",
-        ),
-    )
-    file = write_gguf(tmp_path / "bare.gguf", model)
-    add_model(store, f"{LIBRARY}/bare:latest", layers(file, system="Be brief."))
-    loaded = load_model("ollama:bare", device="cpu")
-    assert loaded.encode_prompt("Who signed it?")
-    with pytest.raises(InvalidInput, match=r"set tokenizer\.chat_template.*or pass the prompt"):
-        loaded.encode_prompt(QUESTION)
-    loaded.tokenizer.chat_template = byte_level().tokenizer.chat_template
-    assert rendered(loaded, QUESTION) == rendered(byte_level(), QUESTION)
-
-
 class TestRefusals:
     def refused(self, name: str, *told: str) -> None:
         with pytest.raises(InvalidInput) as error:
@@ -175,10 +138,6 @@ class TestRefusals:
         for stored in (f"{LIBRARY}/treaty:1b", "hf.co/ann/seals:Q8_0", f"{LIBRARY}/river:latest"):
             add_model(store, stored, {"model": b"GGUF"})
         self.refused(name, "hf.co/ann/seals:Q8_0, river:latest, treaty:1b", str(store), "pull")
-
-    def test_an_empty_store(self, store: Path) -> None:
-        (store / "manifests").mkdir(parents=True)
-        self.refused("treaty", "no model", str(store))
 
     @pytest.mark.parametrize("kind", ["model", "system", "license"])
     @pytest.mark.parametrize("cut", [False, True])
@@ -220,41 +179,3 @@ class TestRefusals:
     ) -> None:
         add_model(store, f"{LIBRARY}/treaty:latest", content)
         self.refused("treaty", "one GGUF file", "Hugging Face")
-
-    @pytest.mark.parametrize("architecture", ["mllama", "gptoss", "a-new-one"])
-    def test_an_architecture_that_is_not_read(
-        self, architecture: str, store: Path, tmp_path: Path
-    ) -> None:
-        file = tmp_path / "weights"
-        writer = GGUFWriter(file, architecture)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        add_model(store, f"{LIBRARY}/treaty:latest", layers(file))
-        self.refused("treaty", architecture, "Hugging Face")
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.embedded
-def test_the_embedded_model_in_a_store(store: Path, smollm2: LocalModel) -> None:
-    system = "Answer in one short sentence."
-    name = "registry.ollama.ai/library/smollm2:135m"
-    add_model(store, name, layers(smollm2_file(), system=system))
-    loaded = load_model("ollama:smollm2:135m", device="cpu")
-    # What the template of ChatML, which Ollama has for this model, makes of these messages.
-    assert rendered(loaded, QUESTION) == (
-        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\nWho signed it?<|im_end|>\n"
-        "<|im_start|>assistant\n"
-    )
-    ids = torch.tensor([smollm2.encode_prompt(QUESTION)])
-    with torch.no_grad():
-        assert torch.equal(loaded.model(ids).logits, smollm2.model(ids).logits)
-    document = "The ferry Kittiwake carries up to 84 passengers. A ticket costs 18 crowns."
-    question = f"{document}\n\nHow many passengers does the ferry carry?"
-    made = Attributor(loaded, progress=False).attribute(
-        [{"role": "user", "content": question}], "The ferry carries 84 passengers.", [document]
-    )
-    assert made.top(1)[0].source.text.startswith("The ferry Kittiwake carries up to 84")
-    assert [verdict.kind for verdict in made.verdicts] == ["grounded"]

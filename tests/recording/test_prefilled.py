@@ -15,7 +15,6 @@ from attribot_rag.errors import NotRecorded
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import Answer
-from attribot_rag.runtime import AttributionService
 
 MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
@@ -84,15 +83,3 @@ def test_with_its_prompt_the_answer_is_tokenized_again(variant: str) -> None:
     assert attribution.provenance.retokenized
     assert attribution.token_scores == expected.token_scores
     assert attribution.notes[-1].startswith("The generation of this answer could not be used: ")
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_service_tells_the_reason(variant: str) -> None:
-    service = AttributionService(MODEL, method="leave_one_out", verdicts=None, record_always=True)
-    try:
-        say_after_cache(*VARIANTS[variant])
-        run = service.attribute("run", "root", Answer(ANSWER, documents=DOCUMENTS))
-        assert isinstance(run.error, NotRecorded)
-        assert "pass all ids with the cache" in str(run.error)
-    finally:
-        service.close()

@@ -13,11 +13,9 @@ import pytest
 from hypothesis import assume, given
 from support.attributions import FERRY, ISLAND, PROVENANCE, handmade, verdicts_of
 from support.schemas import SUMMARIES
-from support.scripted_generation import ANSWER, DOCUMENTS, rendered
 from support.strategies import attributions
-from support.tiny_models import byte_level
 
-from attribot_rag import Attribution, Attributor, Document
+from attribot_rag import Attribution, Document
 from attribot_rag.attribution import SCHEMA_VERSION, cite
 from attribot_rag.result.offsets import Shown
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
@@ -180,22 +178,6 @@ class TestContents:
         assert [sentence["sources"] for sentence in summary["sentences"]] == [[]]
         assert [(source["id"], source["score"]) for source in summary["sources"]] == [(1, 9.0)]
         assert summary["omitted"]["sources"] == 1
-
-    def test_a_real_attribution(self) -> None:
-        model = byte_level()
-        documents = [Document(text, str(i), {"page": i}) for i, text in enumerate(DOCUMENTS)]
-        attributor = Attributor(model, progress=False)
-        attribution = attributor.attribute(rendered(model), ANSWER, [*documents, "Penguins swim."])
-        summary = checked(attribution)
-        assert_plain(summary)
-        assert summary["retokenized"]
-        assert {document["index"]: document["located"] for document in summary["documents"]} == {
-            **dict.fromkeys(range(3), True),
-            3: False,
-        }
-        assert [sentence["verdict"] for sentence in summary["sentences"]] == [
-            verdict.kind for verdict in attribution.verdicts
-        ]
 
 
 NO_SCALARS = {

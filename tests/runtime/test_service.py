@@ -13,17 +13,16 @@ from recording.test_recorder import running
 from support.patience import scaled
 from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
-from support.threads import at_once
+from support.summaries import attribution_of
 from support.tiny_models import byte_level
 
-from attribot_rag import Attribution, Attributor, LeaveOneOut
+from attribot_rag import LeaveOneOut
 from attribot_rag.errors import (
     AttributionCancelled,
     DocumentsNotLocated,
     InvalidInput,
     NotRecorded,
     QueueFull,
-    UnsupportedModel,
 )
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
@@ -85,12 +84,6 @@ def finished(service: AttributionService, run: AttributedRun) -> AttributedRun:
     return service.store.wait(run.run_id, 60)
 
 
-def attribution_of(run: AttributedRun) -> Attribution:
-    assert run.error is None
-    assert run.attribution is not None
-    return run.attribution
-
-
 def is_recording() -> bool:
     return "generate" in vars(MODEL.model)
 
@@ -104,22 +97,6 @@ def test_the_prompt_may_stand_before_the_answer(service: AttributionService) -> 
     assert attribution_of(run).response == ANSWER
     summary = run.summary
     assert (summary["start"], summary["end"]) == (len(prompt), len(prompt + ANSWER))
-
-
-def test_earlier_turns_are_known_by_the_prompt(service: AttributionService) -> None:
-    document, earlier = DOCUMENTS[0], "The town hall burned down later."
-    chat = [
-        {"role": "user", "content": f"{document}\nWhere?"},
-        {"role": "assistant", "content": earlier},
-        *messages(DOCUMENTS[1:2]),
-    ]
-    prompt = MODEL.decode(MODEL.encode_prompt(chat))
-    model_says(ANSWER, prompt=prompt)
-    observed = answer(documents=[*DOCUMENTS[:2], earlier], prompt=chat)
-    result = attribution_of(attributed(service, observed))
-    model_says(ANSWER, prompt=prompt)
-    expected = service.attributor.attribute(chat, ANSWER, observed.documents)
-    assert result.sources == expected.sources
 
 
 @pytest.mark.parametrize("shown", [ANSWER, "In the old"])
@@ -340,48 +317,8 @@ def test_recording_lasts_until_the_generation_ended(making: Making) -> None:
     assert not is_recording()
 
 
-def test_an_attributor_of_one_s_own_takes_turns_with_the_service(making: Making) -> None:
-    scoring, overlaps = threading.Lock(), list[bool]()
-
-    class Watching(LeaveOneOut):
-        def run(self, scorer: Any) -> Any:
-            alone = scoring.acquire(blocking=False)
-            overlaps.append(not alone)
-            try:
-                return super().run(scorer)
-            finally:
-                if alone:
-                    scoring.release()
-
-    service = making(method=Watching(), mode="background")
-    attributor = Attributor(MODEL, method=Watching(), verdicts=None, progress=False)
-    model_says(*[ANSWER] * 4)
-    pending = [attributed(service, answer()) for _ in range(4)]
-
-    def attribute() -> None:
-        for _ in range(2):
-            attributor.attribute(rendered(MODEL), ANSWER, DOCUMENTS)
-
-    at_once(attribute, attribute)
-    for run in pending:
-        attribution_of(finished(service, run))
-    assert overlaps == [False] * 8
-
-
 def failed(error: Exception) -> AttributedRun:
     return AttributedRun("run", "root", Answer("Answer."), error=error)
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [(DocumentsNotLocated("none"), "error"), (UnsupportedModel("none"), "unsupported")],
-)
-def test_errors_are_summarized_by_kind_and_message(error: Exception, status: str) -> None:
-    summary = failed(error).summary
-    assert summary["status"] == status
-    assert summary["error"] == {"type": type(error).__name__, "message": "none"}
-    assert (summary["run_id"], summary["start"], summary["end"]) == ("run", 0, 7)
-    SUMMARIES.validate(summary)
 
 
 @pytest.mark.parametrize("message", ["🙂" * 10**6, "\x00" * 10**6])
@@ -412,14 +349,6 @@ def test_a_reader_reads_what_another_model_answered(making: Making, mode: str) -
     assert (provenance.basis, provenance.answered_by) == ("reader", "gpt-4o")
     SUMMARIES.validate(run.summary)
     assert (run.summary["basis"], run.summary["answered_by"]) == ("reader", "gpt-4o")
-
-
-def test_a_reader_records_nothing_of_its_own(making: Making) -> None:
-    service = making(is_reader=True)
-    model_says(ANSWER)
-    run = attributed(service, answer(prompt=messages()))
-    assert attribution_of(run).provenance.basis == "reader"
-    assert not service.recorder.generations
 
 
 def test_the_model_that_answered_is_asked_without_a_document(making: Making) -> None:

@@ -16,12 +16,11 @@ from openinference.semconv.trace import (
     SpanAttributes,
 )
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
+from support.traces import Traces
 
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
@@ -30,39 +29,24 @@ from attribot_rag.runtime import (
     AttributionService,
     feedback_of,
 )
-from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
 MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
 """A model that nothing else records."""
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
-Traced = dict[str, ReadableSpan]
 
 
 @pytest.fixture(scope="module")
-def provider() -> TracerProvider:
-    """The global provider, which can be set once."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    return provider
+def provided() -> Traces:
+    """Those of the global provider, which can be set once."""
+    traces = Traces()
+    trace.set_tracer_provider(traces.provider)
+    return traces
 
 
 @pytest.fixture
-def documents() -> RetrievedDocuments:
-    return RetrievedDocuments()
-
-
-@pytest.fixture
-def exporter(
-    provider: TracerProvider, documents: RetrievedDocuments
-) -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    before = provider._active_span_processor._span_processors
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    provider.add_span_processor(documents)
-    yield exporter
-    provider._active_span_processor._span_processors = before
+def traces(provided: Traces) -> Traces:
+    provided.clear()
+    return provided
 
 
 @pytest.fixture
@@ -76,10 +60,6 @@ def attributed(service: AttributionService, answer: Answer = OBSERVED) -> Attrib
     """The run of what the model says now."""
     say(MODEL, [rendered(MODEL)], [ANSWER])
     return service.attribute("run", "root", answer)
-
-
-def spans_of(exporter: InMemorySpanExporter) -> Traced:
-    return {span.name: span for span in exporter.get_finished_spans()}
 
 
 def annotation(span: ReadableSpan, index: int = 0) -> dict[str, Any]:
@@ -115,65 +95,57 @@ def check(span: ReadableSpan, run: AttributedRun, index: int = 0) -> None:
     }
 
 
-def check_carrier(spans: Traced, target: str, run: AttributedRun) -> None:
-    carrier = spans["attribution"]
-    kind = (carrier.attributes or {})[SpanAttributes.OPENINFERENCE_SPAN_KIND]
-    assert kind == OpenInferenceSpanKindValues.EVALUATOR.value
-    (link,) = carrier.links
-    assert link.context == spans[target].context
-    assert carrier.context is not None
-    assert carrier.context.trace_id == link.context.trace_id
-    check(carrier, run)
-    assert not annotation(spans[target])
-    assert carrier.start_time is not None and carrier.end_time is not None
-    assert run.attribution is not None
-    lasted = (carrier.end_time - carrier.start_time) / 1e9
-    assert lasted >= run.attribution.provenance.seconds
-
-
 def test_an_open_span_gets_the_annotation_and_the_event(
-    service: AttributionService, exporter: InMemorySpanExporter
+    service: AttributionService, traces: Traces
 ) -> None:
     with trace.get_tracer("test").start_as_current_span("request"):
         for number in range(2):
             say(MODEL, [rendered(MODEL)], [ANSWER])
             service.attribute(f"run {number}", "root", OBSERVED)
-    (span,) = exporter.get_finished_spans()
+    (span,) = traces.spans()
     for number in range(2):
         check(span, service.store[f"run {number}"], number)
     assert service.store["run 0"].attribution is not None
 
 
 def test_a_span_that_has_ended_gets_a_linked_evaluator(
-    service: AttributionService, exporter: InMemorySpanExporter
+    service: AttributionService, traces: Traces
 ) -> None:
     tracer = trace.get_tracer("test")
     with tracer.start_as_current_span("query"):
         with tracer.start_as_current_span("model"):
             say(MODEL, [rendered(MODEL)], [ANSWER])
         run = service.attribute("run", "root", OBSERVED)
-    check_carrier(spans_of(exporter), "model", run)
+    model, carrier, _ = traces.spans()
+    assert traces.of_kind("EVALUATOR") == [carrier]
+    (link,) = carrier.links
+    assert link.context == model.context
+    assert carrier.context is not None and carrier.context.trace_id == link.context.trace_id
+    check(carrier, run)
+    assert not annotation(model)
+    assert carrier.start_time is not None and carrier.end_time is not None
+    assert run.attribution is not None
+    lasted = (carrier.end_time - carrier.start_time) / 1e9
+    assert lasted >= run.attribution.provenance.seconds
 
 
-def test_the_framework_s_own_span_comes_first(
-    service: AttributionService, exporter: InMemorySpanExporter
-) -> None:
+def test_the_framework_s_own_span_comes_first(service: AttributionService, traces: Traces) -> None:
     tracer = trace.get_tracer("test")
     span = tracer.start_span("given")
     with tracer.start_as_current_span("other"):
         run = attributed(service, replace(OBSERVED, span=span))
     span.end()
-    spans = spans_of(exporter)
-    check(spans["given"], run)
-    assert not annotation(spans["other"])
+    other, given = traces.spans()
+    check(given, run)
+    assert not annotation(other)
 
 
 def test_a_failure_is_traced_by_its_kind_of_error(
-    service: AttributionService, exporter: InMemorySpanExporter
+    service: AttributionService, traces: Traces
 ) -> None:
     with trace.get_tracer("test").start_as_current_span("model"):
         service.attribute("run", "root", OBSERVED)  # which no model gave
-    (span,) = exporter.get_finished_spans()
+    (span,) = traces.spans()
     assert annotation(span)["annotation.label"] == "not_attributed"
     (event,) = span.events
     assert (event.attributes or {})["error.type"] == "NotRecorded"
@@ -194,9 +166,7 @@ def retrieving(kind: OpenInferenceSpanKindValues, texts: list[str]) -> str:
 
 
 def test_scores_of_documents_go_where_retrievers_found_them(
-    service: AttributionService,
-    exporter: InMemorySpanExporter,
-    documents: RetrievedDocuments,
+    service: AttributionService, traces: Traces
 ) -> None:
     kinds = OpenInferenceSpanKindValues
     with trace.get_tracer("test").start_as_current_span("request"):
@@ -205,7 +175,7 @@ def test_scores_of_documents_go_where_retrievers_found_them(
         run = attributed(service)
     with trace.get_tracer("test").start_as_current_span("another trace"):
         retrieving(kinds.RETRIEVER, list(DOCUMENTS))
-    annotations = documents.annotations(run)
+    annotations = traces.documents.annotations(run)
     places = {(row["span_id"], row["document_position"]) for row in annotations}
     assert places == {(first, 0), (first, 2), (second, 0)}
     by_place = {
@@ -215,4 +185,4 @@ def test_scores_of_documents_go_where_retrievers_found_them(
     assert by_place[first, 0] == scored[2]["score"]
     assert by_place[first, 2] == by_place[second, 0] == scored[0]["score"]
     assert {row["identifier"] for row in annotations} == {"run"}
-    assert documents.annotations(AttributedRun("run", "root", Answer(""))) == []
+    assert traces.documents.annotations(AttributedRun("run", "root", Answer(""))) == []

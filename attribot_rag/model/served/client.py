@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import threading
 import time
 import weakref
@@ -12,17 +13,11 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 import httpx
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
 
 from attribot_rag.errors import InvalidInput, ServerFailed
 from attribot_rag.model.forking import ForkSafe
@@ -31,7 +26,7 @@ KEY = "ATTRIBOT_RAG_SERVER_KEY"
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _REJECTED = frozenset({400, 413, 422})
 _CONNECT_SECONDS = 10.0
-_LONGEST_PAUSE = 30.0  # seconds
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds
 _SHOWN = 200  # characters of a server's own words
 
 Result = TypeVar("Result")
@@ -162,12 +157,12 @@ class Client(ForkSafe):
             return self._loop
 
     def _connections(self) -> httpx.AsyncClient:
-        count = self.options.concurrency
+        most = self.options.concurrency
         key = os.environ.get(KEY)
         return httpx.AsyncClient(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            limits=httpx.Limits(max_connections=count, max_keepalive_connections=count),
+            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
             timeout=httpx.Timeout(self.options.timeout, connect=_CONNECT_SECONDS, pool=None),
         )
 
@@ -191,19 +186,17 @@ class Client(ForkSafe):
                 task.cancel()
 
     async def _persist(self, path: str, body: Any, headers: dict[str, str]) -> Any:
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self.options.attempts),
-            wait=_pause,
-            retry=retry_if_exception_type(_Again),
-            reraise=True,
-        )
-        try:
-            answer: Any = await retrying(self._send, path, body, headers)
-        except _Again as error:
-            tried = f"{self.options.attempts} times" if self.options.attempts > 1 else "once"
-            raise ServerFailed(
-                f"the server at {self.url} {error}; {path} was asked {tried}"
-            ) from error
+        for attempt in count():
+            try:
+                answer = await self._send(path, body, headers)
+                break
+            except _Again as error:
+                if attempt + 1 >= self.options.attempts:
+                    raise ServerFailed(
+                        f"the server at {self.url} {error} (attempt {attempt + 1} at {path})"
+                    ) from error
+                longest = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
+                await asyncio.sleep(max(error.pause, random.uniform(0, longest)))
         if answer is None:
             raise Refused(f"the server at {self.url} has no {path}")
         return answer
@@ -242,14 +235,6 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop, http: httpx.AsyncClient)
     loop.run_forever()
     loop.run_until_complete(http.aclose())
     loop.close()
-
-
-_backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
-
-
-def _pause(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    return max(error.pause if isinstance(error, _Again) else 0.0, _backoff(state))
 
 
 def _retry_after(response: httpx.Response) -> float:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Hashable
 
 from langchain_attribot.documents import METADATA_KEY
 
@@ -18,14 +16,6 @@ NOTHING_SEEN = (
     "of retrievers are seen in the chain that the handler is attached to"
 )
 
-_NOT_IN_RESULT = (
-    "the attribution of what %s answered is not in the dict that it returns: chains of "
-    "langchain_classic return another one than callbacks are given. Call it by "
-    "with_attribution(chain), pass return_only_outputs=True, or read handler.results[run_id], with "
-    "config={'run_id': run_id}"
-)
-
-_CLASSIC = "langchain_classic.chains.base"
 _MAX_CHAINS = 256
 
 
@@ -41,21 +31,3 @@ class Advice:
             return
         self._told.add(chain)
         logger.warning("no attribution of what %s answered: %s", name, reason)
-
-    def tell_place(self, chain: Hashable, name: str) -> None:
-        """Say where the attribution of a chain is whose dict does not show it."""
-        if chain not in self._told and len(self._told) < _MAX_CHAINS:
-            self._told.add(chain)
-            logger.warning(_NOT_IN_RESULT, name)
-
-
-def is_classic(names: frozenset[str]) -> bool:
-    """Whether a run of these names is that of a chain of langchain_classic."""
-    module = sys.modules.get(_CLASSIC)
-    return module is not None and not names.isdisjoint(_names_below(module.Chain))
-
-
-def _names_below(kind: type[Any]) -> Iterator[str]:
-    for below in kind.__subclasses__():
-        yield below.__name__
-        yield from _names_below(below)

@@ -28,7 +28,7 @@ from attribot_rag.runtime import (
     Step,
     answer_without,
 )
-from langchain_attribot.advice import NOTHING_SEEN, Advice, is_classic
+from langchain_attribot.advice import NOTHING_SEEN, Advice
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in
 from langchain_attribot.messages import (
@@ -257,8 +257,6 @@ class AttributionCallbackHandler(RunCallbacks):
             summary = None if answer is None else answer.summary
             if not attach_to_dict(outputs, summary):
                 self._warn_of_another(summary)
-            elif summary is not None and is_classic(root.names):
-                self._advice.tell_place(root.shape(), root.name)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             attach_to_output(outputs, answer.summary)
 

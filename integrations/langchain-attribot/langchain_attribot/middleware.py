@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
 
-logger = logging.getLogger(__name__)
-
 _RUN_PREFIX = "lc_run--"
 _UUID_LENGTH = 36
 
@@ -87,7 +84,6 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._advice = Advice()
-        self._told_of_model = False
         self._services = ServiceRegistry(
             proxy=None if proxy is None else language_model_of(proxy),
             is_reader=reader is not None,
@@ -224,9 +220,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "it: AttributionMiddleware(language_model=...), or a local model that reads what any "
             "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
         )
-        if not self._told_of_model:
-            self._told_of_model = True
-            logger.warning("no attribution: %s", error)
+        self._advice.tell(type(model).__name__, f"the {type(model).__name__}", str(error))
         run_id, answer = _run_id(message), Answer(message.text, documents)
         return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 

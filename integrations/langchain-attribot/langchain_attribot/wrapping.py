@@ -146,7 +146,9 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
     def stream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[AttributedAnswer[Answer]]:
-        yield from self.transform(iter([input]), config, **kwargs)
+        yield from self._transform_stream_with_config(
+            iter([input]), self._transform, self._observed(config), **kwargs
+        )
 
     async def astream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
@@ -154,21 +156,8 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
         async def given() -> AsyncIterator[Question]:
             yield input
 
-        async for piece in self.atransform(given(), config, **kwargs):
-            yield piece
-
-    def transform(
-        self, input: Iterator[Question], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[AttributedAnswer[Answer]]:
-        yield from self._transform_stream_with_config(
-            input, self._transform, self._observed(config), **kwargs
-        )
-
-    async def atransform(
-        self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[AttributedAnswer[Answer]]:
         async for piece in self._atransform_stream_with_config(
-            input, self._atransform, self._observed(config), **kwargs
+            given(), self._atransform, self._observed(config), **kwargs
         ):
             yield piece
 
@@ -179,13 +168,13 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
         self, input: Question, run_manager: BaseRunManager, config: RunnableConfig, **kwargs: Any
     ) -> AttributedAnswer[Answer]:
         answer = self.chain.invoke(input, config, **kwargs)
-        return {"answer": answer, **self._found(run_manager.run_id, answer)}
+        return _piece(answer=answer, **self._found(run_manager.run_id, answer))
 
     async def _ainvoke(
         self, input: Question, run_manager: BaseRunManager, config: RunnableConfig, **kwargs: Any
     ) -> AttributedAnswer[Answer]:
         answer = await self.chain.ainvoke(input, config, **kwargs)
-        return {"answer": answer, **self._found(run_manager.run_id, answer)}
+        return _piece(answer=answer, **self._found(run_manager.run_id, answer))
 
     def _transform(
         self,
@@ -213,16 +202,11 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
             yield _piece(answer=piece)
         yield _piece(**self._found(run_manager.run_id, total))
 
-    def _found(self, run_id: UUID, answer: Answer | None) -> _Found:
+    def _found(self, run_id: UUID, answer: Answer | None) -> dict[str, Any]:
         run = self.handler.settle(run_id, answer)
         if run is None:
             return {"documents": [], "attribution": None}
         return {"documents": list(run.documents), "attribution": run.summary}
-
-
-class _Found(TypedDict):
-    documents: list[Document]
-    attribution: dict[str, Any] | None
 
 
 def _piece(**part: Any) -> AttributedAnswer[Any]:

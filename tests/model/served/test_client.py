@@ -84,7 +84,7 @@ def test_a_server_that_stays_busy_or_refuses_is_given_up(server: ModelServer) ->
     """Refused requests raise at once; the other rows are cancelled."""
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
-    with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
+    with pytest.raises(ServerFailed, match=r"answered 503.*attempt 2"):
         served.weights.score(IDS[:1], [5])
     before = len(server.bodies)
     server.failures.append((400, {}))

@@ -18,7 +18,6 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI, OpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import SecretStr
 from support.chat_server import Body, chat_server, prompt_of
 from support.island import LIGHTHOUSE
@@ -194,23 +193,6 @@ def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: An
     assert second.response == LOW and len(asked) == 3
     assert asked[2]["tools"] == asked[1]["tools"]
     attributing.close()
-
-
-def test_a_node_of_a_graph_asks_and_its_answer_is_read(served: Any, making: Making) -> None:
-    url, _ = served
-    handler = making(None, reader=byte_level())
-    retriever, chat = Given(documents=DOCUMENTS), anthropic(url)
-
-    def respond(state: MessagesState) -> Any:
-        question = state["messages"][-1].text
-        context = joined(retriever.invoke(question))
-        return {"messages": [chat.invoke(f"{context}\n\n{question}")]}
-
-    graph = StateGraph(MessagesState).add_node("respond", respond)
-    made = graph.add_edge(START, "respond").add_edge("respond", END).compile()
-    pieces = made.stream({"messages": [("user", QUESTION)]}, {"callbacks": [handler]})
-    assert [piece["respond"]["messages"][0].text for piece in pieces] == [HIGH]
-    assert attribution_of(handler.last).provenance.basis == "reader"
 
 
 def test_a_script_without_a_chain(served: Any) -> None:

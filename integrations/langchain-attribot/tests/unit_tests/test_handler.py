@@ -13,7 +13,6 @@ from chains import PROMPT, ByName, Given, joined, rag
 from conftest import (
     DOCUMENTS,
     QUESTION,
-    AsynchronousChat,
     Chain,
     Chat,
     Handler,
@@ -63,17 +62,6 @@ def test_the_message_of_a_chain_carries_the_core_s_scores(
     json.dumps(dumpd(chain), default=str)
 
 
-def test_the_answer_part_excludes_the_prompt(tiny: LocalModel, making: Making) -> None:
-    chat = chat_of(tiny, max_new_tokens=6, return_full_text=True)
-    handler = making(chat)
-    message = rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, {"callbacks": [handler]})
-    summary = summary_of(message)
-    response = attribution_of(handler.last).response
-    assert message.content[summary["start"] : summary["end"]] == response
-    assert summary["start"] > 0
-    assert "38 metres" not in response
-
-
 def test_batch_and_parallel_carry_it_too(chain: Chain, handler: Handler) -> None:
     both = RunnableParallel(left=chain, right=chain).with_config(callbacks=[handler])
     for outputs in both.batch([QUESTION, "What costs 18 crowns?"]):
@@ -90,16 +78,6 @@ def test_the_sum_of_streamed_chunks_carries_it(chain: Chain, handler: Handler) -
     assert not summary_of(total)["retokenized"]
     assert attribution_of(handler.last).response == total.content
     assert len(handler.results) == 1
-
-
-def test_an_asynchronous_stream_carries_it(tiny: LocalModel, handler: Handler) -> None:
-    chat = chat_of(tiny, AsynchronousChat, max_new_tokens=4)
-    chain = rag(Given(documents=DOCUMENTS), chat).with_config(callbacks=[handler])
-
-    async def ask() -> list[BaseMessage]:
-        return [piece async for piece in chain.astream(QUESTION)]
-
-    summary_of(asyncio.run(ask())[-1])
 
 
 def test_an_event_carries_it(tiny_chat: Chat, handler: Handler) -> None:

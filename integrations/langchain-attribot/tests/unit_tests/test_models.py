@@ -54,15 +54,6 @@ def test_a_fallback_s_answer(chats: list[Chat]) -> None:
     assert length(attributed.invoke(QUESTION)["attribution"]) == 6
 
 
-def test_another_handler_s_error_replaces_no_attribution(
-    branching: Chain, chats: list[Chat], making: Making
-) -> None:
-    handlers = [making(chat) for chat in chats]
-    for order in (handlers, handlers[::-1]):
-        message = branching.invoke("the first?", {"callbacks": order})
-        assert length(summary_of(message)) == 5
-
-
 @pytest.mark.parametrize("llm", [rag(RETRIEVER, REMOTE), []])
 def test_where_no_model_is_local_the_remedy_is_named(making: Making, llm: Any) -> None:
     with pytest.raises(InvalidInput, match=r"holds no local .* model.*language_model="):

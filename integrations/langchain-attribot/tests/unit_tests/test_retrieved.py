@@ -203,21 +203,6 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     assert any("no attribution" in line for line in lines(caplog, logging.INFO))
 
 
-def test_documents_that_share_an_id_are_all_listed(tiny_chat: Chat, handler: Handler) -> None:
-    shown, lost = TEXTS[0], "A ticket for the museum costs nine crowns."
-
-    def located(chain: Chain) -> list[bool]:
-        prompt = RunnableLambda(lambda hits: f"{hits[0].page_content}\n\nWhat is that?")
-        message = (chain | prompt | tiny_chat).invoke("?", {"callbacks": [handler]})
-        return [document["located"] for document in summary_of(message)["documents"]]
-
-    documents = [Document(text, id="file.md") for text in (shown, lost)]
-    assert located(Given(documents=documents)) == [True, False]
-    # The same document, of which a step kept a part, is one document.
-    whole = Document(f"{lost} {shown} And more.", id="file.md")
-    assert located(Given(documents=[whole]) | (lambda _: documents[:1])) == [True]
-
-
 def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making) -> None:
     handler = making(verdicts=VerdictOptions())
     documents = [Document(TEXTS[0], metadata={"author": "Alaric Penhow", "page": 3, "lang": "en"})]

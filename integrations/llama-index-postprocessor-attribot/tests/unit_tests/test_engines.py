@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.attribot.query_tracker import installed
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of
 
-from attribot_rag import Attributor, LeaveOneOut, LocalModel
+from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 
 BOTH = {"ferry", "lighthouse"}
@@ -213,46 +211,3 @@ def test_metadata_lines_are_scored_or_an_answer_may_come_from_them(
     assert ("file_name: ferry.md" in texts) == ("file_name" in texts) == score_metadata
     assert ("score_metadata=True" in " ".join(summary["notes"])) == (not score_metadata)
     assert summary["sentences"][0]["verdict"] in ("unsupported", "open")  # of random weights
-
-
-@pytest.mark.slow
-def test_a_hundred_queries_leave_nothing_behind(
-    tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = ""
-
-    def reach(part: str, error: type[Exception] = ConnectionError) -> None:
-        if part == broken:
-            raise error(part)
-
-    class Passes(SimilarityPostprocessor):
-        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
-            reach("reranker")
-            return nodes
-
-    class Scoring(LeaveOneOut):
-        def run(self, scorer: Any) -> Any:
-            reach("scorer", ZeroDivisionError)
-            return super().run(scorer)
-
-    generate = tiny_llm._model.generate
-
-    def generates(*args: Any, **kwargs: Any) -> Any:
-        reach("model")
-        return generate(*args, **kwargs)
-
-    monkeypatch.setattr(tiny_llm._model, "generate", generates)
-    postprocessor = AttributionPostprocessor(method=Scoring(), verdicts=None)
-    engine = engine_of(tiny_llm, postprocessor, Passes())
-    outcomes = Counter[str]()
-    for number in range(100):
-        broken = "" if number % 3 else ("reranker", "scorer", "model")[number // 3 % 3]
-        try:
-            response = engine.query(QUESTION)
-        except ConnectionError as error:
-            outcomes[str(error)] += 1
-        else:
-            outcomes[response.metadata["attribution"]["status"]] += 1
-    assert outcomes == {"reranker": 12, "error": 11, "model": 11, "complete": 66}
-    assert installed().num_open == 0
-    assert postprocessor.results.num_pending == 0

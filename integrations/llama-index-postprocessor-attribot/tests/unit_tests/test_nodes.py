@@ -4,23 +4,16 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
 from engines import engine_of, llm_of, nodes, scored
-from llama_index.core import Document, StorageContext, VectorStoreIndex
-from llama_index.core.embeddings import MockEmbedding
+from llama_index.core import Document
 from llama_index.core.node_parser import (
-    HierarchicalNodeParser,
-    SentenceSplitter,
     SentenceWindowNodeParser,
-    get_leaf_nodes,
 )
 from llama_index.core.postprocessor import (
     MetadataReplacementPostProcessor,
 )
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import ImageNode, MetadataMode, TextNode
-from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.summaries import EXACT
 
@@ -54,32 +47,6 @@ def test_a_window_around_the_retrieved_sentence(
     shown = node.node.get_content(MetadataMode.NONE)
     assert len(shown) > len(node.node.metadata["original_text"])
     assert sources_of(response) == {sentence for sentence in STRIPPED if sentence in shown}
-
-
-def test_a_parent_instead_of_its_children(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
-    parser = HierarchicalNodeParser.from_defaults(
-        node_parser_ids=["whole", "parts"],
-        node_parser_map={
-            "whole": SentenceSplitter(chunk_size=512, chunk_overlap=0),
-            "parts": SentenceSplitter(chunk_size=20, chunk_overlap=0, include_metadata=False),
-        },
-    )
-    parts = parser.get_nodes_from_documents([GUIDE])
-    store = SimpleDocumentStore()
-    store.add_documents(parts)
-    storage = StorageContext.from_defaults(docstore=store)
-    leaves = get_leaf_nodes(parts)
-    assert len(leaves) > 2
-    index = VectorStoreIndex(leaves, storage_context=storage, embed_model=MockEmbedding(8))
-    retriever = AutoMergingRetriever(index.as_retriever(similarity_top_k=len(leaves)), storage)
-    engine = RetrieverQueryEngine.from_args(
-        retriever, llm=tiny_llm, node_postprocessors=[postprocessor]
-    )
-    response = engine.query(QUESTION)
-    (parent,) = response.source_nodes
-    assert parent.node_id not in {leave.node_id for leave in leaves}
-    assert sources_of(response) == set(STRIPPED)
-    assert ids_of(response) == {parent.node_id}
 
 
 @pytest.mark.slow
