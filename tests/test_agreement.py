@@ -1,6 +1,7 @@
 """Causes and what a reader cites, sentence by sentence, and what is counted of them."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def rows(tmp_path: Path) -> PromptRows:
     return OnlyTheDoorMatters(question, tuple(range(len(ANSWER.split()))), RowStore(tmp_path))
 
 
-def attribution(*verdicts: dict[str, object], order: tuple[str, str] = (DOOR, FOG)) -> Attribution:
+def attribution(
+    *verdicts: Mapping[str, object], order: tuple[str, str] = (DOOR, FOG)
+) -> Attribution:
     scores = {text: (0.0,) * len(verdicts) for text in order}
     return handmade(ANSWER, [DOOR, FOG], scores, verdicts=verdicts_of(ANSWER, *verdicts))
 
