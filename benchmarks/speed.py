@@ -29,6 +29,7 @@ from benchmarks.experiment.data_sets import load
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
 from benchmarks.experiment.setting import hardware
 from benchmarks.experiment.tables import markdown_table
+from benchmarks.models import add_model
 from benchmarks.stopwatch import Stopwatch
 
 # An implementation and a method; the number of sources that are scored, None for all.
@@ -138,7 +139,7 @@ def table(results: Mapping[str, Sequence[Measured]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="HotpotQA JSON (distractor setting)")
-    parser.add_argument("--model", default="smollm2-135m")
+    add_model(parser)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--prompts", type=int, default=8)

@@ -59,6 +59,7 @@ def methods(proxy: LocalModel | None = None) -> dict[str, Method]:
         grid[f"pruning by masked, keep {keep}"] = Pruned(Masked(), keep=keep)
     if proxy is not None:
         grid["proxy"] = Proxy(proxy)
+        grid["proxy, masked"] = Proxy(proxy, Masked())
         for keep in KEPT_GROUPS:
             grid[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
         for keep in KEPT_SOURCES:

@@ -1,6 +1,6 @@
 """The share of labelled sentences with the expected verdict and citations.
 
-    python -m benchmarks.labelled [--split held_out] [--kinds two_facts three_facts]
+    python -m benchmarks.labelled [--split held_out] [--kinds two_facts three_facts] [--model MODEL]
 
 Thresholds of verdicts may be set by the calibration half, whose wrong cases are printed. For the
 held-out half only counts are printed, unless `--held-out-cases` is given.
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from attribot_rag import load_model
 from benchmarks.halves import add_halves, shows_cases
 from benchmarks.labelled.applicability import worths
 from benchmarks.labelled.kinds import CASES_PER_KIND, KINDS, cases_of
 from benchmarks.labelled.outcome import judge_case
 from benchmarks.labelled.report import kinds_table, totals_table, wrong_cases
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
+from benchmarks.models import add_model, load_chat_model
 
 CACHE = Path.home() / ".cache" / "attribot_rag" / "labelled"
 
@@ -29,12 +29,13 @@ CACHE = Path.home() / ".cache" / "attribot_rag" / "labelled"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_halves(parser)
+    add_model(parser)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND")
     parser.add_argument("--first", type=int, default=CASES_PER_KIND, help="cases of each kind")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER")
     options = parser.parse_args()
     store = RowStore(options.cache)
-    attributor = CachingAttributor(load_model(), store)
+    attributor = CachingAttributor(load_chat_model(options.model), store)
     outcomes = [
         outcome
         for case in tqdm([*cases_of(options.split, options.kinds, options.first)], unit="case")

@@ -32,15 +32,14 @@ def kinds_table(outcomes: Sequence[SentenceOutcome]) -> str:
 
 
 def totals_table(outcomes: Sequence[SentenceOutcome]) -> str:
-    """Shares of the applicable sentences."""
+    """Shares of the applicable sentences, and the share of all that are not."""
     applicable = [outcome for outcome in outcomes if outcome.is_applicable]
-    return markdown_table(
-        ["all kinds", "sentences"],
-        (
-            [name, share(sum(map(count, applicable)), len(applicable))]
-            for name, count in _COUNTS.items()
-        ),
-    )
+    rows = [
+        [name, share(sum(map(count, applicable)), len(applicable))]
+        for name, count in _COUNTS.items()
+    ]
+    rows.append(["not applicable", share(len(outcomes) - len(applicable), len(outcomes))])
+    return markdown_table(["all kinds", "sentences"], rows)
 
 
 def wrong_cases(outcomes: Sequence[SentenceOutcome]) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """The shares of true citations in the model's own answers, and of missed causes.
 
     python -m benchmarks.natural --hotpotqa hotpotqa_distractor_40.json \
-        --squad squad_v2_dev_6_articles.json [--split held_out] [--unanswerable]
+        --squad squad_v2_dev_6_articles.json [--split held_out] [--unanswerable] [--model MODEL]
 
-The embedded model answers questions that the published evaluation does not have, on the ten
+The model answers questions that the published evaluation does not have, on the ten
 paragraphs of HotpotQA and five neighbouring paragraphs of SQuAD. Every second question is held out.
 Thresholds may be set by the calibration half, whose wrong sentences are printed. For the held-out
 half only counts are printed, unless `--held-out-cases` is given.
@@ -21,13 +21,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from attribot_rag import load_model
 from benchmarks import ROOT
 from benchmarks.experiment.generation import prepare
 from benchmarks.experiment.results import ResultStore
 from benchmarks.experiment.setting import hardware
 from benchmarks.halves import add_halves, shows_cases
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
+from benchmarks.models import add_model, load_chat_model
 from benchmarks.natural.answers import MAX_NEW_TOKENS, TEMPLATE, examples_of, kept_answer
 from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
 from benchmarks.natural.truth import PromptRows, judged_sentences
@@ -38,6 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_files(parser)
     add_halves(parser)
+    add_model(parser)
     parser.add_argument("--count", type=int, default=100, help="questions of each set, both halves")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "natural")
     parser.add_argument(
@@ -53,7 +54,7 @@ def main() -> None:
         published,
         unanswerable=options.unanswerable,
     )
-    language_model, store = load_model(), RowStore(options.folder)
+    language_model, store = load_chat_model(options.model), RowStore(options.folder)
     attributor = CachingAttributor(language_model, store)
     masked = CachingAttributor(language_model, store, "masked", verdicts=None)
     judged = []

@@ -1,4 +1,4 @@
-"""The questions of the natural set, and the embedded model's own answers to them."""
+"""The questions of the natural set, and the model's own answers to them."""
 
 from __future__ import annotations
 

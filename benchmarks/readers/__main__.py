@@ -31,6 +31,7 @@ from benchmarks.experiment.setting import hardware
 from benchmarks.experiment.tables import markdown_table
 from benchmarks.halves import SPLITS, Split, share
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
+from benchmarks.models import add_model
 from benchmarks.readers.claims import (
     ANSWERED,
     Claim,
@@ -63,14 +64,14 @@ def main() -> None:
     parser.add_argument("claims", type=Path, nargs="?", help="AttributionBench's")
     parser.add_argument("--squad", type=Path)
     parser.add_argument("--hotpotqa", type=Path)
-    parser.add_argument("--model", default=None, help="the reader; by default the embedded model")
+    add_model(parser)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "readers")
     parser.add_argument("--most", type=int, help="of each half of SQuAD and of HotpotQA")
     parser.add_argument("--as-cause", action="store_true", help="by the limits of a cause")
     options = parser.parse_args()
     torch.set_num_threads(1)
     halves = [_claims(options, split) for split in SPLITS]
-    reader = load_model(options.model) if options.model else load_model()
+    reader = load_model(options.model)
     attributor = CachingAttributor(reader, RowStore(options.folder))
     claims = tqdm(in_turn(*halves), unit="claim", mininterval=10)
     answered_by = None if options.as_cause else ""
