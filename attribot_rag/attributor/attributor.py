@@ -25,17 +25,9 @@ from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import LocalModel, language_model_of
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
-from attribot_rag.scoring import (
-    Backend,
-    Meter,
-    Progress,
-    Scorer,
-    ScoringOptions,
-    Session,
-    scoring_backend,
-)
+from attribot_rag.scoring import Backend, Scorer, ScoringOptions, scoring_backend
 from attribot_rag.scoring.memory import naming_out_of_memory
-from attribot_rag.scoring.session import progress_bar
+from attribot_rag.scoring.session import Meter, Progress, Session, progress_bar
 
 if TYPE_CHECKING:
     from attribot_rag.model.served import ServerOptions
@@ -57,12 +49,11 @@ class Attributor:
     What another model answered (`answered_by`; all answers of an Attributor that `is_reader`), this
     one only reads: the result says what supports the answer, not what caused it.
 
-    The model comes with its tokenizer, or both together as a LanguageModel.
-
-    A `proxy`, a smaller model with its tokenizer, ranks sources for the method 'auto' if that takes
-    fewer FLOPs, and runs any other method. A `recorder` of the model's may have other bounds, a
-    `backend` of your own scores in place of the model's. `options` are those of Options, by name or
-    whole; another name raises UnknownOption.
+    The model comes with its tokenizer, or both together as a LanguageModel. A `proxy`, a smaller
+    model with its tokenizer, ranks sources for the method 'auto' if that takes fewer FLOPs, and
+    runs any other method. A `recorder` of the model's may have other bounds, a `backend` of your
+    own scores in place of the model's. `options` are those of Options, by name or whole; another
+    name raises UnknownOption.
 
     Several threads may use it: attributions of one local model's answers take turns.
     """
@@ -302,9 +293,6 @@ class Attributor:
             return rerun.compared(second, self.backend, self.scoring_options, session)
 
     def between_batches(self) -> float:
-        """Let the model's generations go first; returns the seconds that the budget does not count.
-
-        Runs before each forward pass.
-        """
+        """Let generations go first, before each pass; the seconds that no budget counts."""
         self.recorder.wait_until_idle(_GENERATION_WAIT)
         return 0.0

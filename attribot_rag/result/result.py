@@ -279,11 +279,9 @@ class Result:
         tokens = self._tokens(start, end)
         scores: dict[int, float] = {}
         for source in self.sources:
-            score = self._sum(source.id, tokens)
-            if score is None:
-                continue
-            for index in source.documents:
-                scores[index] = scores.get(index, 0.0) + score
+            if (score := self._sum(source.id, tokens)) is not None:
+                for index in source.documents:
+                    scores[index] = scores.get(index, 0.0) + score
         ranked = sorted(scores, key=lambda index: (-scores[index], index))
         return tuple(RankedDocument(i, self.documents[i], scores[i]) for i in ranked)
 

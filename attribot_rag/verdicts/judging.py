@@ -26,7 +26,12 @@ from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.prompt_origins import PromptOrigins
-from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_of
+from attribot_rag.verdicts.sentences import (
+    AnswerSentence,
+    fragment_of,
+    sentences_of,
+    thinking_of,
+)
 from attribot_rag.verdicts.unlocated import may_rest_on_unlocated
 
 logger = logging.getLogger(__name__)
@@ -144,6 +149,7 @@ class _Judge:
         self._given: list[Verdict] = []
         self._order = Order(scorer, ranking)
         self.evidence = Evidence(scorer, reliance or ())
+        self._fragment = fragment_of(sentences, scorer.generation, scorer.response.text)
         self._origin_of: dict[Part, Origin | None] = {}
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
@@ -206,12 +212,8 @@ class _Judge:
     def _measure(self, index: int, part: Part, carriers: Carriers) -> Measured:
         """The measurements of a sentence by the rows of the search, and its citation."""
         sentence = self._sentences[index]
-        measured = Measured(
-            start=sentence.start,
-            end=sentence.end,
-            reliance=None,
-            least=self._least_reliance(sentence),
-        )
+        least = self._least_reliance(sentence)
+        measured = Measured(start=sentence.start, end=sentence.end, reliance=None, least=least)
         if self._reliance is None:
             return measured
         losses = PartLosses(part, self.evidence, self._limits)
@@ -251,15 +253,6 @@ class _Judge:
         if self._parts[part] == self._fragment:
             return True
         return (yield from self._said_before(part)) is not None
-
-    @cached_property
-    def _fragment(self) -> int | None:
-        """Index of the sentence at which the answer was cut off; None for a complete answer."""
-        scorer = self._scorer
-        if not scorer.generation.unfinished or scorer.response.text.endswith("\n"):
-            return None
-        last = max((i for i, each in enumerate(self._sentences) if each.tokens), default=None)
-        return None if last is None or self._sentences[last].ended else last
 
     @cached_property
     def _origins(self) -> Origins:

@@ -188,6 +188,16 @@ def thinking_in(text: str, tags: Tags | None = None) -> list[Interval]:
     return merge(chain((match.span() for match in tagged.finditer(text)), channels))
 
 
+def fragment_of(
+    sentences: Sequence[AnswerSentence], generation: Generation, text: str
+) -> int | None:
+    """Index of the sentence at which the answer was cut off; None for a complete answer."""
+    if not generation.unfinished or text.endswith("\n"):
+        return None
+    last = max((i for i, each in enumerate(sentences) if each.tokens), default=None)
+    return None if last is None or sentences[last].ended else last
+
+
 def thinking_of(
     response: ResponseText,
     generation: Generation,
