@@ -140,7 +140,7 @@ def test_what_another_file_says_is_quoted_or_opened(desktop: Page, show: Show) -
     texts = [("list.txt", FERRY), ("guide.txt", f"Welcome. {rival} {same}")]
     show(desktop, html(citing(f"{FERRY} {ORSK}", texts, FERRY, None)))
     pills(desktop, ORSK).click()
-    expect(card(desktop)).to_contain_text("It may still be true.")
+    expect(card(desktop)).to_contain_text("without your files, which say it too.")
     expect(card(desktop).locator("mark")).to_have_text(same)
     pills(desktop, FERRY).first.click()
     card(desktop).get_by_role("button", name="guide.txt says 84").click()
@@ -186,7 +186,7 @@ def test_a_value_of_no_file_is_amber_and_the_card_says_what_the_source_has(
     show(desktop, html(data))
     amber = desktop.locator(".warn.pill")
     expect(amber).to_have_text(["a.txt says 12", "“Dutch” is in none of your files"])
-    expect(desktop.locator(".foot")).to_contain_text("Check 2 values")
+    expect(desktop.locator(".foot")).to_contain_text("Check 2 details")
     amber.first.click()
     expect(card(desktop).locator("h2")).to_have_text("From a.txt, except “12.90”, “Dutch”")
 

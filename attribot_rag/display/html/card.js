@@ -119,7 +119,7 @@ class Card {
       receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : reliance != null && say("all", { score: signed(reliance) }))].filter(Boolean);
     const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).map((line) => (ROW.test(line) ? cellsOf(line).join(" · ") : line)).join("");
     return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say("why")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
-      rows.length > 0 && h("table", {}, rows.map((row) => h("tr", {}, h("td", {}, signed(row.score)), h("td", { dir: "auto" }, brief(text(row), 120))))));
+      rows.length > 1 && h("table", {}, rows.map((row) => h("tr", {}, h("td", {}, signed(row.score)), h("td", { dir: "auto" }, brief(text(row), 120))))));
   }
 
   // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.

@@ -252,7 +252,7 @@ class Receipts {
   // What else there is to say of it.
   meaning(sentence) {
     const [{ state, also, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
-    if (state === "own" || also) return this.say("owned", { at: reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
+    if (state === "own" || also) return this.say("owned", { at: also ? 3 : reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
     if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
