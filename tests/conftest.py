@@ -30,6 +30,11 @@ settings.register_profile(
 settings.load_profile("any machine")
 
 
+# What is counted must not depend on how fast this machine runs a tiny model, not even in a backend
+# that is made while a test's file is read.
+pytest.MonkeyPatch().setattr(LocalBackend, "pass_tokens", 0)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The time that a test may take, where the command line does not say it."""
@@ -39,12 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, QUICK_ROOMS)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def tokens_are_the_price() -> None:
-    """What is counted must not depend on how fast this machine runs a tiny model."""
-    pytest.MonkeyPatch().setattr(LocalBackend, "pass_tokens", 0)
 
 
 @pytest.fixture(scope="session")
