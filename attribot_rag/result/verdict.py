@@ -26,7 +26,7 @@ Numbering = Literal["by_marker", "by_citation"]
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """A remark on the characters [start, end) of the response, such as a value that its cited
-    sources do not have. An annotator counts them from the beginning of its sentence.
+    sources do not have.
 
     An annotator compares texts, nothing is scored: a check is no part of the verdict.
     """
