@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.document_lists import merge_documents
+
+_log = logging.getLogger(__name__)
 
 _MAX_ROOTS = 1024
 _MAX_ANSWERS = 4096  # of one root
@@ -128,14 +131,15 @@ class Steps:
         return self._steps.get(str(step_id))
 
     def begin(self, step_id: object, parent: object = None, **described: Any) -> Step:
-        """The step of this id: a new one, within another one if that is known, by its id or itself.
+        """A new step, within another one if that is known, by its id or itself.
 
-        `described` are fields of Step.
+        `described` are fields of Step. It replaces one of the same id that never ended: its
+        documents are those of another run.
         """
         with self.lock:
             open_step = self.get(step_id)
             if open_step is not None and open_step.ended is None:
-                return open_step
+                _log.warning("The step %r began again: what it had found is forgotten.", step_id)
             is_inner = parent is not None
             parent = parent if isinstance(parent, Step) else self.get(parent)
             step = Step(

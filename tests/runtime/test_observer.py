@@ -127,12 +127,16 @@ def test_a_run_within_another_gives_its_own_answer(observer: Observer) -> None:
     assert [observer.store[f"within {number}"] for number in range(2)] == found
 
 
-def test_a_step_that_is_told_twice_keeps_what_it_found(observer: Observer) -> None:
-    observer.began("twice")
-    searched(observer, "twice", *DOCUMENTS)
-    observer.began("twice")
-    assert texts_of(answered(observer, "twice", DOCUMENTS, ANSWER)) == list(DOCUMENTS)
-    observer.ended("twice")
+def test_a_run_with_the_id_of_one_that_never_ended_has_its_own_documents(
+    observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer.began("again")
+    searched(observer, "again", DOCUMENTS[0])
+    observer.began("again")
+    assert "'again' began again" in caplog.text
+    searched(observer, "again", DOCUMENTS[1])
+    assert texts_of(answered(observer, "again", DOCUMENTS, ANSWER)) == [DOCUMENTS[1]]
+    observer.ended("again")
 
 
 def test_documents_of_a_step_that_never_began_are_told_of(
