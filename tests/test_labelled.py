@@ -13,6 +13,7 @@ from attribot_rag.context.splitting.splitter import sentences
 from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain
+from benchmarks.labelled.conclusions import conclusions
 from benchmarks.labelled.facts import LANGUAGES, tables
 from benchmarks.labelled.kinds import cases_of
 
@@ -111,3 +112,12 @@ def test_the_number_in_a_label_that_is_answered_stands_nowhere_else() -> None:
         for source in labels:
             values = answered & set(re.findall(NUMBERS, source.text.split(". ", 1)[-1]))
             assert not values or values - set(re.findall(NUMBERS, rest))
+
+
+def test_every_conclusion_needs_a_sentence_of_each_of_two_documents() -> None:
+    halves = {split: [*conclusions(split)] for split in SPLITS}
+    assert [len(cases) for cases in halves.values()] == [15, 15]
+    for case in chain.from_iterable(halves.values()):
+        (label,) = case.expected
+        assert len({source.document for source in label.sources}) == 2
+        assert all(case.documents[each.document].count(each.text) == 1 for each in label.sources)
