@@ -102,7 +102,7 @@ class Carriers:
     """Units that carry a part of the response.
 
     `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
-    alone where `members` are left out. If they do not suffice, `sufficient` is False, and the
+    alone where `members` are left out, and with `further` units the part keeps clearly more. If they do not suffice, `sufficient` is False, and the
     members are the units without which the part loses most. If the budget ended the search,
     `complete` is False. `beside` are the others with which a member could not be left out, by
     member.
@@ -112,6 +112,7 @@ class Carriers:
     alternatives: tuple[int, ...] = ()
     sufficient: bool = True
     complete: bool = True
+    further: tuple[int, ...] = ()
     beside: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 

@@ -110,7 +110,8 @@ class _Search:
         alternatives: tuple[int, ...] = ()
         if len(members) == 1 and self._is_replaceable(members[0]):
             alternatives = yield from self._replacements(members[0])
-        return Carriers(tuple(members), alternatives, beside=beside)
+        further = () if alternatives else (yield from self._further(members))
+        return Carriers(tuple(members), alternatives, further=further, beside=beside)
 
     def _enough(self) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does.
@@ -216,6 +217,30 @@ class _Search:
             else:
                 beside[unit] = tuple(fewer)
         return units, beside
+
+    def _further(self, members: Sequence[int]) -> Steps[tuple[int, ...]]:
+        """The unit that is worth `min_effect` beside members that suffice, if there is one.
+
+        It is the one with most words of the part that the members do not hold: the other end of a
+        comparison, or what leads from the question to the members. With all units but this one,
+        too, the part loses something.
+        """
+        losses, evidence, limits = self._losses, self._evidence, self._limits
+        left = losses.with_only(members)
+        if left < limits.min_effect or len(members) >= limits.max_set:
+            return ()
+        words_of = self._order.words_of
+        missing = self._part.said.difference(*map(words_of, members))
+        others = (unit for unit in range(len(evidence.scorer.units)) if unit not in members)
+        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
+        if unit is None or missing.isdisjoint(words_of(unit)):
+            return ()
+        both = [*members, unit]
+        yield [evidence.keeping(both), evidence.ablating([unit])]
+        row = evidence.only(both)
+        gained = 0.0 if row is None else left - losses.of(row)
+        necessity = losses.of(evidence.without([unit]))
+        return (unit,) if gained >= limits.min_effect and necessity >= limits.min_word else ()
 
     def _is_replaceable(self, unit: int) -> bool:
         """Whether neither the part nor any of its words needs the unit."""

@@ -52,10 +52,10 @@ class Citing:
         if len(members) == 1:
             if self._is_close(carriers):  # its necessity decides
                 self._evidence.fetch_without([members], exact=True)
-            return self._measured(carriers, members)
+            return self._measured(carriers, (*members, *carriers.further))
         deciding = tuple(self._deciding(carriers))
         if deciding and self._are_enough(deciding):
-            return self._measured(carriers, deciding)
+            return self._measured(carriers, (*deciding, *carriers.further))
         return self._measured(carriers, members, "together") if carriers.sufficient else None
 
     def _is_close(self, carriers: Carriers) -> bool:
