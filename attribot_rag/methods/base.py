@@ -102,10 +102,10 @@ class Carriers:
     """Units that carry a part of the response.
 
     `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
-    alone where `members` are left out, and with `further` units the part keeps clearly more. If they do not suffice, `sufficient` is False, and the
-    members are the units without which the part loses most. If the budget ended the search,
-    `complete` is False. `beside` are the others with which a member could not be left out, by
-    member.
+    alone where `members` are left out, and `further` units are needed beside them. If they do not
+    suffice, `sufficient` is False, and the members are the units without which the part loses most.
+    If the budget ended the search, `complete` is False. `beside` are the others with which a member
+    could not be left out, by member.
     """
 
     members: tuple[int, ...] = ()

@@ -45,14 +45,24 @@ class Necessity:
             documents = yield from self._mattering_documents(least)
             units = [[unit] for unit in chain.from_iterable(documents)]
         for unit in (yield from self._mattering(units, least))[:1]:
-            yield [evidence.ablating(unit, exact=True)]
-            row = evidence.without(unit, exact=True)
-            if row is None:
-                raise BudgetEnded
-            if self._losses.of(row) >= self._limits.min_effect:
+            if (yield from self.decides(unit)):
                 yield [evidence.keeping(unit)]
                 return Carriers(tuple(unit), sufficient=False)
         return Carriers()
+
+    def decides(self, units: list[int]) -> Steps[bool]:
+        """Whether the removal of these units costs the part `min_effect`, by an exact row.
+
+        That is only asked for where a masked one comes near.
+        """
+        evidence, least = self._evidence, self._limits.min_effect
+        if not (yield from self._mattering([units], _MASKED_SHARE * least)):
+            return False
+        yield [evidence.ablating(units, exact=True)]
+        row = evidence.without(units, exact=True)
+        if row is None:
+            raise BudgetEnded
+        return self._losses.of(row) >= least
 
     def most_needed(self, ranked: Sequence[int]) -> Steps[Carriers]:
         """Find the units with the highest necessity where no set suffices; at least one.

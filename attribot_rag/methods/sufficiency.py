@@ -219,15 +219,15 @@ class _Search:
         return units, beside
 
     def _further(self, members: Sequence[int]) -> Steps[tuple[int, ...]]:
-        """The unit that is worth `min_effect` beside members that suffice, if there is one.
+        """The unit that is needed beside members that suffice, if there is one.
 
-        It is the one with most words of the part that the members do not hold: the other end of a
-        comparison, or what leads from the question to the members. With all units but this one,
-        too, the part loses something.
+        Tried is that with most words of the part, the question's too, that the members do not hold:
+        the other end of a comparison, or what leads from the question to the members. It is needed
+        if it adds `min_effect` to the members, and its removal from the prompt costs as much.
         """
         losses, evidence, limits = self._losses, self._evidence, self._limits
         left = losses.with_only(members)
-        if left < limits.min_effect or len(members) >= limits.max_set:
+        if left < limits.min_word_effect / 2 or len(members) >= limits.max_set:
             return ()
         words_of = self._order.words_of
         missing = self._part.said.difference(*map(words_of, members))
@@ -236,11 +236,14 @@ class _Search:
         if unit is None or missing.isdisjoint(words_of(unit)):
             return ()
         both = [*members, unit]
-        yield [evidence.keeping(both), evidence.ablating([unit])]
+        yield [evidence.keeping(both)]
         row = evidence.only(both)
-        gained = 0.0 if row is None else left - losses.of(row)
-        necessity = losses.of(evidence.without([unit]))
-        return (unit,) if gained >= limits.min_effect and necessity >= limits.min_word else ()
+        if row is None or left - losses.of(row) < limits.min_effect:
+            return ()
+        try:
+            return (unit,) if (yield from self.necessity.decides([unit])) else ()
+        except BudgetEnded:
+            return ()
 
     def _is_replaceable(self, unit: int) -> bool:
         """Whether neither the part nor any of its words needs the unit."""
