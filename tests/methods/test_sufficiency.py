@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,40 @@ def test_a_set_that_suffices_keeps_every_content_word() -> None:
     loose = Limits(min_word=5.0)
     carriers, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], limits=loose)
     assert carriers.members == (3,)
+
+
+SAID = replace(PART, said=frozenset({"ships", "salt", "seals"}))
+"""A sentence about the seals, too: a word of the question, which source 7 holds."""
+
+
+def beside(nats: float, units: Ids, kept: Ids) -> dict[int, float]:
+    """What the holder of the words is worth, and any of the units beside it."""
+    return {FIRST: 20.0 * (HOLDER in kept), 0: nats * bool(units & kept)}
+
+
+@pytest.mark.parametrize(
+    ("nats", "units", "part", "further"),
+    [
+        (5.0, {7}, SAID, (7,)),
+        (3.9, {7}, SAID, ()),  # too little
+        (5.0, {7, 9}, SAID, ()),  # another source makes up for it
+        (5.0, {7}, PART, ()),  # it holds nothing of what the sentence says
+        (5.0, {9}, SAID, ()),
+    ],
+)
+def test_what_is_needed_beside_sources_that_suffice_is_found(
+    nats: float, units: set[int], part: Part, further: tuple[int, ...]
+) -> None:
+    """A source that leads from the question to the one that holds the words."""
+    carriers, _ = searched(partial(beside, nats, Ids(units)), part=part)
+    assert (carriers.members, carriers.further) == ((HOLDER,), further)
+
+
+def test_nothing_is_looked_for_beside_sources_that_leave_little() -> None:
+    scored = [
+        len(searched(partial(beside, nats, Ids([7])), part=SAID)[1].scored) for nats in (1.2, 1.3)
+    ]
+    assert scored == [scored[0], scored[0] + 1]
 
 
 def test_no_small_set_suffices() -> None:

@@ -55,6 +55,31 @@ def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("question", "leading", "holding", "answer"),
+    [
+        (
+            "Which fuel does the oven of the bakery in Tolm need?",
+            "The oven of the bakery in Tolm is a Garrow Seven.",
+            "The Garrow Seven needs beech pellets.",
+            "The oven of the bakery in Tolm is a Garrow Seven, which needs beech pellets.",
+        ),
+        (
+            "Which ink does the printer of the school in Marl take?",
+            "The printer of the school in Marl is a Quist 400.",
+            "The Quist 400 takes green ink only.",
+            "The printer of the school in Marl is a Quist 400, which takes green ink only.",
+        ),
+    ],
+)
+def test_what_leads_from_the_question_to_the_answer_is_cited_too(
+    attributor: Attributor, question: str, leading: str, holding: str, answer: str
+) -> None:
+    documents = [holding, f"{leading} It is old.", "The museum is shut."]
+    attribution = attribute(attributor, question, documents, answer)
+    assert cited(attribution) == sorted(text.casefold() for text in (leading, holding))
+
+
 LONG = (
     "**The ferry** Kittiwake carries up to 84 passengers.\nA ferry ticket costs `18` crowns, and "
     "there is *no* discount for groups. " + "The harbour is old and has a long quay of stone. " * 6
