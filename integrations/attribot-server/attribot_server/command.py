@@ -39,17 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@only_on_stderr()
 def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: bool) -> None:
     """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options.
 
     `load` gives the model, once the address and the files are known to be good.
     """
-    with only_on_stderr():
-        _serve(options, load)
-
-
-def _serve(options: argparse.Namespace, load: Callable[[], LanguageModel]) -> None:
-    # The list of all commands shows this one, too, and need not wait for FastAPI.
+    # Imported here, so that `attribot-rag --help` need not wait for FastAPI.
     from attribot_server.app import Limits, create_app
     from attribot_server.server import run_server
 
