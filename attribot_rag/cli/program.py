@@ -28,9 +28,7 @@ from attribot_rag.model.served_model import ServedModel
 FAILED = 2
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EFBIG)
-
-
-# Commands of packages that are built on this one.
+# The entry points of other packages' commands, and the packages of those that are known.
 _GROUP = "attribot_rag.commands"
 _PACKAGES = {"batch": "attribot-batch", "serve": "attribot-server"}
 

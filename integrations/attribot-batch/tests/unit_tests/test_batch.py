@@ -203,6 +203,7 @@ def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> N
         assert result["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None:
     short = {"documents": [TREATY[3]], "question": "who signed it?", "response": "The queen"}
     records = [{**short, "id": index} for index in range(100)]
