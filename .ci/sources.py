@@ -14,7 +14,9 @@ from pathlib import Path
 
 PACKAGES = (
     ".",
+    "integrations/attribot-batch",
     "integrations/attribot-checks",
+    "integrations/attribot-server",
     "integrations/langchain-attribot",
     "integrations/llama-index-postprocessor-attribot",
 )

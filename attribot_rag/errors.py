@@ -31,22 +31,23 @@ class UnknownOption(InvalidInput):
 
 
 class MissingExtra(InvalidInput):
-    """A package that is not installed, of an extra of attribot-rag's."""
+    """A package that is not installed, of an extra of attribot-rag or of a package beside it."""
 
     @classmethod
-    def check(cls, purpose: str, extra: str, *modules: str) -> None:
+    def check(cls, purpose: str, extra: str, *modules: str, folder: str = ".") -> None:
         """Raises MissingExtra for those of the extra's modules that are not installed.
 
-        The modules are top-level ones, and are not imported.
+        The modules are top-level ones, and are not imported. `folder` is that of the package whose
+        extra it is, in a clone.
         """
         missing = [module for module in modules if find_spec(module) is None]
         if missing:
-            raise cls(f"{purpose} needs {', '.join(missing)}: {installing(extra)}")
+            raise cls(f"{purpose} needs {', '.join(missing)}: {installing(extra, folder=folder)}")
 
 
-def installing(*extras: str) -> str:
+def installing(*extras: str, folder: str = ".") -> str:
     """The command that installs extras: from the source, until there is a release."""
-    return f"pip install '.[{','.join(extras)}]' in a clone of attribot-rag"
+    return f"pip install '{folder}[{','.join(extras)}]' in a clone of attribot-rag"
 
 
 class NoText(InvalidInput):
@@ -87,12 +88,16 @@ class ServerFailed(AttributionError):
     """A server that did not answer, or not by its protocol."""
 
 
+class Refused(ServerFailed):
+    """A request that the server does not take, however often it is sent."""
+
+
+class Rejected(Refused):
+    """A request whose content the server does not take; another one may do."""
+
+
 class UnsupportedServer(AttributionError):
     """A server that gives no log-probabilities of a prompt."""
-
-
-class WorkerLost(AttributionError):
-    """A process of a batch that ended before its work was done."""
 
 
 class NotRecorded(AttributionError):
@@ -105,10 +110,6 @@ class AttributionCancelled(AttributionError):
 
 class QueueFull(AttributionError):
     """More answers wait for their attribution than were allowed to."""
-
-
-class ServiceStopping(AttributionError):
-    """A request that came, or still waited, when the service was told to stop."""
 
 
 class SchemaError(AttributionError, ValueError):

@@ -32,8 +32,8 @@ from peft.functional import set_adapter
 from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
 from support.tiny_models import byte_level, endless, smollm2_tokenizer, with_tokenizer
 
+from attribot_batch import run_batch
 from attribot_rag import Attributor
-from attribot_rag.batch.run import run_batch
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributionService
 from benchmarks.experiment.setting import hardware

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import ray
 
+from attribot_batch import Statistics
+from attribot_batch.distributed import attribute_dataset
+from attribot_batch.tables import results_in
 from attribot_rag import Attributor, load_model
-from attribot_rag.batch.distributed import attribute_dataset
-from attribot_rag.batch.statistics import Statistics
-from attribot_rag.batch.tables import results_in
 
 OUTPUT = Path("batch/ray").resolve()
 

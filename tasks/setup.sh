@@ -8,7 +8,9 @@ PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 case $VENV in /*) BIN=$VENV/bin ;; *) BIN=$PWD/$VENV/bin ;; esac
 WORKERS=${WORKERS:-2}
+BATCH=integrations/attribot-batch
 CHECKS=integrations/attribot-checks
+SERVER=integrations/attribot-server
 LANGCHAIN=integrations/langchain-attribot
 LLAMA_INDEX=integrations/llama-index-postprocessor-attribot
 spread=(-n "$WORKERS" --dist loadfile --no-loadscope-reorder)

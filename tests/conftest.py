@@ -2,17 +2,14 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import copy
-
 import pytest
 from hypothesis import HealthCheck, settings
 from support.deprecations import no_deprecations as no_deprecations
 from support.marks import mark
-from support.patience import PATIENCE
-from support.tiny_models import byte_level
+from support.patience import pytest_configure as pytest_configure
+from support.session_models import smollm2 as smollm2
+from support.session_models import tiny_model as tiny_model
 
-from attribot_rag.model import load_model
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local.backend import LocalBackend
 
 QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
@@ -35,31 +32,5 @@ settings.load_profile("any machine")
 pytest.MonkeyPatch().setattr(LocalBackend, "pass_tokens", 0)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """The time that a test may take, where the command line does not say it."""
-    if config.option.timeout is None:
-        config.option.timeout = float(config.getini("timeout")) * PATIENCE
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, QUICK_ROOMS)
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> LocalModel:
-    """The embedded model: real weights, offline."""
-    return load_model()
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with a model that babbles until it is stopped."""
-    folder = tmp_path_factory.mktemp("tiny")
-    language_model = byte_level()
-    model = copy.deepcopy(language_model.model)
-    assert model.generation_config is not None
-    model.generation_config.eos_token_id = None
-    model.save_pretrained(folder)
-    language_model.tokenizer.save_pretrained(folder)
-    return str(folder)

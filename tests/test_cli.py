@@ -22,6 +22,16 @@ from attribot_rag.display.escaping import visible
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
 COMMAND = (sys.executable, "-m", "attribot_rag")
 QUESTION = "How many passengers does the ferry Kittiwake carry?"
+SHOUTING = """
+from attribot_rag.cli import Command
+
+SHOUT = Command(
+    lambda parser: parser.add_argument("word"),
+    lambda options, load, *, shown: print(f"{options.word.upper()}, {options.method}"),
+    summary="say a word aloud",
+    description="Say it aloud.",
+)
+"""
 
 
 @pytest.fixture
@@ -207,31 +217,46 @@ def test_counts_are_whole_numbers_from_1(value: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == f"{version('attribot-rag')}\n"
 
 
-@pytest.mark.parametrize(
-    ("module", "extra", "words"),
-    [
-        ("bm25s", "cli", ["ask", QUESTION, "NOTES"]),
-        ("uvicorn", "serve", ["serve"]),
-        ("pyarrow", "parquet", ["batch", "log.parquet", "--output", "FOLDER"]),
-    ],
-)
 def test_a_missing_package_is_named_before_anything_is_loaded(
-    module: str,
-    extra: str,
-    words: list[str],
-    notes: str,
-    tmp_path: Path,
+    notes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    assert main(["ask", QUESTION, notes, "--model", "./no-model"]) == 2
+    error = capsys.readouterr().err
+    assert "needs bm25s: pip install '.[cli]' in a clone of attribot-rag" in error
+    assert "no-model" not in error
+
+
+def test_a_package_that_is_installed_brings_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shouting.py").write_text(SHOUTING)
+    metadata = tmp_path / "shouting-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[attribot_rag.commands]\nshout = shouting:SHOUT\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["shout", "ferry", "--method", "masked"]) == 0
+    assert capsys.readouterr().out == "FERRY, masked\n"
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert re.search(r"\n +ask +.*\n(.*\n)* +shout +say a word aloud\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("command", "package"), [("batch", "attribot-batch"), ("serve", "attribot-server")]
+)
+def test_a_command_without_its_package_says_what_to_install(
+    command: str,
+    package: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps({"question": QUESTION, "documents": ["It is blue."]}))
-    paths = {"NOTES": notes, "LOG": str(log), "FOLDER": str(tmp_path / "done")}
-    monkeypatch.setitem(sys.modules, module, None)
-    assert main([*(paths.get(word, word) for word in words), "--model", "./no-model"]) == 2
-    error = capsys.readouterr().err
-    assert f"needs {module}: pip install '.[{extra}]' in a clone of attribot-rag" in error
-    assert "no-model" not in error
+    monkeypatch.setattr(sys, "path", [])  # where no package is installed
+    assert main([command, "log.jsonl", "--port", "8"]) == 2
+    shown = capsys.readouterr()
+    assert f"pip install {package}" in shown.err
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.long

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://example.org/owner/attribot-rag"
 PACKAGES = [
     ".",
+    "integrations/attribot-batch",
     "integrations/attribot-checks",
+    "integrations/attribot-server",
     "integrations/langchain-attribot",
     "integrations/llama-index-postprocessor-attribot",
 ]

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[1]
 def test_all_packages_have_the_version_of_the_core() -> None:
     assert version("attribot-rag") == attribot_rag.__version__
     for module in (
+        "attribot-batch/attribot_batch",
         "attribot-checks/attribot_checks",
+        "attribot-server/attribot_server",
         "langchain-attribot/langchain_attribot",
         "llama-index-postprocessor-attribot/llama_index/postprocessor/attribot",
     ):

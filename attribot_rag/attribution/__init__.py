@@ -2,6 +2,7 @@
 
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
+from attribot_rag.attribution.schema import attribution_schema, summary_schema
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.result import (
     Basis,
@@ -41,5 +42,7 @@ __all__ = [
     "ResponseText",
     "SourceGroup",
     "Verdict",
+    "attribution_schema",
     "cite",
+    "summary_schema",
 ]

@@ -1,13 +1,9 @@
-"""The JSON schemas of attributions and of their summaries, generated from the types.
-
-`python -m attribot_rag.attribution.schema FOLDER` writes both as files.
-"""
+"""The JSON schemas of attributions and of their summaries, generated from the types."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +73,3 @@ def write_schemas(folder: Path) -> None:
     for name, schema in (("attribution", attribution_schema()), ("summary", summary_schema())):
         text = json.dumps(schema, ensure_ascii=False, indent=2)
         (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1]))

@@ -16,8 +16,9 @@ from transformers import TextStreamer
 
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.attributor import Attributor
+from attribot_rag.cli.command import Command
 from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
-from attribot_rag.corpus.chunks import read_chunks, retrieve
+from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.display.escaping import visible
 from attribot_rag.display.remarks import YOUR_FILES
@@ -144,3 +145,12 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+ASK = Command(
+    add_arguments,
+    ask,
+    summary="answer a question from files, and show what caused the answer",
+    description="Retrieve chunks of the files that fit the question, let a local model answer from "
+    "them, and measure which of their sentences caused the answer.",
+)

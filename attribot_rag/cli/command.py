@@ -1,172 +1,26 @@
-"""Runs the commands; they share the loading of the model and the form of errors."""
+"""A command of `attribot-rag`."""
 
 from __future__ import annotations
 
 import argparse
-import errno
-import io
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stderr
-from functools import partial
-from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any
-
-from attribot_rag._version import __version__
-from attribot_rag.annotation import Annotator, NumbersInDocuments
-from attribot_rag.batch import command as batch
-from attribot_rag.cli import ask
-from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
-from attribot_rag.display.escaping import on_one_line
-from attribot_rag.errors import AttributionError, InvalidInput, installing
-from attribot_rag.methods import METHODS
-from attribot_rag.model import DEFAULT_MODEL, load_model
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served_model import ServedModel
-from attribot_rag.serving import command as serve
-
-FAILED = 2
-INTERRUPTED = 130
-_FULL = (errno.ENOSPC, errno.EFBIG)
+from collections.abc import Callable
+from dataclasses import dataclass
 
 
-def _print(text_of: Callable[..., str], *arguments: Any, **named: Any) -> None:
-    """Write a command's result to stdout, and all else to stderr."""
-    with only_on_stderr():
-        text = text_of(*arguments, **named)
-    encode_stdout(errors="replace")
-    sys.stdout.write(text)
+@dataclass(frozen=True)
+class Command:
+    """A command of `attribot-rag`; a package has one as an entry point, `attribot_rag.commands`.
 
-
-# The arguments of each command, the function that runs it, its help and its description.
-_COMMANDS: dict[str, tuple[Callable[..., None], Callable[..., None], str, str]] = {
-    "ask": (
-        ask.add_arguments,
-        ask.ask,
-        "answer a question from files, and show what caused the answer",
-        "Retrieve chunks of the files that fit the question, let a local model answer from them, "
-        "and measure which of their sentences caused the answer.",
-    ),
-    "batch": (
-        batch.add_arguments,
-        partial(_print, batch.batch),
-        "attribute the logged answers of a file, however many they are",
-        "Attribute each answer of a log and write a summary for each, the records that cannot be "
-        "attributed with the reason, and statistics. What was done is kept: the same command goes "
-        "on where it was stopped.",
-    ),
-    "serve": (
-        serve.add_arguments,
-        partial(_print, serve.serve),
-        "attribute answers for programs in any language, over HTTP",
-        "POST /attribute takes a prompt, a response and documents, POST /ask a question; both "
-        "give JSON. The page at / asks and shows what caused the answer.",
-    ),
-}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
-
-    Only the result goes to stdout. Progress, and an error's single line, go to stderr.
+    Args:
+        add_arguments: Adds the command's own arguments to its parser. All commands have those that
+            choose the model, the method and the annotator.
+        run: Called with the options, a function that loads their model, and `shown`, whether the
+            terminal sees progress. It writes its result to stdout, and all else to stderr.
+        summary: The command in a line, for the list of commands.
+        description: What it does, for its own help.
     """
-    options = _parser().parse_args(arguments)
-    try:
-        shown = bool(options.progress) and sys.stderr.isatty()
-        options.run(options, partial(_language_model, options, shown=shown), shown=shown)
-        sys.stdout.flush()
-    except AttributionError as error:
-        return _failed(str(error))
-    except ImportError as error:
-        missing = str(error).rstrip(".")
-        return _failed(f"{missing}: {installing('cli', 'embedded', 'serve')}")
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader (head, less) has gone
-        discard_stdout()
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        discard_stdout()
-        return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
-    return 0
 
-
-def _failed(message: str) -> int:
-    sys.stderr.write(f"attribot-rag: {on_one_line(message)}\n")
-    return FAILED
-
-
-def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:
-    """The model of --server, or --model on this machine."""
-    if options.server:
-        if not options.tokenizer:
-            raise InvalidInput("--server needs --tokenizer: the model's folder or Hugging Face id")
-        name = None if options.model == DEFAULT_MODEL else options.model
-        return ServedModel.connect(options.server, options.tokenizer, model=name)
-    if options.tokenizer:
-        raise InvalidInput("--tokenizer is for --server; a local model has its own")
-    sys.stderr.write(f"Loading {on_one_line(options.model)} ..." * shown)
-    sys.stderr.flush()
-    # The bar of the first conversion is written by tqdm, whatever transformers was told.
-    with nullcontext() if shown else redirect_stderr(io.StringIO()):
-        language_model = load_model(options.model, device=options.device)
-    sys.stderr.write("\r\x1b[K" * shown)
-    return language_model
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="attribot-rag",
-        description="Which sentences of your files made a local model give its answer.",
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, (add_arguments, run, summary, description) in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=description)
-        add_arguments(command)
-        command.set_defaults(run=run)
-        add = command.add_argument
-        add(
-            "--server",
-            metavar="URL",
-            help="a vLLM or SGLang server that has the model; --model is then its name there",
-        )
-        add("--tokenizer", metavar="NAME", help="with --server: the model's folder, or hub id")
-        add(
-            "--method",
-            default="auto",
-            choices=METHODS,
-            help="how sources are scored: %(choices)s (default: %(default)s)",
-        )
-        add(
-            "--model",
-            default=DEFAULT_MODEL,
-            help="a folder with a model, a GGUF file, ollama:NAME for a model that Ollama has "
-            "here, a Hugging Face id, or the embedded default: %(default)s",
-        )
-        add(
-            "--annotator",
-            type=_annotator,
-            default=NumbersInDocuments(),
-            metavar="MODULE:NAME",
-            help="what checks the sentences, such as attribot_checks:ValueChecks (default: numbers "
-            "that stand in no document)",
-        )
-        add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
-        add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")
-    return parser
-
-
-def _annotator(place: str) -> Annotator:
-    """The annotator of this name in a module; a class is called without arguments."""
-    sys.path.append(str(Path.cwd()))  # where an installed command does not look for modules
-    try:
-        annotator = resolve_name(place)
-        annotator = annotator() if isinstance(annotator, type) else annotator
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{place!r} cannot be loaded: {error}") from error
-    if not isinstance(annotator, Annotator):
-        raise argparse.ArgumentTypeError(f"{place!r} has no method annotate(sentences)")
-    return annotator
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[..., None]
+    summary: str
+    description: str

@@ -2,16 +2,32 @@
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document
-from attribot_rag.display.escaping import escape_markdown
-from attribot_rag.display.html import answer_data, element_script, render_answer, render_html
+from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.display.html import (
+    answer_data,
+    digest,
+    element_script,
+    page_part,
+    page_templates,
+    render_answer,
+    render_html,
+    render_summary,
+)
 from attribot_rag.display.markdown import render_cited, render_markdown
+from attribot_rag.display.remarks import YOUR_FILES, compared, words_for
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
 __all__ = [
+    "YOUR_FILES",
     "answer_data",
+    "compared",
+    "digest",
     "element_script",
     "escape_markdown",
     "label_of",
+    "on_one_line",
+    "page_part",
+    "page_templates",
     "print_counterfactual",
     "print_table",
     "render_answer",
@@ -19,5 +35,7 @@ __all__ = [
     "render_document",
     "render_html",
     "render_markdown",
+    "render_summary",
     "render_table",
+    "words_for",
 ]

@@ -16,7 +16,7 @@ from attribot_rag.context.words import stands_alone
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.display.html.script import script_of
-from attribot_rag.display.html.templates import environment, part
+from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.report import title_of
 from attribot_rag.errors import InvalidInput
@@ -48,7 +48,7 @@ def render_document(
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
     titled = document.title and document.title == document.metadata.get("title")
     language = language_of("", [attribution.response])
-    template = environment().get_template("document_page.html")
+    template = page_templates().get_template("document_page.html")
     return template.render(
         name=file.name,
         title=title_of(document) if titled else file.name,
@@ -133,7 +133,7 @@ def _sentence(attribution: Result, index: int | None) -> str:
 
 def _style() -> str:
     """The element's own style, for a page."""
-    return part("answer.css").replace(":host {", ":root {") + part("document_page.css")
+    return page_part("answer.css").replace(":host {", ":root {") + page_part("document_page.css")
 
 
 def _text(file: Path) -> str:

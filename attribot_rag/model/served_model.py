@@ -13,10 +13,16 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from attribot_rag.errors import InvalidInput, ServerFailed, TokenizerMismatch, UnsupportedServer
+from attribot_rag.errors import (
+    InvalidInput,
+    Refused,
+    ServerFailed,
+    TokenizerMismatch,
+    UnsupportedServer,
+)
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_model import LocalModel
-from attribot_rag.model.served.client import Client, Refused, ServerOptions
+from attribot_rag.model.served.client import Client, ServerOptions
 from attribot_rag.model.served.protocols import SglangGenerate, VllmCompletions, VllmGenerate
 from attribot_rag.model.served.weights import SERVERS, ServedWeights
 

@@ -1,4 +1,4 @@
-"""The data of an attribution: scores, spans, verdicts, citations, provenance."""
+"""The data of an attribution: scores, spans, verdicts, citations, provenance, and its summary."""
 
 from attribot_rag.result.citations import Citations, CitedSentence, cite
 from attribot_rag.result.counterfactual import Counterfactual
@@ -10,6 +10,8 @@ from attribot_rag.result.result import (
     Result,
     SourceGroup,
 )
+from attribot_rag.result.summary import summarize
+from attribot_rag.result.summary_schema import ErrorDescription, Summary
 from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Citations",
     "CitedSentence",
     "Counterfactual",
+    "ErrorDescription",
     "Marker",
     "Numbering",
     "Provenance",
@@ -26,6 +29,8 @@ __all__ = [
     "ResponseText",
     "Result",
     "SourceGroup",
+    "Summary",
     "Verdict",
     "cite",
+    "summarize",
 ]

@@ -25,7 +25,9 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "integrations/attribot-batch/README.md": "attribot-batch.md",
     "integrations/attribot-checks/README.md": "attribot-checks.md",
+    "integrations/attribot-server/README.md": "attribot-server.md",
     "integrations/langchain-attribot/README.md": "langchain.md",
     "integrations/llama-index-postprocessor-attribot/README.md": "llama-index.md",
 }

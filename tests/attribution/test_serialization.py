@@ -23,7 +23,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """`python -m attribot_rag.attribution.schema docs/schemas` writes them again."""
+    """`python -m attribot_rag.attribution docs/schemas` writes them again."""
     write_schemas(tmp_path)
     for name in ("attribution.json", "summary.json"):
         published = ROOT / "docs" / "schemas" / name

@@ -17,7 +17,7 @@ from support.attributions import ISLAND, verdicts_of
 from support.chat_server import chat_server, prompt_of
 from support.examples import blocks_of
 from support.model_server import model_server
-from support.scorers import ANSWER, RECORD, TREATY, chat, scorer
+from support.scorers import ANSWER, TREATY, chat, scorer
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LocalModel, ScoringOptions
@@ -26,21 +26,23 @@ from attribot_rag.annotation import Annotation
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
+    "docs/batch.md": "attribot-batch's tests",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
-    "docs/distributed.md": "tests/batch/test_distributed.py, by `tasks/ray`",
+    "docs/distributed.md": "attribot-batch's tests, by `tasks/ray`",
     "docs/getting-started.md": "tests/test_examples.py",
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/llama-index-cases.md": "LlamaIndex's integration tests",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
+    "integrations/attribot-batch/README.md": "its own tests",
     "integrations/attribot-checks/README.md": "its own tests",
+    "integrations/attribot-server/README.md": "its own tests",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
 HERE = {
     "CONTRIBUTING.md",
     "docs/answers.md",
-    "docs/batch.md",
     "docs/checks.md",
     "docs/integrating.md",
     "docs/methods.md",
@@ -90,7 +92,9 @@ def test_a_block_that_is_an_example_equals_its_file() -> None:
 
 OWN = (
     "attribot_rag",
+    "attribot_batch",
     "attribot_checks",
+    "attribot_server",
     "langchain_attribot",
     "llama_index.postprocessor.attribot",
 )
@@ -126,15 +130,6 @@ def names_in(module: str) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
     return names
-
-
-def test_a_batch_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("answers.jsonl").write_text(json.dumps(RECORD) + "\n")
-    attributor = Attributor(LOCAL, method="leave_one_out", progress=False)
-    names = run("docs/batch.md", {}, attributor=attributor)
-    assert names["statistics"] is not None
-    assert Path("folder/results.jsonl").read_text().count("\n") == 1
 
 
 def test_methods_are_composed(tiny_model: str) -> None:

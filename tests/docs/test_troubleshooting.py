@@ -12,8 +12,14 @@ MESSAGES = [
     for cell in re.findall(r"^\| (`.*?) \| ", PAGE, re.MULTILINE)
     for message in re.findall(r"`([^`]+ [^`]*)`", cell)
 ]
-PACKAGES = ("attribot-checks", "langchain-attribot", "llama-index-postprocessor-attribot")
-ELSEWHERE = {"Invalid host header"}  # Starlette's, tested in tests/serving
+PACKAGES = (
+    "attribot-batch",
+    "attribot-checks",
+    "attribot-server",
+    "langchain-attribot",
+    "llama-index-postprocessor-attribot",
+)
+ELSEWHERE = {"Invalid host header"}  # Starlette's, tested by attribot-server
 FOLDERS = ("attribot_rag", *(f"integrations/{name}" for name in PACKAGES))
 
 

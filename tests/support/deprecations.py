@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-OURS = ("attribot_rag", "langchain_attribot", "llama_index.postprocessor.attribot")
+OURS = (
+    "attribot_batch",
+    "attribot_rag",
+    "attribot_server",
+    "langchain_attribot",
+    "llama_index.postprocessor.attribot",
+)
 HANDED_ON = "attribot_rag.recording.hook"
 """Calls `generate` with whatever the caller gave."""
 

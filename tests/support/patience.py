@@ -7,6 +7,8 @@ import os
 import time
 from collections.abc import Callable
 
+import pytest
+
 _LOOP = 300_000
 _IDLE = 0.02
 """Seconds of the loop on an idle machine for which the limits are right."""
@@ -20,6 +22,13 @@ def _slowness() -> float:
 
 
 PATIENCE = float(os.environ.get("ATTRIBOT_RAG_PATIENCE") or _slowness())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The time that a test may take, where the command line does not say it."""
+    if config.option.timeout is None:
+        config.option.timeout = scaled(float(config.getini("timeout")))
 
 
 def scaled(limit: float) -> float:

@@ -2,7 +2,7 @@
 
 import jsonschema
 
-from attribot_rag.attribution.schema import attribution_schema, summary_schema
+from attribot_rag.attribution import attribution_schema, summary_schema
 
 SCHEMA = attribution_schema()
 SUMMARY_SCHEMA = summary_schema()

@@ -8,14 +8,14 @@ from attribot_rag.display.html.element import (
     render_summary,
 )
 from attribot_rag.display.html.script import element_script
-from attribot_rag.display.html.templates import digest, environment, part
+from attribot_rag.display.html.templates import digest, page_part, page_templates
 
 __all__ = [
     "answer_data",
     "digest",
     "element_script",
-    "environment",
-    "part",
+    "page_part",
+    "page_templates",
     "render_answer",
     "render_element",
     "render_html",

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.display.html.script import element_script
-from attribot_rag.display.html.templates import environment, part
+from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
 from attribot_rag.errors import InvalidInput
@@ -56,7 +56,7 @@ def render_element(
     those that are False, None or '' are left out.
     """
     named = {name.replace("_", "-"): value for name, value in attributes.items() if value}
-    template = environment().get_template("element.html")
+    template = page_templates().get_template("element.html")
     return Markup(template.render(data=data, attributes=named, inside=inside))
 
 
@@ -64,7 +64,7 @@ def render_answer(
     attribution: Result, *, question: str = "", **attributes: str | bool | None
 ) -> Markup:
     """The element for an attribution; without scripts, its cited text and what that cites."""
-    inside = environment().get_template("cited.html")
+    inside = page_templates().get_template("cited.html")
     plain = inside.render(
         cited=render_cited(attribution), documents=report_on(attribution, top=0).documents
     )
@@ -122,13 +122,13 @@ def render_summary(
 
 def _page(element: Markup, question: str, theme: str) -> str:
     return (
-        environment()
+        page_templates()
         .get_template("page.html")
         .render(
             element=element,
             question=question,
             theme=theme,
-            style=part("page.css"),
+            style=page_part("page.css"),
             script=Markup(element_script()),
         )
     )

@@ -12,11 +12,18 @@ from markupsafe import Markup
 
 from attribot_rag.display.escaping import file_name, visible
 
+_PACKAGE = "attribot_rag.display.html"
+
 
 @cache
-def environment(*folders: str) -> Environment:
-    """The templates of this folder, and of other folders of the package, such as 'batch'."""
-    loaders = [PackageLoader("attribot_rag", folder) for folder in ("display/html", *folders)]
+def page_templates(*packages: str) -> Environment:
+    """The templates of this package, among them `frame.html`, and of the folders of others.
+
+    `frame.html` is a page with the blocks `title` and `main`, and what is passed as `style`.
+    Filters: `visible` shows control characters, `name` leaves out the folders of a path, `digest`
+    is `digest`.
+    """
+    loaders = [PackageLoader(package, ".") for package in (_PACKAGE, *packages)]
     templates = Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -25,9 +32,9 @@ def environment(*folders: str) -> Environment:
 
 
 @cache
-def part(name: str, room: str = "display.html") -> Markup:
-    """A style, a script or a template among a room's files."""
-    return Markup(files(f"attribot_rag.{room}").joinpath(name).read_text("utf-8"))
+def page_part(name: str, package: str = _PACKAGE) -> Markup:
+    """A style, a script or a template among a package's files; here, `page.css` is the style."""
+    return Markup(files(package).joinpath(name).read_text("utf-8"))
 
 
 def digest(text: str) -> str:

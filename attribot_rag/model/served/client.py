@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import httpx
 
-from attribot_rag.errors import InvalidInput, ServerFailed
+from attribot_rag.errors import InvalidInput, Refused, Rejected, ServerFailed
 from attribot_rag.model.forking import ForkSafe
 
 KEY = "ATTRIBOT_RAG_SERVER_KEY"
@@ -61,14 +61,6 @@ class ServerOptions:
             raise InvalidInput(
                 f"protocol={self.protocol!r}; choose 'vllm', 'vllm-generate', 'sglang' or None"
             )
-
-
-class Refused(ServerFailed):
-    """A request that the server does not take, however often it is sent."""
-
-
-class Rejected(Refused):
-    """A request whose content the server does not take; another one may do."""
 
 
 class NoAnswerInTime(ServerFailed):

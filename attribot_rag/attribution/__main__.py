@@ -1,0 +1,8 @@
+"""`python -m attribot_rag.attribution FOLDER` writes the JSON schemas as files."""
+
+import sys
+from pathlib import Path
+
+from attribot_rag.attribution.schema import write_schemas
+
+write_schemas(Path(sys.argv[1]))

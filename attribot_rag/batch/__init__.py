@@ -1,1 +1,0 @@
-"""Attribution of logged answers, from a file into a folder, however many they are."""

@@ -1,0 +1,86 @@
+"""The command `attribot-rag batch`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from attribot_batch.run import run_batch
+from attribot_rag import Attributor, Budget, LanguageModel
+from attribot_rag.cli import Command, encode_stdout, only_on_stderr
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("input", type=Path, metavar="INPUT", help="a .jsonl or .parquet file of logged answers")
+    add(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="where results, rejects and statistics go; the same command goes on from there",
+    )
+    add("--seconds", type=float, metavar="S", help="how long each attribution may take")
+    add(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that attribute, each with the model and a share of the cores (default: 1)",
+    )
+    add(
+        "--reader",
+        action="store_true",
+        help="the model only reads: others gave the answers (`answered_by` in a record names one)",
+    )
+    add("--report", action="store_true", help="write a page of the statistics, too: report.html")
+    add(
+        "--parquet",
+        action="store_true",
+        help="write all records as outcomes.parquet, too; needs pyarrow",
+    )
+
+
+def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, shown: bool) -> None:
+    """Run or go on with a batch; writes its statistics. Raises InvalidInput for bad files.
+
+    `load` gives the model, to other processes too if there are several workers.
+    """
+    load = partial(load, shown=shown and options.workers == 1)
+    budget = Budget(seconds=options.seconds)
+    chosen = {
+        "method": options.method,
+        "annotator": options.annotator,
+        "is_reader": options.reader,
+    }
+    make = partial(_attributor, load, **chosen, budget=budget, progress=False)
+    with only_on_stderr():
+        statistics = run_batch(
+            make,
+            options.input,
+            options.output,
+            workers=options.workers,
+            report=options.report,
+            parquet=options.parquet,
+            shown=shown,
+        )
+    encode_stdout(errors="replace")
+    sys.stdout.write(statistics.to_text())
+
+
+def _attributor(load: Callable[[], LanguageModel], **options: Any) -> Attributor:
+    return Attributor(load(), **options)
+
+
+BATCH = Command(
+    add_arguments,
+    batch,
+    summary="attribute the logged answers of a file, however many they are",
+    description="Attribute each answer of a log and write a summary for each, the records that "
+    "cannot be attributed with the reason, and statistics. What was done is kept: the same command "
+    "goes on where it was stopped.",
+)

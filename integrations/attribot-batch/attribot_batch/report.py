@@ -1,0 +1,113 @@
+"""A page with the origins of a batch's answers, and the sentences to review."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attribot_batch.statistics import Statistics
+from attribot_rag.display import (
+    YOUR_FILES,
+    compared,
+    page_part,
+    page_templates,
+    render_summary,
+    words_for,
+)
+from attribot_rag.result import Check
+
+MOST = 200
+KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "unsupported", "open")}
+_FOLDER = "answers"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A sentence to review: its record's number and id, the question, and the reason.
+
+    `kind` is one of KINDS, `reason` says more of it or is ''.
+    """
+
+    number: int
+    name: str
+    question: str
+    sentence: str
+    kind: str
+    reason: str
+
+    @property
+    def page(self) -> str:
+        """The path of the answer's page in the batch's folder."""
+        return f"{_FOLDER}/{self.number}.html"
+
+
+def render_report(
+    statistics: Statistics,
+    setting: Mapping[str, Any],
+    *,
+    records: int,
+    rejects: Mapping[str, int],
+    items: Sequence[Item],
+) -> str:
+    """A page of its own, which loads nothing; nothing in a document's name takes effect.
+
+    `rejects` are the numbers of rejected records by type of error, `items` the sentences to
+    look at, whose answers' pages are linked.
+    """
+    return (
+        page_templates("attribot_batch")
+        .get_template("report.html")
+        .render(
+            style=page_part("page.css") + page_part("report.css", "attribot_batch"),
+            basis=statistics.basis,
+            readers=statistics.readers_line,
+            told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
+            states=statistics.states,
+            items=items,
+            kinds={kind: words_for(kind, YOUR_FILES, basis=statistics.basis) for kind in KINDS},
+            counts=Counter(item.kind for item in items),
+            lists=[
+                ("Cited documents", statistics.cited),
+                ("Not used", statistics.never_cited),
+                ("Harmful", statistics.harmful),
+            ],
+            rejects=sorted(rejects.items()),
+            most=MOST,
+            **{name: setting[name] for name in ("input", "model", "method")},
+        )
+    )
+
+
+def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Item]:
+    """The first `most` sentences to look at, by the order of KINDS."""
+    kinds = list(KINDS)
+    items = (item for result in results for item in _items(result))
+    return heapq.nsmallest(most, items, key=lambda item: (kinds.index(item.kind), item.number))
+
+
+def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Iterable[Item]) -> None:
+    """Write a page for each answer that has an item."""
+    numbers = {item.number for item in items}
+    (folder / _FOLDER).mkdir(exist_ok=True)
+    for result in results:
+        if result["number"] in numbers:
+            data = {"summary": result["summary"], "answer": result["response"]}
+            question = result["summary"].get("query") or ""
+            page = render_summary(data, question=question)
+            path = folder / _FOLDER / f"{result['number']}.html"
+            path.write_text(page, encoding="utf-8")
+
+
+def _items(result: Mapping[str, Any]) -> Iterator[Item]:
+    name = "" if result["id"] is None else str(result["id"])
+    question = result["summary"].get("query") or ""
+    for sentence in result["summary"]["sentences"]:
+        checks = sentence.get("checks") or []
+        kind = "check" if checks else sentence["verdict"]
+        if kind in KINDS and sentence.get("reason") != "cut":
+            reason = "; ".join(compared(Check(**check), YOUR_FILES) for check in checks)
+            yield Item(result["number"], name, question, sentence["text"].strip(), kind, reason)

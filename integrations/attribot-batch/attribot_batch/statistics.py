@@ -1,0 +1,140 @@
+"""Counts of a batch: verdicts of its answers, and citations of its documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attribot_rag.display import YOUR_FILES, on_one_line, words_for
+from attribot_rag.result import Basis
+
+HARMFUL = -2.0  # nats
+_NUM_SHOWN = 10
+_NOT_JUDGED = (None, "trivial", "reasoning")
+
+
+@dataclass
+class DocumentCount:
+    """The numbers of answers for which a document was retrieved, cited, or harmful."""
+
+    retrieved: int = 0
+    cited: int = 0
+    harmful: int = 0
+
+
+@dataclass
+class Statistics:
+    """Counts over the results of a batch; memory grows with the number of documents' names.
+
+    `to_check` counts the sentences with values that their cited sources do not have, `states` the
+    judged ones by the words for readers: a value that is in no document comes from none. `read` is
+    the number of answers by each model that read them and did not give them.
+    """
+
+    answers: int = 0
+    partial: int = 0
+    to_check: int = 0
+    read: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    documents: dict[str, DocumentCount] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Iterable[Mapping[str, Any]]) -> Statistics:
+        """The statistics of a folder's results.
+
+        A document goes by its id, else by its title; one without either is not counted. It is
+        harmful to an answer that is more likely without it, by 2 nats or more.
+        """
+        statistics = cls()
+        for result in results:
+            statistics._add(result["summary"], result["document_scores"])
+        return statistics
+
+    def _add(self, summary: Mapping[str, Any], scores: Mapping[str, float]) -> None:
+        self.answers += 1
+        self.partial += summary["status"] == "partial"
+        basis: Basis = summary.get("basis") or "cause"
+        if basis == "reader":
+            self.read[summary["model"]] += 1
+        for sentence in summary["sentences"]:
+            self.verdicts[sentence["verdict"] or "none"] += 1
+            if sentence["verdict"] not in _NOT_JUDGED:
+                absent = any(check.get("in_no_document") for check in sentence["checks"])
+                key = sentence["reason"] or sentence["origin"] or sentence["verdict"]
+                key = "in_no_document" if absent else key
+                self.states[words_for(key, YOUR_FILES, basis=basis, value="a value")] += 1
+            self.to_check += bool(sentence["checks"])
+        for document in summary["documents"]:
+            name = document["id"] or document["title"]
+            if not name:
+                continue
+            count = self.documents.setdefault(name, DocumentCount())
+            count.retrieved += 1
+            count.cited += document["number"] is not None
+            count.harmful += scores.get(str(document["index"]), 0.0) <= HARMFUL
+
+    @property
+    def basis(self) -> Basis:
+        """'reader' if any answer was read by another model than gave it."""
+        return "reader" if self.read.total() else "cause"
+
+    @property
+    def readers_line(self) -> str:
+        """The readers and their numbers of answers, in one line, or ''."""
+        readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
+        return readers and words_for("read_all", basis="reader", readers=readers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: shares of the judged sentences, and each document's counts."""
+        kinds = {kind: self.verdicts[kind] for kind in self.verdicts if kind not in _NOT_JUDGED}
+        return {
+            "answers": self.answers,
+            "partial": self.partial,
+            "sentences": dict(self.verdicts),
+            "to_check": self.to_check,
+            "read": dict(self.read),
+            "shares": {kind: round(kinds[kind] / sum(kinds.values()), 4) for kind in kinds},
+            "documents": {name: vars(count) for name, count in sorted(self.documents.items())},
+        }
+
+    def to_text(self) -> str:
+        """A few lines for the terminal."""
+        lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
+        lines += [on_one_line(self.readers_line)] if self.readers_line else []
+        if total := self.states.total():
+            shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
+            lines.append(f"sentences: {', '.join(shares)}")
+        if self.to_check:
+            lines.append(f"sentences with values to check: {self.to_check}")
+        lists = {
+            "most cited documents": [f"{name} ({count.cited})" for name, count in self.cited],
+            "not used": [name for name, _ in self.never_cited],
+            "harmful": [f"{name} ({count.harmful})" for name, count in self.harmful],
+        }
+        for heading, names in lists.items():
+            more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
+            lines += [f"{heading}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
+        return "\n".join(lines) + "\n"
+
+    @property
+    def cited(self) -> list[tuple[str, DocumentCount]]:
+        """The cited documents, most often cited first."""
+        return self._ranked(lambda count: count.cited)
+
+    @property
+    def never_cited(self) -> list[tuple[str, DocumentCount]]:
+        """The other documents, most often retrieved first."""
+        return self._ranked(lambda count: 0 if count.cited else count.retrieved)
+
+    @property
+    def harmful(self) -> list[tuple[str, DocumentCount]]:
+        """The documents that made an answer less likely, most often first."""
+        return self._ranked(lambda count: count.harmful)
+
+    def _ranked(self, rank: Callable[[DocumentCount], int]) -> list[tuple[str, DocumentCount]]:
+        """The documents with a rank above 0, highest first."""
+        ranked = [(name, count) for name, count in self.documents.items() if rank(count)]
+        return sorted(ranked, key=lambda item: -rank(item[1]))

@@ -1,0 +1,94 @@
+"""The outcomes of a batch as Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pyarrow
+from pyarrow import parquet
+from typing_extensions import is_typeddict
+
+from attribot_rag.result import ErrorDescription, Summary
+
+_ROWS = 1_000  # of a row group, which is held in memory
+_NOT_IN_A_BATCH = ("calls", "places")
+
+
+def outcome_schema() -> pyarrow.Schema:
+    """A column for each field of a result, and `error`; either the summary or the error is null.
+
+    Ids are text, and each document's metadata JSON.
+    """
+    return pyarrow.schema(
+        [
+            ("number", pyarrow.int64()),
+            ("id", pyarrow.string()),
+            ("response", pyarrow.string()),
+            ("summary", _type_of(Summary)),
+            ("document_scores", pyarrow.map_(pyarrow.string(), pyarrow.float64())),
+            ("error", _type_of(ErrorDescription)),
+        ]
+    )
+
+
+def outcome_table(outcomes: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
+    """The results and rejects of these lines, as rows of the schema."""
+    return pyarrow.Table.from_pylist(list(map(_row, outcomes)), outcome_schema())
+
+
+def write_outcomes(path: Path, outcomes: Iterable[Mapping[str, Any]]) -> None:
+    """The same as a file, of which a part at a time is in memory."""
+    beside = path.with_suffix(".new")
+    remaining = iter(outcomes)
+    with parquet.ParquetWriter(beside, outcome_schema()) as writer:
+        while part := list(islice(remaining, _ROWS)):
+            writer.write_table(outcome_table(part))
+    beside.replace(path)
+
+
+def results_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The results among rows of that schema, as Statistics.of counts them."""
+    for row in rows:
+        if row["error"] is None:
+            yield {**row, "document_scores": dict(row["document_scores"])}
+
+
+def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    name, summary = outcome["id"], outcome.get("summary")
+    row = {**outcome, "id": None if name is None else str(name)}
+    if summary is not None:
+        documents = [
+            {**document, "metadata": json.dumps(document["metadata"])}
+            for document in summary["documents"]
+        ]
+        row["summary"] = {**summary, "documents": documents}
+        row["document_scores"] = list(outcome["document_scores"].items())
+    return row
+
+
+def _type_of(hint: Any) -> pyarrow.DataType:
+    """The Arrow type of a summary's type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        left_out = _NOT_IN_A_BATCH if hint is Summary else ()
+        fields = get_type_hints(hint).items()
+        return pyarrow.struct(
+            [(name, _type_of(field)) for name, field in fields if name not in left_out]
+        )
+    if origin in (Union, UnionType):
+        return _type_of(arguments[0])  # or null
+    if origin is list:
+        return pyarrow.list_(_type_of(arguments[0]))
+    if origin in (dict, Literal):
+        return pyarrow.string()
+    return {
+        bool: pyarrow.bool_(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        str: pyarrow.string(),
+    }[hint]

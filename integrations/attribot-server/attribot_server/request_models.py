@@ -1,0 +1,117 @@
+"""The bodies of requests and responses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from attribot_rag import Document
+from attribot_rag.model import Prompt
+
+MAX_DOCUMENTS = 1_000
+
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TextPart(_Body):
+    """A part of a message's content."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class Message(_Body):
+    """A turn of a conversation, for chat templates."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    name: str | None = None
+    tool_calls: list[JsonValue] | None = None
+    tool_call_id: str | None = None
+
+
+class GivenDocument(_Body):
+    """A retrieved chunk. `title`, `source`, `url` and `page` of its metadata are displayed."""
+
+    text: Text
+    id: str | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+Documents = Annotated[list[Text | GivenDocument], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+
+
+def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
+    return [
+        Document(document)
+        if isinstance(document, str)
+        else Document(document.text, document.id, document.metadata)
+        for document in documents
+    ]
+
+
+class AttributeRequest(_Body):
+    """A rendered prompt or chat messages, and the response of this model, or of another one."""
+
+    prompt: Text | Annotated[list[Message], Field(min_length=1)]
+    response: Text
+    documents: Documents
+    answered_by: str | None = Field(
+        default=None,
+        description="another model that gave the response, '' if its name is not known: then the "
+        "attribution says what supports it (basis reader)",
+    )
+
+    def read_prompt(self) -> Prompt:
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return [message.model_dump(exclude_none=True) for message in self.prompt]
+
+
+class AskRequest(_Body):
+    """A question. Without documents it is answered from the served files."""
+
+    question: Text
+    documents: Documents | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=1_024)] = 128
+    html: bool = Field(default=False, description="whether to send a page that shows the answer")
+    data: bool = Field(default=False, description="whether to send what <attribot-answer> shows")
+    stream: bool = Field(
+        default=False,
+        description="whether to send lines of JSON: `piece`s of the answer, then all fields, or "
+        "`detail` of what went wrong",
+    )
+
+
+class AskResponse(BaseModel):
+    answer: str
+    attribution: dict[str, Any] = Field(description="by the attribution's public schema")
+    html: str | None = None
+    data: dict[str, Any] | None = None
+
+
+class Problem(BaseModel):
+    detail: str
+
+
+class Health(BaseModel):
+    status: Literal["ok"] = "ok"
+    model: str
+    waiting: int = Field(description="requests in the queue or in progress")
+    max_waiting: int
+
+
+class QueuePlace(BaseModel):
+    before: int = Field(description="how many requests are served before this one")
+    seconds: float | None = Field(description="until its turn, by the last requests; null at first")
+
+
+class QueueStatus(BaseModel):
+    waiting: int = Field(description="requests in the queue or in progress")
+    max_waiting: int
+    places: list[QueuePlace] = Field(description="of this client's waiting requests, in order")
