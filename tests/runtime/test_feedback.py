@@ -85,15 +85,3 @@ def test_a_run_without_attribution_names_its_error() -> None:
     assert (feedback.explanation, feedback.metadata["status"]) == ("NotRecorded", "error")
     pending = AttributedRun("run", "root", Answer(""), is_pending=True)
     assert feedback_of(pending).explanation == "pending"
-
-
-def test_sentences_to_check_are_counted() -> None:
-    run = run_of("grounded", "grounded")
-    assert run.attribution is not None
-    first, *rest = run.attribution.verdicts
-    check = Check(start=first.start, end=first.end, kind="name", value="It is old. ")
-    verdicts = (replace(first, checks=(check, check)), *rest)
-    checked = replace(run, attribution=replace(run.attribution, verdicts=verdicts))
-    assert feedback_of(run).metadata["sentences_to_check"] == 0
-    assert feedback_of(checked).metadata["sentences_to_check"] == 1
-    assert feedback_of(checked).score == feedback_of(run).score

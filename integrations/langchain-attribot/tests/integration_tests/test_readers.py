@@ -1,6 +1,5 @@
 """Hosted models answer by their protocols, a local one reads, and theirs are asked again."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,6 @@ from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -21,7 +19,6 @@ from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import SecretStr
 from support.chat_server import Body, chat_server, prompt_of
 from support.island import LIGHTHOUSE
-from support.patience import scaled
 from support.summaries import EXACT, attribution_of, checked
 from support.tiny_models import byte_level
 
@@ -29,7 +26,6 @@ from attribot_rag.errors import InvalidInput
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
-    attribute,
     with_attribution,
 )
 
@@ -120,18 +116,6 @@ def test_who_answered_is_asked_again_without_a_document(
     chain.handler.close()
 
 
-def test_an_asynchronous_chain_with_a_parser_in_the_background(served: Any, making: Making) -> None:
-    url, _ = served
-    chat = openai(url)
-    handler = making(chat, reader=byte_level(), mode="background")
-    chain = rag(Given(documents=DOCUMENTS), chat) | StrOutputParser()
-    assert asyncio.run(chain.ainvoke(QUESTION, {"callbacks": [handler]})) == HIGH
-    (run_id,) = handler.results
-    run = handler.result(run_id, timeout=scaled(120))
-    assert attribution_of(run).provenance.answered_by == "gpt-4o"
-    assert "read the answer of gpt-4o" in run.to_cited_text()
-
-
 def test_what_was_bound_to_the_call_is_bound_to_the_second_one(served: Any, making: Making) -> None:
     url, asked = served
     chat = openai(url)
@@ -193,19 +177,6 @@ def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: An
     assert second.response == LOW and len(asked) == 3
     assert asked[2]["tools"] == asked[1]["tools"]
     attributing.close()
-
-
-def test_a_script_without_a_chain(served: Any) -> None:
-    url, asked = served
-    chat = ollama(url)
-    with attribute(chat, reader=byte_level(), **EXACT) as handler:
-        documents = Given(documents=DOCUMENTS).invoke(QUESTION)
-        chat.invoke(f"{joined(documents)}\n\n{QUESTION}")
-        assert handler.last is not None
-        run_id = handler.last.run_id
-        assert handler.answer_without(run_id, 1).response == LOW
-        assert handler.last.run_id == run_id and len(handler.results) == 1
-    assert len(asked) == 2
 
 
 def test_a_model_that_was_not_passed_or_is_one_of_several_alike(
