@@ -1,6 +1,5 @@
 """The model's answer without a document."""
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.scripted_generation import DOCUMENTS, generate, rendered, say
-from support.tiny_models import byt5_encoder_decoder, byte_level
+from support.tiny_models import byt5_encoder_decoder, byte_level, unshared
 
 from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.attributor.counterfactual import Rerun
@@ -137,7 +136,7 @@ def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
 
 
 def test_a_model_that_was_changed_since() -> None:
-    model = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    model = unshared()
     attributor = attributor_of(model)
     with attributor.recorder:
         say(model, [rendered(model)], [ANSWER])

@@ -1,20 +1,17 @@
 """Answers of an application that tells what it does by a few facts."""
 
-import copy
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
 
-MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""A model that nothing else records."""
+MODEL = unshared()
 
 _generating = threading.Lock()
 

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SearchesFirst
 from chains import joined, rag
 from conftest import DOCUMENTS, QUESTION, Chat, Handler, chat_of, summary_of
-from langchain.agents import create_agent
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_huggingface import HuggingFaceEmbeddings
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from support.island import OTHERS
@@ -24,7 +20,6 @@ from support.summaries import cited_ids
 from attribot_rag import LocalModel
 from langchain_attribot import (
     AttributionCallbackHandler,
-    AttributionMiddleware,
     retrieved,
 )
 
@@ -80,34 +75,3 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LocalModel) -> N
     summaries = [part["attribution"] for mode, part in parts if mode == "custom"]
     assert summaries and [mode for mode, _ in parts] == ["custom"] * len(summaries) + ["updates"]
     assert {summary["status"] for summary in summaries} == {"pending"}
-    numbers = [
-        sum(sentence["reason"] != "pending" for sentence in summary["sentences"])
-        for summary in summaries
-    ]
-    assert numbers == sorted({*numbers})
-    assert handler.last is not None
-    final = handler.last.summary["sentences"]
-    for summary, number in zip(summaries, numbers, strict=True):
-        settled = [sentence["verdict"] for sentence in summary["sentences"][:number]]
-        assert settled == [sentence["verdict"] for sentence in final[:number]]
-
-
-def test_an_agent_s_state_keeps_the_attributions_of_its_answers(
-    chat: Chat, retriever: VectorStoreRetriever
-) -> None:
-    search = create_retriever_tool(
-        retriever, "search", "Finds things.", response_format="content_and_artifact"
-    )
-    middleware = AttributionMiddleware(chat)
-    agent = create_agent(
-        SearchesFirst(llm=chat), [search], middleware=[middleware], checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "one"}}
-    first, second = (
-        summary_of(agent.invoke({"messages": [("human", question)]}, config)["messages"][-1])
-        for question in (QUESTION, "Who founded the museum?")
-    )
-    assert cited_ids(first) == {"lighthouse"}
-    assert {document["id"] for document in second["documents"]} >= {"museum", "lighthouse"}
-    again = agent.get_state(config).values["messages"]
-    assert again[-1].response_metadata["attribution"] == second

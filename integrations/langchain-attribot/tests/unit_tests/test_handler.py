@@ -150,11 +150,8 @@ def test_a_failure_of_attribution_leaves_the_answer_intact(
     with caplog.at_level(logging.WARNING):
         message = chain.invoke(QUESTION, {"callbacks": [handler]})
     assert message.content == plain.content
-    summary = summary_of(message, "error")
-    assert summary["error"] == {"type": "ZeroDivisionError", "message": "the scorer broke"}
+    assert summary_of(message, "error")["error"]["message"] == "the scorer broke"
     assert "the scorer broke" in caplog.text
-    assert handler.last is not None
-    assert isinstance(handler.last.error, ZeroDivisionError)
     loud = making(method=Broken(), raise_error=True)
     with pytest.raises(ZeroDivisionError, match="the scorer broke"):
         chain.invoke(QUESTION, {"callbacks": [loud]})

@@ -14,19 +14,6 @@ from support.summaries import EXACT, attribution_of
 from attribot_rag import LocalModel
 
 
-@pytest.mark.slow
-def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any) -> None:
-    gate = WaitingMethod()
-    postprocessor = AttributionPostprocessor(method=gate, mode="background", verdicts=None)
-    response = engine_of(tiny_llm, postprocessor).query(QUESTION)
-    summary_of(response, "pending")
-    gate.allowed.set()
-    postprocessor.result(response, timeout=scaled(60))
-    inline = engine.query(QUESTION)
-    assert inline.response == response.response
-    assert summary_of(inline)["sources"] == summary_of(response)["sources"]
-
-
 def test_scoring_does_not_block_the_event_loop(tiny_llm: LocalLLM) -> None:
     gate = WaitingMethod()
     postprocessor = AttributionPostprocessor(method=gate, verdicts=None)
