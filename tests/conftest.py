@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, settings
 from support.deprecations import no_deprecations as no_deprecations
 from support.marks import mark
 from support.patience import PATIENCE
+from support.session_models import smollm2 as smollm2
 from support.tiny_models import byte_level
 
-from attribot_rag.model import load_model
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local.backend import LocalBackend
 
 QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
@@ -44,12 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, QUICK_ROOMS)
-
-
-@pytest.fixture(scope="session")
-def smollm2() -> LocalModel:
-    """The embedded model: real weights, offline."""
-    return load_model()
 
 
 @pytest.fixture(scope="session")

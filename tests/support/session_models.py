@@ -1,4 +1,4 @@
-"""The models that the integrations' tests share, as fixtures."""
+"""Models as fixtures, for the tests of all packages."""
 
 import pytest
 
