@@ -20,6 +20,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import unshared
 from support.traces import Traces
+from support.traces import provided as provided
 
 from attribot_rag.runtime import (
     Answer,
@@ -30,14 +31,6 @@ from attribot_rag.runtime import (
 
 MODEL = unshared()
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
-
-
-@pytest.fixture(scope="module")
-def provided() -> Traces:
-    """Those of the global provider, which can be set once."""
-    traces = Traces()
-    trace.set_tracer_provider(traces.provider)
-    return traces
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import SecretStr
 from support.chat_server import Body, chat_server, prompt_of
-from support.island import LIGHTHOUSE
+from support.island import HIGH, LIGHTHOUSE, UNKNOWN, answer_from
 from support.summaries import EXACT, attribution_of, checked
 from support.tiny_models import byte_level
 
@@ -30,12 +30,7 @@ from langchain_attribot import (
 )
 
 pytestmark = pytest.mark.enable_socket
-HIGH, LOW = "The lighthouse is 38 metres high.", "I do not know."
 KEY = SecretStr("none")
-
-
-def answer(prompt: str) -> str:
-    return HIGH if LIGHTHOUSE in prompt else LOW
 
 
 def openai(url: str, **options: Any) -> ChatOpenAI:
@@ -65,7 +60,7 @@ every = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 def served() -> Iterator[tuple[str, list[Body]]]:
-    with chat_server(answer) as server:
+    with chat_server(answer_from) as server:
         yield server
 
 
@@ -107,7 +102,7 @@ def test_who_answered_is_asked_again_without_a_document(
     run_id = result["attribution"]["run_id"]
     assert len(asked) == 1
     second = chain.handler.answer_without(run_id, 1)
-    assert second.response == LOW and len(asked) == 2
+    assert second.response == UNKNOWN and len(asked) == 2
     assert chain.handler.answer_without(run_id, 0).response == HIGH
     first, again = ({**body, "messages": 0, "prompt": 0, "stream": 0} for body in asked[:2])
     assert first == again
@@ -142,7 +137,7 @@ def test_parts_of_a_message_that_are_no_text_are_sent_again(served: Any, making:
     chain.invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None
     assert not attribution_of(handler.last).not_located
-    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+    assert handler.answer_without(handler.last.run_id, 1).response == UNKNOWN
     content = asked[1]["messages"][1]["content"]
     assert [part["type"] for part in content] == ["text", "image_url"]
     assert LIGHTHOUSE not in content[0]["text"]
@@ -174,7 +169,7 @@ def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: An
     assert (summary["basis"], summary["answered_by"]) == ("reader", KINDS[kind])
     assert message.text == HIGH and len(asked) == 2
     second = attributing.answer_without(summary["run_id"], 1)
-    assert second.response == LOW and len(asked) == 3
+    assert second.response == UNKNOWN and len(asked) == 3
     assert asked[2]["tools"] == asked[1]["tools"]
     attributing.close()
 
@@ -195,7 +190,7 @@ def test_a_model_that_was_not_passed_or_is_one_of_several_alike(
     handler = making([ollama(url), openai(url)], reader=byte_level())
     rag(Given(documents=DOCUMENTS), openai(url)).invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None
-    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+    assert handler.answer_without(handler.last.run_id, 1).response == UNKNOWN
 
 
 def test_what_is_needed_is_named_where_no_reader_is_given(
