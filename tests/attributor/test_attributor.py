@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ from support.implementations import plain_scores
 from support.scripted_generation import (
     ANSWER,
     DOCUMENTS,
+    QUESTION,
     generate,
     messages,
     rendered,
     say,
 )
+from support.threads import at_once
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document, LocalModel
@@ -183,6 +186,23 @@ def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution
         assert_scores_are(result, recorded)
     mixed = attributor.attribute(PROMPT, response_ids, DOCUMENTS)
     assert mixed.provenance.retokenized
+
+
+def test_many_threads_ask_at_once(attributor: Attributor) -> None:
+    questions = [f"{QUESTION} {index}" for index in range(4)]
+    options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
+    expected = [attributor.ask(question, DOCUMENTS, **options) for question in questions]
+    concurrent: dict[int, Attribution] = {}
+
+    def ask(index: int) -> None:
+        for _ in range(3):
+            concurrent[index] = attributor.ask(questions[index], DOCUMENTS, **options)
+
+    at_once(*(partial(ask, index) for index in range(4)))
+    for index, alone in enumerate(expected):
+        assert concurrent[index].response == alone.response
+        assert_scores_are(concurrent[index], alone)
+    assert "generate" not in vars(MODEL.model)
 
 
 def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:

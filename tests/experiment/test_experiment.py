@@ -79,6 +79,12 @@ def test_every_method_has_a_result_for_every_example(path: Path) -> None:
     assert {score.hardware for score in results.scores.values()} == {setting.hardware}
 
 
+def test_no_text_is_kept(path: Path) -> None:
+    kept = path.read_text()
+    assert "harbour" not in kept
+    assert "closed" not in kept
+
+
 def test_ablations_are_exact_scores(path: Path) -> None:
     results = ResultStore(path)
     for case in cases(results, EXACT):

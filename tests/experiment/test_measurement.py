@@ -4,11 +4,12 @@ import pytest
 from experiment.test_experiment import EXAMPLES, OPTIONS
 from support.tiny_models import byte_level
 
+from attribot_rag.errors import InvalidInput
 from attribot_rag.scoring import LocalBackend
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer, answer_question, prepare
 from benchmarks.experiment.measurement import Measurement
-from benchmarks.experiment.setting import setting
+from benchmarks.experiment.setting import check_clock, setting
 
 MODEL = byte_level()
 
@@ -36,3 +37,10 @@ def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAn
         assert shared.expected_tokens == alone.expected_tokens
         row = answered.generation.response_ids  # the full prompt's is scored in every part
         assert 0 <= shared.tokens - alone.tokens <= 4 * len(row)
+
+
+def test_a_clock_that_cannot_see_the_device_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="does not count what cuda does"):
+        check_clock("cpu", "cuda")
+    with pytest.raises(InvalidInput, match="unknown clock 'sun'; choose one of wall, cpu"):
+        check_clock("sun", "cpu")

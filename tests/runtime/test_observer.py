@@ -120,7 +120,7 @@ def test_a_run_within_another_gives_its_own_answer(observer: Observer) -> None:
         searched(observer, name, document)
         found.append(answered(observer, name, [document], answer))
         assert observer.ended(name, [answer]) is found[-1]
-    assert observer.ended("whole", [f"Within 1: {ANSWER}"]) is found[1]
+    assert observer.ended("whole", [f"Within 0: {ANSWER}"]) is found[0]
     assert [observer.store[f"within {number}"] for number in range(2)] == found
 
 
