@@ -71,9 +71,7 @@ def test_each_document_has_the_sum_of_its_sources_scores() -> None:
         {"index": 2, "id": "c", "number": None, "score": None},  # was not scored, which is not 0
     ]
     assert feedback.metadata["status"] == "complete"
-    assert feedback.explanation == (
-        "1 of 2 sentences come from retrieved text. [1] is document 0 (a): 6.8 nats."
-    )
+    assert "1 of 2" in feedback.explanation and "(a): 6.8 nats" in feedback.explanation
     written = json.dumps([feedback.explanation, feedback.metadata])
     assert not [text for text in ("tower", "doubts", "spring") if text in written]
 

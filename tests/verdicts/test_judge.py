@@ -295,9 +295,7 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
     kinds = [verdict.kind for verdict in judgement.verdicts]
     assert kinds[:-1] == ["reasoning"] * (len(kinds) - 1)
     assert kinds[-1] not in ("reasoning", "trivial")
-    assert [note for note in judgement.notes if "own reasoning" in note] == [
-        "The answer was conditioned on the model's own reasoning before it."
-    ]
+    assert any("own reasoning" in note for note in judgement.notes)
 
 
 DROPPED = "Sailors of Karsk were paid in salt, which no ship had on board in 1683."
