@@ -1,6 +1,5 @@
 """Causes and what a reader cites, sentence by sentence, and what is counted of them."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,6 @@ import pytest
 import torch
 from support.attributions import handmade, verdicts_of
 from support.tiny_models import byte_level
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag import Attribution, Document
 from attribot_rag.context import DocumentSpan

@@ -1,13 +1,10 @@
 """The model that a benchmark scores, and the prompts of one without a chat template."""
 
 import copy
-import sys
 from pathlib import Path
 
 import pytest
 from support.tiny_models import byte_level
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.models import load_chat_model
 

@@ -1,13 +1,9 @@
 """The labelled set: what its generator makes, without a model."""
 
 import re
-import sys
 from itertools import chain
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag.context.splitting.splitter import sentences
 from benchmarks.halves import SPLITS, Split

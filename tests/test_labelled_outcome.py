@@ -1,15 +1,11 @@
 """Judgements of labelled sentences: the store of scored rows, citations, tables."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 

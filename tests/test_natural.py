@@ -1,6 +1,5 @@
 """The natural set: its questions, its answers, and how their citations are judged."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from support.tiny_models import byte_level
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag import Document
 from attribot_rag.context import DocumentSpan

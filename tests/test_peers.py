@@ -1,13 +1,8 @@
 """The comparison with other libraries: our own part of it, without any of them."""
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor

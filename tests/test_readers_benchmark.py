@@ -1,14 +1,11 @@
 """What a reader cites for an answer, and where people found that."""
 
 import json
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag.context import DocumentSpan
 from benchmarks.readers.claims import Claim, hotpotqa_answers, in_turn, squad_answers

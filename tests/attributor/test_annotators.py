@@ -42,10 +42,8 @@ def test_each_sentence_is_given_once_and_a_failure_costs_its_checks(smollm2: Loc
     assert failing.calls == [[one], [other]]
     for made in (*pending, last):
         assert [len(verdict.checks) for verdict in made.verdicts] == [1, 0]
-    assert [note for note in last.notes if "annotator" in note] == [
-        "The annotator Begins failed, so that sentences lack its checks: "
-        "TimeoutError: the judge is gone"
-    ]
+    (note,) = [note for note in last.notes if "annotator" in note]
+    assert "Begins" in note and "TimeoutError: the judge is gone" in note
     for attribution in (whole, last):
         cited = [verdict.source_ids for verdict in attribution.verdicts]
         assert cited == [verdict.source_ids for verdict in plain.verdicts]

@@ -16,7 +16,7 @@ from support.scripted_generation import (
     say,
 )
 from support.threads import at_once
-from support.tiny_models import byte_level, metaspace
+from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document, LocalModel
 
@@ -60,14 +60,6 @@ def assert_scores_are(result: Attribution, expected: Attribution, tolerance: flo
     assert result.token_log_likelihoods == pytest.approx(
         expected.token_log_likelihoods, abs=tolerance
     )
-
-
-def assert_spans_are_in_order(attribution: Attribution) -> None:
-    starts, ends = zip(*attribution.token_spans, strict=True)
-    assert starts == tuple(sorted(starts))
-    assert ends == tuple(sorted(ends))
-    assert starts[0] >= 0
-    assert ends[-1] <= len(attribution.response)
 
 
 def test_the_ids_scored_are_those_of_generate(recorded: Attribution) -> None:
@@ -144,14 +136,6 @@ def test_the_cache_is_released_once_it_was_used() -> None:
     assert again.provenance.prefilled_tokens > 0
 
 
-def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(recorded: Attribution) -> None:
-    result = having_recorded().attribute(PROMPT, "In the old", DOCUMENTS)
-    num_tokens = len(result.token_spans)
-    assert result.response == "In the old"
-    assert num_tokens < len(recorded.token_spans)
-    assert abs(result.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
-
-
 def test_rows_of_a_left_padded_batch_score_as_if_alone() -> None:
     prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (3, 1, 2)]
     answers = ["In the old town hall.", "In October.", "By the river. It is a museum today."]
@@ -192,17 +176,6 @@ def test_text_gives_the_scores_of_the_recording(
         assert_scores_are(result, recorded)
 
 
-@pytest.mark.parametrize("before", ["", "<s>"])
-def test_bos_is_not_doubled(before: str) -> None:
-    model = metaspace()
-    result = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
-    ids = model.tokenizer(rendered(model))["input_ids"]
-    assert ids.count(1) == 1
-    assert result.provenance.prompt_tokens == len(ids)
-    truth = plain_scores(model.model, tuple(ids), model.encode(ANSWER))
-    assert result.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
-
-
 def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution) -> None:
     prompt_ids, response_ids = MODEL.encode_prompt(PROMPT), MODEL.encode(ANSWER)
     eos_id = MODEL.tokenizer.eos_token_id
@@ -213,27 +186,6 @@ def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution
         assert_scores_are(result, recorded)
     mixed = attributor.attribute(PROMPT, response_ids, DOCUMENTS)
     assert mixed.provenance.retokenized
-
-
-def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
-    """A tokenizer that folds case and space decodes to other characters than it encoded."""
-    from tokenizers import Regex, normalizers
-
-    model = byte_level()
-    tokenizer = copy.deepcopy(model.tokenizer)
-    backend: Any = getattr(tokenizer, "_tokenizer")  # noqa: B009
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.Lowercase(), normalizers.Replace(Regex(r"\s+"), " ")]
-    )
-    attributor = Attributor(model.model, tokenizer, progress=False)
-    response = "In the  OLD town\n\nhall."
-    result = attributor.attribute(rendered(model).lower(), response, [DOCUMENTS[0].lower()])
-    assert result.response == response
-    assert_spans_are_in_order(result)
-    word = response.index("hall")
-    tokens = result.tokens_in(word, word + 4)
-    start, end = result.token_spans[tokens.start][0], result.token_spans[tokens.stop - 1][1]
-    assert response[start:end].strip(" .\n") == "hall"
 
 
 def test_many_threads_ask_at_once(attributor: Attributor) -> None:

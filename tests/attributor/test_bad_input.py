@@ -199,25 +199,16 @@ def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("escape", "note"),
-    [
-        (json.dumps, None),
-        (
-            lambda text: text[: len(text) // 2],
-            "The model received documents only in part: 39% of document 1.",
-        ),
-    ],
+    ("escape", "is_cut"), [(json.dumps, False), (lambda text: text[: len(text) // 2], True)]
 )
 def test_a_document_that_was_escaped_or_cut(
-    attributor: Attributor, escape: Callable[[str], str], note: str | None
+    attributor: Attributor, escape: Callable[[str], str], is_cut: bool
 ) -> None:
     """The whole document is removed from the prompt, or a note says how much of it is not."""
     document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
     result = attributor.attribute(rendered(MODEL, [escape(document)]), ANSWER, [document])
-    assert [text for text in result.notes if "in part" in text] == [
-        text for text in result.notes if note and text.startswith(note)
-    ]
-    assert bool(result.partly_located) == bool(note)
+    assert any("39% of document 1" in note for note in result.notes) == is_cut
+    assert bool(result.partly_located) == is_cut
     assert result.sources[0].text == 'It reads "Nobody & nothing".'
 
 

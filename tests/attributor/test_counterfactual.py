@@ -1,6 +1,5 @@
 """The model's answer without a document."""
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.scripted_generation import DOCUMENTS, generate, rendered, say
-from support.tiny_models import byt5_encoder_decoder, byte_level
+from support.tiny_models import byt5_encoder_decoder, byte_level, unshared
 
 from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.attributor.counterfactual import Rerun
@@ -131,13 +130,13 @@ def test_the_second_answer_repeats_the_settings_of_the_first() -> None:
     torch.manual_seed(1)
     without = rendered(MODEL, [DOCUMENTS[0], DOCUMENTS[2]])
     assert second.response == generated(MODEL, without, **settings)
-    assert second.notes[0] == ("Answers are drawn at random, so they may differ without any cause.")
+    assert "at random" in second.notes[0]
     greedy = attributor.answer_without(first, 1, do_sample=False)
     assert "random" not in " ".join(greedy.notes)
 
 
 def test_a_model_that_was_changed_since() -> None:
-    model = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    model = unshared()
     attributor = attributor_of(model)
     with attributor.recorder:
         say(model, [rendered(model)], [ANSWER])
@@ -145,7 +144,7 @@ def test_a_model_that_was_changed_since() -> None:
     with torch.no_grad():
         next(model.model.parameters()).mul_(1.1)
     notes = attributor.answer_without(first, 0, max_new_tokens=2).notes
-    assert "The model was changed after it gave the first answer." in notes
+    assert any("model was changed" in note for note in notes)
 
 
 def test_the_decoder_begins_both_answers_alike() -> None:

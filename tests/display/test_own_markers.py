@@ -9,7 +9,7 @@ from support.attributions import handmade
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict, cite
-from attribot_rag.display import answer_data, render_markdown, render_table
+from attribot_rag.display import answer_data
 from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.errors import InvalidInput
 
@@ -64,20 +64,8 @@ def attribution(
     return replace(result, verdicts=tuple(verdicts))
 
 
-def table(result: Attribution) -> str:
-    return " ".join(render_table(result, width=200).split())
-
-
-def markdown(result: Attribution) -> str:
-    text = render_markdown(result).replace("\\", "").replace("*(", "(").replace(")*", ")")
-    return " ".join(text.split())
-
-
 def cited_text(result: Attribution) -> str:
     return " ".join(result.to_cited_text().split())
-
-
-each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
 
 
 @pytest.mark.parametrize(

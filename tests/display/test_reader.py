@@ -11,7 +11,7 @@ from support.compositions import EARLIER_RUNS, OF_BOTH, end_to_end, run
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
-from attribot_rag.display import element_script, render_markdown, render_table
+from attribot_rag.display import render_markdown, render_table
 from attribot_rag.display.remarks import READER_WORDS, WORDS, words_for
 from attribot_rag.runtime import Answer, AttributedRun, feedback_of
 
@@ -101,11 +101,3 @@ def test_a_trace_says_on_what_basis() -> None:
     assert (feedback.metadata["basis"], feedback.metadata["answered_by"]) == ("reader", "gpt-4o")
     assert "smollm2 read the answer of gpt-4o" in feedback.explanation
     assert not CAUSAL.search(feedback.explanation)
-
-
-def test_the_elements_strings_for_a_reader_stand_in_each_language() -> None:
-    script = element_script()
-    blocks = re.findall(r"reader: \{(.*?)\n\},", script, re.S)
-    keys = [set(re.findall(r"(?:^|, )(\w+): [\[\"]", block, re.M)) for block in blocks]
-    assert len(keys) == 2 and keys[0] == keys[1]
-    assert not CAUSAL.search(" ".join(re.findall(r'"(.*?)"', blocks[0])))

@@ -73,18 +73,6 @@ def test_from_a_log_to_a_report(command: Command) -> None:
     assert sum('"answer"' in line for line in more) == 3
 
 
-def test_two_results_compared(command: Command, tmp_path: Path) -> None:
-    command.of_log("--examples", "2", *FEW)
-    command.capsys.readouterr()
-    assert main(["--compare", str(command.folder), str(command.results)]) == 0
-    output = command.capsys.readouterr().out
-    assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in output
-    nothing = tmp_path / "nothing.jsonl"
-    nothing.touch()
-    assert main(["--compare", str(command.folder), str(nothing)]) == 0
-    assert "nothing is compared" in command.capsys.readouterr().out
-
-
 def test_faults_of_a_log_are_reported_and_the_rest_is_used(command: Command) -> None:
     """Also an answer under another name, whose absence nobody would notice."""
     named = {**LINE, "id": 7, "response": "The queen did."}
@@ -96,17 +84,6 @@ def test_faults_of_a_log_are_reported_and_the_rest_is_used(command: Command) -> 
     assert f"{command.log}: fields that are not read: response" in output
     assert "1 of 2 answers given, not generated here." in command.report
     assert set(ResultStore(command.results).answers) == {"mine/7", "mine/2"}
-
-
-def test_texts_of_a_log_take_no_effect_in_terminal_or_report(command: Command) -> None:
-    command.write(LINE, {**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
-    assert command.of_log(*FEW) == 0
-    output = "".join(command.capsys.readouterr())
-    for text in (output, command.report):
-        assert "stands in none of the documents" in text
-        assert not {"\u202e", "\x9b"} & {*text}
-    assert "<img" not in command.report
-    assert "[a](" not in command.report
 
 
 @pytest.mark.parametrize(

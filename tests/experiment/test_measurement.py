@@ -1,11 +1,9 @@
 """Methods on one answer: shared ablations and clocks."""
 
-import numpy as np
 import pytest
 from experiment.test_experiment import EXAMPLES, OPTIONS
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
 from attribot_rag.scoring import LocalBackend
 from benchmarks.experiment.baselines import ContextCite
@@ -39,28 +37,6 @@ def test_shared_ablations_give_the_scores_of_separate_ones(answered: GeneratedAn
         assert shared.expected_tokens == alone.expected_tokens
         row = answered.generation.response_ids  # the full prompt's is scored in every part
         assert 0 <= shared.tokens - alone.tokens <= 4 * len(row)
-
-
-def test_a_remembered_ablation_costs_nothing_and_stays_the_same(answered: GeneratedAnswer) -> None:
-    """It is remembered for one prompt only, and a masked one is never taken for an exact one."""
-    backend = LocalBackend(MODEL.model)
-    scorer, plain = answered.scorer(backend), answered.scorer(backend)
-    ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
-    first = scorer.score(ablations)
-    tokens = scorer.usage.scored_tokens
-    again = scorer.score(ablations[::-1])
-    assert scorer.usage.scored_tokens == tokens
-    np.testing.assert_allclose(first.ablated, plain.score(ablations).ablated, atol=1e-4)
-    np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
-    assert again.in_step == first.in_step[::-1]
-    assert scorer.score([]).ablated.shape == (0, len(answered.generation.response_ids))
-    masked = scorer.score(ablations[:1], recompute="question")
-    assert np.abs(first.ablated[:1] - masked.ablated).max() > 1e-6
-    assert masked.in_step == (False,)
-    rebased, expected = scorer.rebased([0, 1]), plain.rebased([0, 1])
-    assert rebased is not None and expected is not None
-    scored, truth = (shorter.score(ablations[:1]).ablated for shorter in (rebased, expected))
-    np.testing.assert_allclose(scored, truth, atol=1e-3)
 
 
 def test_a_clock_that_cannot_see_the_device_is_refused() -> None:

@@ -1,15 +1,15 @@
 """Memory that runs out at any operation costs an attribution at most, and nothing after it."""
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from support.faults import FailingAllocation
+import torch
 from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attribot_rag import Attribution
 from attribot_rag.errors import ScoringOutOfMemory
@@ -20,11 +20,33 @@ POINTS = 12
 ATOL = 1e-3
 
 
+class FailingAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Memory runs out in the operation number `index` of this thread; -1 counts and fails nothing.
+
+    `count` is the number of operations so far.
+    """
+
+    def __init__(self, index: int = -1) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.index = index
+        self.count = 0
+
+    def __torch_dispatch__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        self.count += 1
+        if self.count - 1 == self.index:
+            raise torch.OutOfMemoryError("out of memory")
+        return function(*args, **(kwargs or {}))
+
+
 @pytest.fixture
 def service() -> Iterator[AttributionService]:
-    shared = byte_level()
-    model = LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
-    service = AttributionService(model)
+    service = AttributionService(unshared())
     yield service
     service.close()
 

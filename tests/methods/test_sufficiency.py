@@ -449,14 +449,6 @@ def test_without_a_ranking_documents_come_first_where_words_are_the_models_own(
     assert set(carriers.members) == {int(name[1:]) for name in worths}
 
 
-def test_without_a_ranking_or_shared_words_documents_come_first() -> None:
-    carriers, scripted = searched(each(s3=(FIRST, 9.0)), part=OWN_WORDS)
-    assert carriers.members == (3,)
-    documents = [Ids([0, 1, 2]), Ids([3, 4, 5]), Ids([6, 7, 8]), Ids([9, 10])]
-    assert scripted.scored[1:5] == documents
-    assert {Ids([3]), Ids([4]), Ids([5])} <= {*scripted.scored}
-
-
 @given(rows=st.integers(1, 12))
 def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     worth = each(s3=(FIRST, 9.0), s5=(SECOND, 9.0))

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from support.scorers import ANSWER, ATOL, TREATY, built, many_documents, scorer
 
-from attribot_rag import Attributor, LocalModel
-from attribot_rag.attributor.transcripts import rag_prompt
-from attribot_rag.context import Ablation, Document
+from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Scores, Thorough
 from attribot_rag.methods.base import answer_sentences, best
@@ -134,31 +132,3 @@ def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
 def test_options_that_mean_nothing_are_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=re.escape(f"{name}={value!r}")):
         Thorough(**{name: value})
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LocalModel) -> None:
-    """The causes stand in different documents, far apart; each is the best of its sentence."""
-    ferry, lighthouse, bakery = statements = (
-        "The Kittiwake ferry carries 84 passengers.",
-        "The lighthouse of Brannoc was built in 1911.",
-        "The bakery on Quay Street sells rye bread.",
-    )
-    documents = [
-        f"The crew is small. {ferry} It sails every day.",
-        "The island lies in the north of the bay. Its coast is steep and rocky. Seals rest there.",
-        "The school has two rooms. Children walk there along the beach. It closes in July.",
-        f"The keeper retired long ago. {lighthouse} Its light turns slowly.",
-        "Rain falls on most days of autumn. Storms come from the west. Snow is rare.",
-        "The post office opens at nine. Letters leave on Mondays. Stamps show the harbour.",
-        f"Shops are few. {bakery} It opens early.",
-        "Fishing boats leave before dawn. Most of them are blue. They return at noon.",
-    ]
-    question = "What is known of ferry, lighthouse and bakery?"
-    prompt = rag_prompt(question, list(map(Document, documents)), chat=True)
-
-    attributor = Attributor(smollm2, method="thorough", verdicts=None, progress=False)
-    result = attributor.attribute(prompt, " ".join(statements), documents)
-    for statement in statements:
-        assert result.top(1, *result.find(statement))[0].source.text == statement

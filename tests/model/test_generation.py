@@ -23,9 +23,6 @@ def test_truncating_keeps_the_rest() -> None:
     assert short.cache is generation.cache
     assert short.retokenized
     assert generation.response_ids == (7, 8, 9)
-    shown = "Generation(2 prompt tokens, 3 response tokens, cached, retokenized)"
-    assert repr(generation) == shown
-    assert repr(Generation((5,), (7,))).endswith("not cached, not retokenized)")
 
 
 def test_num_bytes_count_the_storage_that_is_kept_alive() -> None:

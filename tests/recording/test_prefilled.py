@@ -1,23 +1,20 @@
 """Generations of which only the last ids of the prompt are known, the others being in a cache."""
 
-import copy
 import logging
 from collections.abc import Sequence
 
 import pytest
 import torch
 from support.scripted_generation import ANSWER, DOCUMENTS, Saying, generate, messages, rendered
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 from transformers import Cache, DynamicCache, LogitsProcessorList, StaticCache
 
 from attribot_rag import Attributor
 from attribot_rag.errors import NotRecorded
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import Answer
 
-MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""A model that nothing else records."""
+MODEL = unshared()
 LONG, SHORT = rendered(MODEL), rendered(MODEL, DOCUMENTS[:2])
 VARIANTS = {
     "one": ([LONG], False, 12),

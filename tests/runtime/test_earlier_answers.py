@@ -81,8 +81,9 @@ def test_a_run_has_what_its_earlier_answers_were_made_of_once() -> None:
     first = run("1", ABOUT_FERRY, shown=None)
     first = replace(first, root_id="root")
     second = made_of(replace(run("2", ABOUT_FERRY), root_id="root"), [first])
-    third = made_of(replace(run("3", ABOUT_FERRY), root_id="root"), [first, second])
-    assert [part.run_id for part in third.earlier] == ["1", "2"]
+    for direct in ([second], [first, second]):
+        third = made_of(replace(run("3", ABOUT_FERRY), root_id="root"), direct)
+        assert [part.run_id for part in third.earlier] == ["1", "2"]
     elsewhere = made_of(replace(run("4", ABOUT_FERRY), root_id="other"), [third])
     assert [part.run_id for part in elsewhere.earlier] == ["3"]
     assert [part.run_id for part in elsewhere.all_earlier()] == ["1", "2", "3"]

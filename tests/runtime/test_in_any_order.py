@@ -3,7 +3,6 @@
 `tasks/fuzz` tries more orders.
 """
 
-import copy
 import gc
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
 from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 
 from attribot_rag import Attribution, Attributor
 from attribot_rag.errors import AttributionCancelled, NotRecorded
@@ -30,9 +29,7 @@ BEGINNINGS = {ANSWER: "In the old town hall.", ANSWERS[1]: "They brought salt"}
 
 @cache
 def local() -> LocalModel:
-    """A model that nothing else uses."""
-    shared = byte_level()
-    return LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
+    return unshared()
 
 
 @cache

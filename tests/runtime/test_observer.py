@@ -1,20 +1,17 @@
 """Answers of an application that tells what it does by a few facts."""
 
-import copy
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
 
-MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""A model that nothing else records."""
+MODEL = unshared()
 
 _generating = threading.Lock()
 
@@ -123,7 +120,7 @@ def test_a_run_within_another_gives_its_own_answer(observer: Observer) -> None:
         searched(observer, name, document)
         found.append(answered(observer, name, [document], answer))
         assert observer.ended(name, [answer]) is found[-1]
-    assert observer.ended("whole", [f"Within 1: {ANSWER}"]) is found[1]
+    assert observer.ended("whole", [f"Within 0: {ANSWER}"]) is found[0]
     assert [observer.store[f"within {number}"] for number in range(2)] == found
 
 

@@ -1,12 +1,11 @@
 """The services of several models."""
 
-import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
-from support.tiny_models import byte_level
+from support.summaries import EXACT
+from support.tiny_models import unshared
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.local_model import LocalModel
@@ -18,13 +17,10 @@ from attribot_rag.runtime import (
 )
 from attribot_rag.runtime.registry import service_that_saw
 
-EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
-
 
 @pytest.fixture
 def models() -> list[LocalModel]:
-    shared = byte_level()
-    return [LocalModel(copy.deepcopy(shared.model), shared.tokenizer) for _ in range(3)]
+    return [unshared() for _ in range(3)]
 
 
 def test_each_model_has_one_service_and_all_share_the_store(models: list[LocalModel]) -> None:

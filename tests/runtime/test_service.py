@@ -1,6 +1,5 @@
 """Answers of a tiny model, attributed as an integration with a framework has it done."""
 
-import copy
 import itertools
 import json
 import logging
@@ -13,10 +12,10 @@ from recording.test_recorder import running
 from support.patience import scaled
 from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
+from support.stubborn_methods import Broken
 from support.summaries import attribution_of
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 
-from attribot_rag import LeaveOneOut
 from attribot_rag.errors import (
     AttributionCancelled,
     DocumentsNotLocated,
@@ -24,7 +23,6 @@ from attribot_rag.errors import (
     NotRecorded,
     QueueFull,
 )
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     Answer,
@@ -36,8 +34,7 @@ from attribot_rag.runtime import (
 LOGGER = "attribot_rag.runtime.service"
 
 
-MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""A model that nothing else records."""
+MODEL = unshared()
 Making = Callable[..., AttributionService]
 
 
@@ -158,10 +155,6 @@ def test_documents_that_are_not_in_the_prompt(
 def test_an_unexpected_error_is_logged_with_where_it_came_from(
     making: Making, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(LeaveOneOut):
-        def run(self, scorer: Any) -> Any:
-            raise ZeroDivisionError("a method of the user's own")
-
     service = making(method=Broken())
     model_says(ANSWER)
     with caplog.at_level(logging.WARNING, LOGGER):

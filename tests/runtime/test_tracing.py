@@ -1,6 +1,5 @@
 """Attributions in the traces of OpenTelemetry's own SDK."""
 
-import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,10 +18,10 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 from support.traces import Traces
+from support.traces import provided as provided
 
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
@@ -30,17 +29,8 @@ from attribot_rag.runtime import (
     feedback_of,
 )
 
-MODEL = LocalModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-"""A model that nothing else records."""
+MODEL = unshared()
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
-
-
-@pytest.fixture(scope="module")
-def provided() -> Traces:
-    """Those of the global provider, which can be set once."""
-    traces = Traces()
-    trace.set_tracer_provider(traces.provider)
-    return traces
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 integration of LangChain.
 """
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from opentelemetry.trace import format_span_id
 from support.collector import collecting
 from support.pages import code_after
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
-from support.tiny_models import byte_level
+from support.tiny_models import unshared
 
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, feedback_of
@@ -26,9 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is
 
 @pytest.fixture(scope="module")
 def model() -> LocalModel:
-    """A model that nothing else records."""
-    shared = byte_level()
-    return LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
+    return unshared()
 
 
 @pytest.fixture

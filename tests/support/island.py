@@ -8,3 +8,9 @@ OTHERS = {
     "bakery": "The bakery belongs to Hector Lowrie. It sells rye bread on Fridays.",
     "chapel": "The chapel has a bell from 1802. It is open on Sundays only.",
 }
+HIGH, UNKNOWN = "The lighthouse is 38 metres high.", "I do not know."
+
+
+def answer_from(prompt: str) -> str:
+    """What a hosted model says to the question."""
+    return HIGH if LIGHTHOUSE in prompt else UNKNOWN

@@ -1,5 +1,6 @@
 """Tiny random models: of every architecture, with small real tokenizers of every kind."""
 
+import copy
 import json
 from functools import cache
 from typing import Any
@@ -73,6 +74,12 @@ def byte_level() -> LocalModel:
             chat_template=CHAT_TEMPLATE,
         )
     )
+
+
+def unshared() -> LocalModel:
+    """A copy of `byte_level` that nothing else records or changes."""
+    shared = byte_level()
+    return LocalModel(copy.deepcopy(shared.model), shared.tokenizer)
 
 
 @cache

@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -44,6 +46,14 @@ class Traces:
         assert annotation_of(carrier)["run_id"] == run.run_id
         assert [event.name for event in carrier.events] == ["gen_ai.evaluation.result"]
         assert not any(map(annotation_of, models))
+
+
+@pytest.fixture(scope="session")
+def provided() -> Traces:
+    """Those of the global provider, which can be set once."""
+    traces = Traces()
+    trace.set_tracer_provider(traces.provider)
+    return traces
 
 
 def annotation_of(span: ReadableSpan) -> dict[str, Any]:

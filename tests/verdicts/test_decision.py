@@ -1,8 +1,6 @@
 """The verdict that follows from measured numbers: a row for each line of the rules."""
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from attribot_rag.methods.base import Carriers
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict
-from attribot_rag.verdicts import decision
 from attribot_rag.verdicts.citation import Citation
 from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
 
@@ -220,17 +217,3 @@ def test_other_limits_decide_otherwise() -> None:
     assert summary(decide(weak, replace(LIMITS, min_effect=3.0))) == "grounded"
     assert summary(decide(measured(), replace(LIMITS, min_reliance=11.0))) == "open scattered"
     assert summary(decide(measured(least=11.0), LIMITS)) == "unsupported"
-
-
-def test_deciding_needs_no_model() -> None:
-    """Neither torch nor a scorer is imported by the rules."""
-    tree = ast.parse(Path(decision.__file__).read_text(encoding="utf-8"))
-    imported = {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (getattr(node, "module", None), *(alias.name for alias in node.names))
-        if name
-    }
-    assert "attribot_rag.result" in imported
-    assert not [name for name in imported if "torch" in name or ".scoring" in name]

@@ -148,19 +148,6 @@ def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
     assert (verdict.kind, verdict.source_ids) == ("grounded", (0,))
 
 
-def holds_a_pair(kept: Ids) -> bool:
-    return {3, 5} <= kept or {6, 7} <= kept
-
-
-def test_only_together() -> None:
-    def worth(kept: Ids) -> dict[int, float]:
-        return {SHIPS: 2.0 * len(kept & {3, 5}), STOP: 9.0 * holds_a_pair(kept)}
-
-    verdict = verdict_by(worth, [3, 5])
-    assert (verdict.kind, verdict.source_ids, verdict.relation) == ("redundant", (3, 5), "together")
-    assert verdict.kept == pytest.approx(1.0)
-
-
 def test_a_source_without_which_the_few_lose_a_word_decides_it_though_all_others_keep_it() -> None:
     """Source 7 was still among the few when 8 could not be left out."""
 
@@ -186,6 +173,7 @@ def test_a_group_is_cited_if_it_suffices(share: float, made_up_for: bool, kind: 
     verdict = verdict_by(worth, [*group])
     assert verdict.kind == kind
     assert {*verdict.source_ids} == (group if kind == "redundant" else set())
+    assert verdict.relation == ("together" if kind == "redundant" else "each")
 
 
 @pytest.mark.parametrize(("kept_share", "in_part"), [(0.7, False), (0.8, True)])
@@ -205,15 +193,6 @@ def test_a_neighbour_that_only_gives_the_subject_is_not_cited(
     assert (verdict.kind, verdict.source_ids) == ("grounded", (1,))
     assert verdict.kept == pytest.approx(0.75)
     assert verdict.in_part == in_part
-
-
-@pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (2.0, "unsupported")])
-def test_below_the_least_reliance_a_source_has_to_be_needed(necessity: float, kind: str) -> None:
-    def worth(kept: Ids) -> dict[int, float]:
-        from_others = 5.0 - necessity if kept - {3} else 0.0
-        return {SHIPS: 5.0 if 3 in kept else from_others}
-
-    assert verdict_by(worth, [3]).kind == kind
 
 
 def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
@@ -278,16 +257,6 @@ def test_a_word_that_is_not_expected_needs_no_source_but_one_that_holds_it(
     assert verdict_by(worth, [source]).kind == kind
 
 
-@pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
-def test_unsupported(reliance: float) -> None:
-    verdict = verdict_of({3: 2.0}, reliance=reliance)
-    assert (verdict.kind, verdict.source_ids, verdict.effect) == ("unsupported", (), None)
-    assert verdict.reliance == reliance
-    verdict = verdict_of({3: 3.9}, reliance=400.0)  # no group carries the sentence
-    assert (verdict.kind, verdict.source_ids, verdict.reason) == ("open", (), "scattered")
-    assert verdict.reliance == 400.0
-
-
 def test_each_of_two_sources_and_either() -> None:
     verdict = verdict_of({4: 7.0, 10: 9.0}, reliance=20.0)
     assert (verdict.kind, verdict.source_ids, verdict.relation) == ("grounded", (4, 10), "each")
@@ -326,9 +295,7 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
     kinds = [verdict.kind for verdict in judgement.verdicts]
     assert kinds[:-1] == ["reasoning"] * (len(kinds) - 1)
     assert kinds[-1] not in ("reasoning", "trivial")
-    assert [note for note in judgement.notes if "own reasoning" in note] == [
-        "The answer was conditioned on the model's own reasoning before it."
-    ]
+    assert any("own reasoning" in note for note in judgement.notes)
 
 
 DROPPED = "Sailors of Karsk were paid in salt, which no ship had on board in 1683."
@@ -549,18 +516,3 @@ def test_an_answer_that_was_stopped_after_a_sentence_has_no_fragment(response: s
     target = scorer(response=response, language_model=other_chat())
     target.generation = replace(target.generation, unfinished=True)
     assert judged({}, reliance=0.0, target=target).verdicts[0].reason is None
-
-
-def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
-    response = "The ships came. They had salt."
-    target = scorer(response=response, language_model=other_chat())
-    width = len(target.generation.response_ids)
-
-    def second(reliance: float) -> str:
-        row = (*(0.0,) * (width - 1), reliance)
-        scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
-        options = VerdictOptions(min_follows=1.0)
-        return judge(target, Ranking(scores), shown(target), options).verdicts[1].kind
-
-    assert second(0.1) == "follows"
-    assert second(5.9) == "unsupported"

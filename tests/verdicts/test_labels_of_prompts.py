@@ -46,32 +46,3 @@ def test_chunks_of_a_file_with_one_label(
     assert audit(result) == expected
     cited = result.to_cited_text(remarks=False)
     assert cited == (answer if expected[0][1] else f"{answer.split(' [')[0]}. [{labels[0]}]")
-
-
-def test_the_labels_of_an_earlier_turn_are_gone(smollm2: LocalModel) -> None:
-    earlier = ("The night ferry is red.", "The night ferry has a band.")
-    now = ("The day ferry is blue.", "The day ferry has 40 seats.")
-    first, second = (
-        "\n".join(f"{index}. {text}" for index, text in enumerate(texts, start=1))
-        for texts in (earlier, now)
-    )
-    prompt = [
-        {"role": "user", "content": f"{first}\n\nWhat does the night ferry have?"},
-        {"role": "assistant", "content": "The night ferry has a band [2]."},
-        {"role": "user", "content": f"{second}\n\nHow many seats has the day ferry?"},
-    ]
-    answer = "The day ferry has 40 seats [2]."
-    result = Attributor(smollm2, progress=False).attribute(prompt, answer, (*earlier, *now))
-    (marker,) = result.markers
-    assert (marker.number, marker.document, marker.supported) == (2, 3, True)
-    assert result.to_cited_text(remarks=False) == answer
-
-
-@pytest.mark.parametrize("marker", ["[3, S. 12]", "<sup>[3]</sup>"])
-def test_a_marker_is_neither_judged_nor_checked(smollm2: LocalModel, marker: str) -> None:
-    shown = "\n".join(f"[{index}] {text}" for index, text in enumerate(BRIDGE, start=1))
-    answer = f"Tram 4 ends at the abbey.{marker} The Sorrel bridge was painted green."
-    result = attributed(smollm2, "Where does tram 4 end?", answer, BRIDGE, shown)
-    assert audit(result) == [(marker, True)]
-    assert not any(verdict.checks for verdict in result.verdicts)
-    assert [verdict.start for verdict in result.verdicts] == [0, answer.index("The Sorrel")]

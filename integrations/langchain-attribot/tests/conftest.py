@@ -1,6 +1,5 @@
 import asyncio
 import copy
-import inspect
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -68,15 +67,6 @@ class AsynchronousChat(ChatHuggingFace):
 
 def summary_of(message: BaseMessage, status: str = "complete") -> dict[str, Any]:
     return checked(message.response_metadata["attribution"], status)
-
-
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine, which some of LangChain's standard tests are."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
-    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,34 +1,25 @@
 """Chains as people build them, on the embedded model and a real vector store."""
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from agents import SearchesFirst
 from chains import joined, rag
-from conftest import DOCUMENTS, QUESTION, Chat, Handler, Making, chat_of, llm_of, summary_of
-from langchain.agents import create_agent
+from conftest import DOCUMENTS, QUESTION, Chat, Handler, chat_of, summary_of
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_huggingface import HuggingFaceEmbeddings
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from support.island import OTHERS
-from support.summaries import attribution_of, cited_ids
-from tokenizers.processors import TemplateProcessing
+from support.summaries import cited_ids
 
 from attribot_rag import LocalModel
-from attribot_rag.runtime import Answer
 from langchain_attribot import (
     AttributionCallbackHandler,
-    AttributionMiddleware,
     retrieved,
 )
 
@@ -84,106 +75,3 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LocalModel) -> N
     summaries = [part["attribution"] for mode, part in parts if mode == "custom"]
     assert summaries and [mode for mode, _ in parts] == ["custom"] * len(summaries) + ["updates"]
     assert {summary["status"] for summary in summaries} == {"pending"}
-    numbers = [
-        sum(sentence["reason"] != "pending" for sentence in summary["sentences"])
-        for summary in summaries
-    ]
-    assert numbers == sorted({*numbers})
-    assert handler.last is not None
-    final = handler.last.summary["sentences"]
-    for summary, number in zip(summaries, numbers, strict=True):
-        settled = [sentence["verdict"] for sentence in summary["sentences"][:number]]
-        assert settled == [sentence["verdict"] for sentence in final[:number]]
-
-
-def test_an_agent_s_state_keeps_the_attributions_of_its_answers(
-    chat: Chat, retriever: VectorStoreRetriever
-) -> None:
-    search = create_retriever_tool(
-        retriever, "search", "Finds things.", response_format="content_and_artifact"
-    )
-    middleware = AttributionMiddleware(chat)
-    agent = create_agent(
-        SearchesFirst(llm=chat), [search], middleware=[middleware], checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "one"}}
-    first, second = (
-        summary_of(agent.invoke({"messages": [("human", question)]}, config)["messages"][-1])
-        for question in (QUESTION, "Who founded the museum?")
-    )
-    assert cited_ids(first) == {"lighthouse"}
-    assert {document["id"] for document in second["documents"]} >= {"museum", "lighthouse"}
-    again = agent.get_state(config).values["messages"]
-    assert again[-1].response_metadata["attribution"] == second
-
-
-class Spy:
-    """The inputs and outputs of `generate`, seen from outside."""
-
-    def __init__(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        original = type(model)._sample
-        eos = model.generation_config.eos_token_id
-
-        def sample(model: Any, input_ids: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            mask = kwargs.get("attention_mask")
-            visible = torch.ones_like(input_ids).bool() if mask is None else mask.bool()
-            output = original(model, input_ids, *args, **kwargs)
-            sequences = getattr(output, "sequences", output)
-            for row, sequence in enumerate(sequences):
-                answer = sequence[input_ids.shape[1] :].tolist()
-                end = answer.index(eos) if eos in answer else len(answer)
-                prompt = input_ids[row][visible[row]].tolist()
-                self.calls.append((tuple(prompt), tuple(answer[:end])))
-            return output
-
-        monkeypatch.setattr(type(model), "_sample", sample)
-
-
-@pytest.mark.parametrize("way", ["sampled", "streamed", "batched", "BOS is added again"])
-def test_scored_ids_are_those_that_generate_saw_and_gave(
-    smollm2: LocalModel,
-    retriever: VectorStoreRetriever,
-    making: Making,
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
-) -> None:
-    tokenizer = copy.deepcopy(smollm2.tokenizer)
-    bos, bos_id = str(tokenizer.bos_token), int(tokenizer.bos_token_id)  # type: ignore[call-overload]
-    if way == "BOS is added again":
-        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-            single=f"{bos} $A", special_tokens=[(bos, bos_id)]
-        )
-    sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0} if way == "sampled" else {}
-    make: Callable[..., Any] = llm_of if way == "batched" else chat_of
-    llm = make(LocalModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
-    handler = making(llm)
-    scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    attribute = handler.observer.services[0].attributor.attribute_answer
-
-    def record(answer: Answer, *args: Any) -> Any:
-        assert answer.transcript is not None
-        generation = answer.transcript.generation
-        scored.append((generation.prompt_ids, generation.response_ids))
-        return attribute(answer, *args)
-
-    monkeypatch.setattr(handler.observer.services[0].attributor, "attribute_answer", record)
-    spy = Spy(smollm2.model, monkeypatch)
-    chain = rag(retriever, llm).with_config(callbacks=[handler])
-    torch.manual_seed(1)
-    questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]
-    if way == "batched":
-        chain.batch(questions)
-    else:
-        for question in questions * (2 if way == "sampled" else 1):
-            list(chain.stream(question)) if way == "streamed" else chain.invoke(question)
-    answered = [call for call in spy.calls if call[1]]
-    assert len(answered) == (6 if way == "sampled" else 3)
-    assert sorted(scored) == sorted(answered)
-    attributions = [attribution_of(run) for run in handler.results.values()]
-    assert not any(attribution.provenance.retokenized for attribution in attributions)
-    if way == "BOS is added again":
-        assert all(prompt[:2] == (bos_id, bos_id) for prompt, _ in answered)
-        for attribution, (prompt, answer) in zip(attributions, answered, strict=True):
-            assert attribution.provenance.prompt_tokens == len(prompt)
-            assert len(attribution.token_spans) == len(answer)

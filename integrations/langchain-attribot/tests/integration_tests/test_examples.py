@@ -11,7 +11,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from support.chat_server import chat_server
 from support.examples import blocks_of, check_example, check_readme, run_and_get
-from support.island import LIGHTHOUSE
+from support.island import answer_from
 from support.model_server import model_server
 from support.summaries import checked
 
@@ -110,10 +110,7 @@ def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
         "prompt": prompt,
     }
 
-    def answer(prompt: str) -> str:
-        return "The lighthouse is 38 metres high." if LIGHTHOUSE in prompt else "I do not know."
-
-    with chat_server(answer) as (url, asked):
+    with chat_server(answer_from) as (url, asked):
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
         exec(code, names)

@@ -1,6 +1,5 @@
 """Hosted models answer by their protocols, a local one reads, and theirs are asked again."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,6 @@ from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -20,8 +18,7 @@ from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import SecretStr
 from support.chat_server import Body, chat_server, prompt_of
-from support.island import LIGHTHOUSE
-from support.patience import scaled
+from support.island import HIGH, LIGHTHOUSE, UNKNOWN, answer_from
 from support.summaries import EXACT, attribution_of, checked
 from support.tiny_models import byte_level
 
@@ -29,17 +26,11 @@ from attribot_rag.errors import InvalidInput
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
-    attribute,
     with_attribution,
 )
 
 pytestmark = pytest.mark.enable_socket
-HIGH, LOW = "The lighthouse is 38 metres high.", "I do not know."
 KEY = SecretStr("none")
-
-
-def answer(prompt: str) -> str:
-    return HIGH if LIGHTHOUSE in prompt else LOW
 
 
 def openai(url: str, **options: Any) -> ChatOpenAI:
@@ -69,7 +60,7 @@ every = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 def served() -> Iterator[tuple[str, list[Body]]]:
-    with chat_server(answer) as server:
+    with chat_server(answer_from) as server:
         yield server
 
 
@@ -111,25 +102,13 @@ def test_who_answered_is_asked_again_without_a_document(
     run_id = result["attribution"]["run_id"]
     assert len(asked) == 1
     second = chain.handler.answer_without(run_id, 1)
-    assert second.response == LOW and len(asked) == 2
+    assert second.response == UNKNOWN and len(asked) == 2
     assert chain.handler.answer_without(run_id, 0).response == HIGH
     first, again = ({**body, "messages": 0, "prompt": 0, "stream": 0} for body in asked[:2])
     assert first == again
     assert LIGHTHOUSE not in prompt_of(asked[1]) and QUESTION in prompt_of(asked[1])
     assert len(chain.handler.results) == 1  # of the application's own calls
     chain.handler.close()
-
-
-def test_an_asynchronous_chain_with_a_parser_in_the_background(served: Any, making: Making) -> None:
-    url, _ = served
-    chat = openai(url)
-    handler = making(chat, reader=byte_level(), mode="background")
-    chain = rag(Given(documents=DOCUMENTS), chat) | StrOutputParser()
-    assert asyncio.run(chain.ainvoke(QUESTION, {"callbacks": [handler]})) == HIGH
-    (run_id,) = handler.results
-    run = handler.result(run_id, timeout=scaled(120))
-    assert attribution_of(run).provenance.answered_by == "gpt-4o"
-    assert "read the answer of gpt-4o" in run.to_cited_text()
 
 
 def test_what_was_bound_to_the_call_is_bound_to_the_second_one(served: Any, making: Making) -> None:
@@ -158,7 +137,7 @@ def test_parts_of_a_message_that_are_no_text_are_sent_again(served: Any, making:
     chain.invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None
     assert not attribution_of(handler.last).not_located
-    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+    assert handler.answer_without(handler.last.run_id, 1).response == UNKNOWN
     content = asked[1]["messages"][1]["content"]
     assert [part["type"] for part in content] == ["text", "image_url"]
     assert LIGHTHOUSE not in content[0]["text"]
@@ -190,22 +169,9 @@ def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: An
     assert (summary["basis"], summary["answered_by"]) == ("reader", KINDS[kind])
     assert message.text == HIGH and len(asked) == 2
     second = attributing.answer_without(summary["run_id"], 1)
-    assert second.response == LOW and len(asked) == 3
+    assert second.response == UNKNOWN and len(asked) == 3
     assert asked[2]["tools"] == asked[1]["tools"]
     attributing.close()
-
-
-def test_a_script_without_a_chain(served: Any) -> None:
-    url, asked = served
-    chat = ollama(url)
-    with attribute(chat, reader=byte_level(), **EXACT) as handler:
-        documents = Given(documents=DOCUMENTS).invoke(QUESTION)
-        chat.invoke(f"{joined(documents)}\n\n{QUESTION}")
-        assert handler.last is not None
-        run_id = handler.last.run_id
-        assert handler.answer_without(run_id, 1).response == LOW
-        assert handler.last.run_id == run_id and len(handler.results) == 1
-    assert len(asked) == 2
 
 
 def test_a_model_that_was_not_passed_or_is_one_of_several_alike(
@@ -224,7 +190,7 @@ def test_a_model_that_was_not_passed_or_is_one_of_several_alike(
     handler = making([ollama(url), openai(url)], reader=byte_level())
     rag(Given(documents=DOCUMENTS), openai(url)).invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None
-    assert handler.answer_without(handler.last.run_id, 1).response == LOW
+    assert handler.answer_without(handler.last.run_id, 1).response == UNKNOWN
 
 
 def test_what_is_needed_is_named_where_no_reader_is_given(

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from scripted import says_to
-from support.island import FERRY, OTHERS
+from support.island import FERRY
 from support.patience import scaled
 from support.summaries import attribution_of, checked
 
@@ -74,32 +74,6 @@ def test_citations_lead_through_a_map_to_its_documents(smollm2: LocalModel, maki
     assert handler.num_open == 0
 
 
-def test_a_refined_answer_comes_from_all_documents_before_it(
-    smollm2: LocalModel, making: Making
-) -> None:
-    museum = Document(OTHERS["museum"], id="museum")
-    of_museum = "The museum was founded in 1974."
-    chat = says_to(
-        smollm2,
-        {"museum": f"{OF_FERRY} {of_museum}", "lamp": f"{OF_FERRY}", "Kittiwake": OF_FERRY},
-    )
-
-    def refine(documents: list[Document]) -> Any:
-        draft = ""
-        for document in documents:
-            answer = chat.invoke(f"The draft: {draft}\nRefine it by: {document.page_content}")
-            draft = answer.text
-        return answer
-
-    handler = making(chat)
-    answer = RunnableLambda(refine).invoke([*DOCUMENTS, museum], {"callbacks": [handler]})
-    summary = summary_of(answer, "composite")
-    assert ids_in(summary) == {"ferry", "lighthouse", "museum"}
-    assert cited(summary) == [["ferry"], ["museum"]]
-    assert len(summary["calls"]) == 2
-    assert [call["calls"] for call in summary["calls"]] == [[], []]  # each is listed once
-
-
 class Summaries(TypedDict):
     contents: list[str]
     summaries: Annotated[list[str], operator.add]
@@ -153,19 +127,6 @@ def test_in_the_background_and_streamed(combining: Any, making: Making) -> None:
     assert all(not part.is_pending for part in run.earlier)
 
 
-def test_runs_at_once_are_not_mixed(tiny: LocalModel, making: Making) -> None:
-    names = ["Anna", "Berta", "Carla", "Dora"]
-    of = {name: f"The ship {name} is grey." for name in names}
-    combine = {f"Combine these summaries: {of[name]}": of[name] for name in names}
-    chat = says_to(tiny, {**combine, **{f"ship {name}": of[name] for name in names}})
-    handler = making(chat)
-    inputs = [[Document(f"The ship {name} is grey and has a mast.", id=name)] for name in names]
-    messages = map_reduce(chat).batch(inputs, {"callbacks": [handler]})
-    for name, message in zip(names, messages, strict=True):
-        assert ids_in(summary_of(message, "composite")) == {name}
-    assert handler.num_open == 0
-
-
 def test_answers_that_a_step_changes_are_told_of(
     combining: Any, making: Making, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -179,21 +140,6 @@ def test_answers_that_a_step_changes_are_told_of(
     assert summary["error"]["type"] == DocumentsNotLocated.__name__
     assert "2 answers that models gave before" in summary["error"]["message"]
     assert "2 answers that models gave before" in caplog.text
-
-
-def test_answers_that_are_left_out_are_told_of(combining: Any, making: Making) -> None:
-    def ask(documents: list[Document]) -> Any:
-        given = [combining.invoke(document.page_content).text for document in documents]
-        config: Any = {"tags": ["last"]}
-        return combining.invoke(f"Combine: {' '.join(given)}", config)
-
-    handler = making(combining, only="last")
-    message = RunnableLambda(ask).invoke(list(DOCUMENTS), {"callbacks": [handler]})
-    summary = summary_of(message, "composite")
-    (note,) = [note for note in summary["notes"] if "earlier answers" in note]
-    assert note.startswith("2 of the 2 earlier answers")
-    assert "only=" in note
-    assert {"ferry", "lighthouse"} <= ids_in(summary)
 
 
 def test_a_second_handler_leaves_the_first_one_s_result(

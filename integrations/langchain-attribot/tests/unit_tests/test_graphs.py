@@ -86,14 +86,6 @@ def test_the_models_are_found_in_the_graph_s_nodes(
     attributed.handler.close()
 
 
-def test_grades_are_attributed_too_unless_they_are_left_out(
-    graph: Any, chats: list[Chat], making: Making
-) -> None:
-    handler = making(chats)
-    graph.invoke(INPUT, config(handler))
-    assert len(handler.results) == 3  # the answer, and the grade of each document
-
-
 def test_streams_of_updates_messages_and_custom_data_carry_it(graph: Any, handler: Handler) -> None:
     streamed: dict[str, list[Any]] = {"updates": [], "messages": [], "custom": []}
     for mode, piece in graph.stream(INPUT, config(handler), stream_mode=list(streamed)):

@@ -3,18 +3,15 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_huggingface import ChatHuggingFace
 from typing_extensions import assert_type
 
-from attribot_rag.annotation import AnnotatedSentence, Check
-from attribot_rag.errors import InvalidInput, UnknownOption
+from attribot_rag.errors import UnknownOption
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
@@ -41,28 +38,6 @@ def test_a_misspelt_option_names_the_right_one(tiny_chat: ChatHuggingFace) -> No
         attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
     ):
         pass
-
-
-class NoRemarks:
-    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
-        return [()] * len(sentences)
-
-
-def test_an_annotator_is_any_object_with_the_method(tiny_chat: ChatHuggingFace) -> None:
-    annotator = NoRemarks()
-    handler = AttributionCallbackHandler(tiny_chat, annotator=annotator)
-    (service,) = handler.observer.services
-    assert service.options.annotator is annotator
-    handler.close()
-    with pytest.raises(InvalidInput, match=r"annotator=5; pass an object .*annotate"):
-        AttributionCallbackHandler(tiny_chat, annotator=5)  # type: ignore[arg-type]
-
-
-def test_a_value_that_is_no_model_is_none_for_type_checkers_either() -> None:
-    with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):
-        AttributionCallbackHandler("a name")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):
-        AttributionCallbackHandler(FakeListChatModel(responses=["it is one at run time only"]))
 
 
 def test_an_attributed_chain_keeps_types_of_question_and_answer(tiny_chat: ChatHuggingFace) -> None:

@@ -1,4 +1,4 @@
-"""Documents that LangChain shows nobody: stores that are searched directly, functions, states."""
+"""Documents that no retriever gives: stores searched directly, functions, states, inputs."""
 
 import asyncio
 import logging
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from chains import ByName, Given, joined
-from conftest import QUESTION, AsynchronousChat, Chain, Chat, Handler, Making, summary_of
+from chains import PROMPT, ByName, Given, joined
+from conftest import DOCUMENTS, QUESTION, AsynchronousChat, Chain, Chat, Handler, Making, summary_of
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState, dynamic_prompt
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, StateGraph
 from support.summaries import EXACT, located_ids
@@ -215,3 +215,21 @@ def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making) -> Non
         summary = summary_of(chain.invoke("?", {"callbacks": [handler]}))
         assert summary["sentences"][0]["verdict"] in ("unsupported", "open")  # of random weights
         assert any("metadata" in note for note in summary["notes"]) == reads_it
+
+
+def test_documents_may_be_passed_in(tiny_chat: Chat, handler: Handler) -> None:
+    chain = RunnablePassthrough.assign(context=lambda state: joined(state["context"])) | (
+        PROMPT | tiny_chat
+    )
+    odd = DOCUMENTS[0].model_copy(update={"metadata": {1: "one", "two": 2, None: {3, 4}}})
+    state = {"context": [odd, DOCUMENTS[1]], "question": QUESTION}
+    summary = summary_of(chain.invoke(state, {"callbacks": [handler]}))
+    assert len(summary["documents"]) == 2
+
+
+def test_metadata_names_documents_of_a_formatted_prompt(tiny_chat: Chat, handler: Handler) -> None:
+    first = {"page_content": DOCUMENTS[0].page_content, "id": "a"}
+    metadata = {"attribot_documents": [first, DOCUMENTS[1]]}
+    config: Any = {"callbacks": [handler], "metadata": metadata}
+    message = tiny_chat.invoke(f"{joined(DOCUMENTS)}\n\n{QUESTION}", config)
+    assert len(located_ids(summary_of(message))) == 2

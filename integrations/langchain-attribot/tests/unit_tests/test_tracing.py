@@ -7,18 +7,10 @@ import pytest
 from conftest import QUESTION, Chain, Handler, Making
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from openinference.instrumentation.langchain import LangChainInstrumentor
-from opentelemetry import trace
 from support.traces import Traces, annotation_of
+from support.traces import provided as provided
 
 from attribot_rag.runtime import AttributedRun
-
-
-@pytest.fixture(scope="module")
-def provided() -> Traces:
-    """Those of the global provider, which can be set once."""
-    traces = Traces()
-    trace.set_tracer_provider(traces.provider)
-    return traces
 
 
 @pytest.fixture

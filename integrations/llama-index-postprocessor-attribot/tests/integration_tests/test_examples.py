@@ -9,7 +9,7 @@ from engines import index_of
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.chat_server import chat_server
 from support.examples import blocks_of, check_example, check_readme, run_and_get
-from support.island import LIGHTHOUSE
+from support.island import answer_from
 from support.patience import scaled
 from support.summaries import located_ids
 
@@ -47,12 +47,9 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
 def test_a_hosted_model_s_answer_is_read_as_the_readme_says(
     smollm2: LocalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answer(prompt: str) -> str:
-        return "The lighthouse is 38 metres high." if LIGHTHOUSE in prompt else "I do not know."
-
     names: dict[str, Any] = {"index": index_of(), "load_model": lambda: smollm2}
     names["AttributionPostprocessor"] = AttributionPostprocessor
-    with chat_server(answer) as (url, asked):
+    with chat_server(answer_from) as (url, asked):
         at = f'model="llama3.2:1b", base_url="{url}", context_window=4096'
         exec(READER.replace('model="llama3.2:1b"', at), names)
     printed = capsys.readouterr().out

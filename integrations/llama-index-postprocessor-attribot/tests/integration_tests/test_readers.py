@@ -13,18 +13,13 @@ from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.llms.ollama import Ollama
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.chat_server import Body, chat_server, prompt_of
-from support.island import LIGHTHOUSE
+from support.island import HIGH, LIGHTHOUSE, UNKNOWN, answer_from
 from support.summaries import EXACT, attribution_of, checked
 from support.tiny_models import byte_level
 
 from attribot_rag.errors import InvalidInput
 
 pytestmark = pytest.mark.enable_socket
-HIGH, LOW = "The lighthouse is 38 metres high.", "I do not know."
-
-
-def answer(prompt: str) -> str:
-    return HIGH if LIGHTHOUSE in prompt else LOW
 
 
 def openai(url: str) -> Chatting:
@@ -41,7 +36,7 @@ every = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 def served() -> Iterator[tuple[str, list[Body]]]:
-    with chat_server(answer) as server:
+    with chat_server(answer_from) as server:
         yield server
 
 
@@ -74,7 +69,7 @@ def test_who_answered_is_asked_again_without_a_node(kind: Callable[..., Any], se
     postprocessor.result(response)
     assert len(asked) == 1
     second = postprocessor.answer_without(response, ids.index("lighthouse"))
-    assert second.response == LOW and len(asked) == 2
+    assert second.response == UNKNOWN and len(asked) == 2
     first, again = ({**body, "messages": 0, "prompt": 0} for body in asked)
     assert first == again
     assert LIGHTHOUSE not in prompt_of(asked[1]) and QUESTION in prompt_of(asked[1])
@@ -94,7 +89,7 @@ def test_an_asynchronous_query_and_a_chat(served: Any) -> None:
     run = postprocessor.result(said)
     assert attribution_of(run).provenance.answered_by == "llama3.2:1b"
     index = [document.id for document in run.documents].index("lighthouse")
-    assert postprocessor.answer_without(said, index).response == LOW
+    assert postprocessor.answer_without(said, index).response == UNKNOWN
     assert "Good day!" in prompt_of(asked[-1])
 
 
@@ -109,7 +104,7 @@ def test_a_search_of_ones_own_with_blocks_that_are_no_text(served: Any) -> None:
     with postprocessor.retrieved(nodes(), QUESTION) as response:
         llm.chat([message], seed=3)
     assert attribution_of(postprocessor.result(response)).response == HIGH
-    assert postprocessor.answer_without(response, 1).response == LOW
+    assert postprocessor.answer_without(response, 1).response == UNKNOWN
     assert asked[1]["seed"] == 3
     assert [part["type"] for part in asked[1]["messages"][0]["content"]] == ["text", "image_url"]
 

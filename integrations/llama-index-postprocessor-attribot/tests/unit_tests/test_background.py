@@ -1,7 +1,6 @@
 """Attribution that comes after its answer: in the background, streamed, stopped."""
 
 import asyncio
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -13,25 +12,6 @@ from support.stubborn_methods import WaitingMethod
 from support.summaries import EXACT, attribution_of
 
 from attribot_rag import LocalModel
-from attribot_rag.runtime import AttributedRun
-
-
-@pytest.mark.slow
-def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any) -> None:
-    gate, runs = WaitingMethod(), SimpleQueue[AttributedRun]()
-    postprocessor = AttributionPostprocessor(
-        method=gate, mode="background", on_result=runs.put, verdicts=None
-    )
-    response = engine_of(tiny_llm, postprocessor).query(QUESTION)
-    summary_of(response, "pending")
-    with pytest.raises(TimeoutError):
-        postprocessor.result(response, timeout=0.01)
-    gate.allowed.set()
-    run = postprocessor.result(response, timeout=scaled(60))
-    assert runs.get(timeout=scaled(60)) is run
-    inline = engine.query(QUESTION)
-    assert inline.response == response.response
-    assert summary_of(inline)["sources"] == summary_of(response)["sources"]
 
 
 def test_scoring_does_not_block_the_event_loop(tiny_llm: LocalLLM) -> None:

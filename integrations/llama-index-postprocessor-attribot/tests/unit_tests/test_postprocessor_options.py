@@ -3,8 +3,6 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
-from collections.abc import Sequence
-
 import pytest
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -12,13 +10,7 @@ from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
 from attribot_rag import Budget
-from attribot_rag.annotation import AnnotatedSentence, Check
 from attribot_rag.errors import UnknownOption
-
-
-class NoRemarks:
-    def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
-        return [()] * len(sentences)
 
 
 class Silent(CustomQueryEngine):
@@ -32,18 +24,9 @@ def test_options_are_serialized_and_read_again() -> None:
     kept = postprocessor.to_dict()
     assert kept["class_name"] == "AttributionPostprocessor"
     assert (kept["max_pending"], kept["mode"]) == (3, "inline")
-    assert not {"proxy", "language_model", "on_result"} & kept.keys()
+    assert not {"annotator", "proxy", "language_model", "on_result"} & kept.keys()
     assert AttributionPostprocessor.from_dict(kept).run_options == postprocessor.run_options
     assert postprocessor.postprocess_nodes([]) == []
-
-
-def test_an_annotator_is_any_object_with_the_method_and_is_not_written_down() -> None:
-    annotator = NoRemarks()
-    postprocessor = AttributionPostprocessor(annotator=annotator)
-    assert postprocessor.run_options.annotator is annotator
-    assert "annotator" not in postprocessor.to_dict()
-    with pytest.raises(ValueError, match=r"annotator='checks'; pass an object .*annotate"):
-        AttributionPostprocessor(annotator="checks")  # type: ignore[arg-type]
 
 
 def test_unknown_options_and_values_are_refused() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
-from engines import engine_of, index_of, nodes, scored
+from engines import index_of, nodes, scored
 from llama_index.core import get_response_synthesizer
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.embeddings import MockEmbedding
@@ -15,10 +15,7 @@ from llama_index.core.vector_stores import SimpleVectorStore, VectorStoreQuery
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
-from scripted import says
 from support.summaries import EXACT, attribution_of, located_ids
-
-from attribot_rag import LocalModel
 
 TEXTS = ("The mill grinds at noon.", "Gulls nest in the quarry.")
 PROMPT = "\n\n".join([*TEXTS, QUESTION])
@@ -113,20 +110,6 @@ def test_retrieval_and_synthesis_of_an_engine(engine: Any, postprocessor: Postpr
     other = scored([TextNode(text="Another text.", id_="ferry")])
     assert "attribution" not in engine.synthesize(QUESTION, other).metadata
     assert installed().num_open == 0
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_an_empty_answer_has_the_usual_keys(
-    tiny: LocalModel, postprocessor: Postprocessor, streaming: bool
-) -> None:
-    engine = engine_of(says(tiny, "\n"), postprocessor, streaming=streaming)
-    response = engine.query(QUESTION)
-    if streaming:
-        assert not "".join(response.response_gen).strip()
-    summary = summary_of(response)
-    assert (summary["error"], summary["sentences"]) == (None, [])
-    assert "empty" in summary["notes"][0]
-    assert postprocessor.result(response).attribution is None
 
 
 def test_the_prompt_is_changed_only_if_asked_and_a_note_says_so(tiny_llm: LocalLLM) -> None:

@@ -7,22 +7,20 @@ from conftest import QUESTION, LocalLLM
 from engines import engine_of
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
-from opentelemetry import trace
 from support.summaries import EXACT, attribution_of
 from support.traces import Traces, annotation_of
+from support.traces import provided as provided
 
 # raised as an error, it would keep the instrumentation from making the models' spans
 pytestmark = pytest.mark.filterwarnings("ignore:The `json` method is deprecated")
 
 
 @pytest.fixture(scope="module")
-def traces() -> Iterator[Traces]:
-    traces = Traces()
-    trace.set_tracer_provider(traces.provider)
+def traces(provided: Traces) -> Iterator[Traces]:
     LlamaIndexInstrumentor().instrument()
     if not LlamaIndexInstrumentor().is_instrumented_by_opentelemetry:
         pytest.skip("OpenInference does not instrument so old a LlamaIndex")
-    yield traces
+    yield provided
     LlamaIndexInstrumentor().uninstrument()
 
 
