@@ -132,7 +132,7 @@ class Card {
     const { receipts, say } = this;
     const places = receipts.cited(file, sentence ? [sentence] : receipts.judged);
     return [
-      this.controls(sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file, focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name)),
+      this.controls(sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file: sentence.files.find((one) => one === file), focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name)),
       file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: "whole", dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
       h("div", { class: "actions" }, (this.answer.hasAttribute("open-at") || receipts.documents.get(file.indices[0])?.url) && this.opener(file, places, sentence ?? receipts.judged.find(({ files }) => files.includes(file))))];
   }
