@@ -149,7 +149,7 @@ def test_what_a_file_says_is_quoted_or_opened(view: View) -> None:
     expect(opened(page, FERRY).locator("mark")).to_have_text([FERRY, RIVAL])
     for place in (page.locator(".answer"), card(page)):
         place.get_by_role("button", name="guide.txt says 84").click()
-        expect(card(page).locator(".whole mark")).to_have_text(RIVAL)
+        expect(card(page).locator(".whole mark .value")).to_have_text("84")
         press(page, "Back")  # to the card
 
 
