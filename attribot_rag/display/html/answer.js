@@ -66,7 +66,7 @@ class AttribotAnswer extends HTMLElement {
     this.main = h("div", { class: "main" },
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
       h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: ({ target }) => document.getSelection().isCollapsed && this.toggle(this.receipts.sentences[this.spans.indexOf(target.closest(".sentence"))]) }, this.text()), this.foot);
-    for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
+    this.frame?.remove();
     this.frame = h("div", { class: "frame", lang: receipts.language, keydown: ({ key }) => key === "Escape" && this.close() }, this.main, this.panel);
     this.shadowRoot.prepend(this.frame);
     this.tell(this.foot.innerText);
@@ -118,7 +118,7 @@ class AttribotAnswer extends HTMLElement {
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
       : [...sentence.files.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
-        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(null, brief(text, 90), warn ? "warn" : "note", at)]))];
+        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(file, brief(text, 90), warn ? "warn" : "note", file?.key ?? at)]))];
     const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1).flatMap((part) => [" ", part]));
     this.spans[sentence.index] = span;
     return span;
@@ -132,7 +132,7 @@ class AttribotAnswer extends HTMLElement {
     const count = (place) => codePoints(without(sentence.words, sentence.markers, " ").slice(0, place));
     const ranges = [
       ...sentence.checks.map((check) => ({ from: check.start - sentence.start, to: check.end - sentence.start, attributes: { class: "value" } })),
-      ...sentence.strange.map((word) => ({ from: count(word.start), to: count(word.end), attributes: { class: "value" } })),
+      ...[...sentence.strange, ...sentence.rivals.flatMap(({ differs }) => differs)].map((word) => ({ from: count(word.start), to: count(word.end), attributes: { class: "value" } })),
       ...sentence.markers.filter(({ hidden }) => hidden).map((marker) => ({ ...marker, attributes: { class: "marker", hidden: true } }))];
     for (const { attributes, ...range } of ranges.sort((a, b) => a.from - b.from)) {
       const [from, to] = [range.from, range.to].map((place) => Math.max(end, Math.min(place, points.length)));
@@ -152,35 +152,30 @@ class AttribotAnswer extends HTMLElement {
     const counts = ["owns", "remarks", "opens"].flatMap((kind) => {
       const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
       const n = those.flatMap(({ notes }) => notes).reduce((sum, note) => sum + (note.kind === kind && (note.n ?? 1)), 0);
-      return those.length ? [button({ class: `count ${kind === "opens" ? "" : "warn"}`, click: () => this.choose(those.find(({ index }) => index > (this.view?.sentence?.index ?? -1)) ?? those[0]) }, say(kind, { n }))] : [];
+      return those.length ? [button({ class: `entry ${kind === "opens" ? "" : "warn"}`, click: () => this.choose(those.find(({ index }) => index > (this.view?.sentence?.index ?? -1)) ?? those[0]) }, say(kind, { n }))] : [];
     });
     return [
       pending && h("span", { class: "progress" }, pending), named.length > 0 && h("span", {}, say("sources")),
-      named.map((file) => button({ class: `source ${file.colour}`, part: "source", "data-at": `source ${file.key}`, click: () => this.show({ file }) }, file.name)),
+      named.map((file) => button({ class: "source", part: "source", "data-at": `source ${file.key}`, click: () => this.fill({ file }) }, file.name)),
       counts,
-      this.receipts.reads && h("span", { class: "reader", part: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
-      judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.show({ help: true }) }, "?")];
+      this.receipts.reads && h("span", { class: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
+      judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.fill({ help: true }) }, "?")];
   }
 
   toggle(sentence, file = null, focus = false) {
     const { view } = this;
-    if (view?.card && view.sentence === sentence && (!file || view.file === file)) this.close();
+    const open = view?.sentence === sentence && !view.words && (!file || view.file === file);
+    if (sentence && open) this.close();
     else if (sentence) this.choose(sentence, { file, focus });
   }
 
-  // Shows a sentence's card, what it has of `file` first.
+  // Shows a sentence's card, what it has of `file` first, or a file that it does not cite.
   choose(sentence, { file = null, focus } = {}) {
     const { index, shown: text, documents } = sentence;
     if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
-    this.fill({ card: true, sentence, file });
+    this.fill({ card: !file || sentence.files.includes(file), sentence, file });
     this.tell([sentence.place, this.receipts.told(sentence), ...sentence.notes.slice(sentence.files.length ? 0 : 1).map((note) => note.text)].join(", "));
     if (focus) this.panel.focus({ preventScroll: true });
-  }
-
-  // Shows a file, or the help.
-  show(view) {
-    this.fill(view);
-    this.panel.focus({ preventScroll: true });
   }
 
   // Shows this in the panel, and scrolls to it unless it came by itself (`still`).
@@ -194,6 +189,7 @@ class AttribotAnswer extends HTMLElement {
     this.mark();
     this.room();
     if (still) return;
+    if (!card && !words) this.panel.focus({ preventScroll: true });
     if (this.mode === "side") this.panel.scrollIntoView({ block: "nearest" });
     (card || sentence ? this.spans[sentence.index] : this.foot).scrollIntoView({ block: "nearest" });
     const [bottom, first] = [this.panel.getBoundingClientRect().bottom, this.panel.querySelector("mark")?.getBoundingClientRect()];
@@ -245,8 +241,7 @@ class AttribotAnswer extends HTMLElement {
     if (inside) back?.focus({ preventScroll: true });
   }
 
-  // The panel stands beside the answer where there is room, else below it. (A container query would take the width
-  // of an element in a bubble that fits its contents.)
+  // The panel stands beside the answer where there is room, else below it. (A container query fails where the element fits its contents.)
   place() {
     if (!this.frame) return;
     const cards = this.getAttribute("cards");

@@ -7,8 +7,9 @@ class Card {
     Object.assign(this, { answer, receipts, say: receipts.say, quotes: new Quotes(receipts) });
   }
 
-  closer() {
-    return button({ class: "closer", "aria-label": this.say("close"), click: () => this.answer.close() }, "✕");
+  // The bar over what stands in the panel.
+  controls(...children) {
+    return h("div", { class: "controls" }, children, button({ class: "closer", "aria-label": this.say("close"), click: () => this.answer.close() }, "✕"));
   }
 
   of(sentence, chosen) {
@@ -22,8 +23,8 @@ class Card {
     } }, sign);
     const places = (file) => receipts.cited(file, [sentence]);
     return [
-      h("div", { class: "controls" }, h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
-        receipts.judged.length > 1 && [to("previous", "‹", receipts.judged[sentence.number - 2]), h("span", { class: "place dim" }, sentence.place), to("next", "›", receipts.judged[sentence.number])], this.closer()),
+      this.controls(h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
+        receipts.judged.length > 1 && [to("previous", "‹", receipts.judged[sentence.number - 2]), h("span", { class: "place dim" }, sentence.place), to("next", "›", receipts.judged[sentence.number])]),
       this.answer.hasAttribute("no-answer") && h("p", { class: "dim", dir: "auto" }, brief(sentence.shown, 300)),
       sentence.notes.filter(({ kind }) => kind === "remarks").map(({ file, text }) => h("p", { class: "alert" }, file ? this.reference(file, sentence, text) : text)),
       meaning && h("p", {}, meaning), joint && this.counterfactual(files, sentence),
@@ -31,23 +32,23 @@ class Card {
       also && h("section", { class: "document" }, this.quotes.of([also], sentence), h("div", { class: "actions" }, this.opener(also.file, [also], sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
-        this.quotes.of(places(file), sentence),
+        this.quotes.of(places(file), sentence), files.length === 1 && this.why(sentence),
         joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], sentence, this.opener(file, places(file), sentence)))),
-      this.why(sentence)];
+      files.length !== 1 && this.why(sentence)];
   }
 
   // What is behind selected words of a sentence alone: `rows` are the sources above the noise.
   ofWords({ sentence, words, rows }) {
     const places = rows.flatMap(({ source }) => this.receipts.places(source));
-    const files = [...new Set(places.map(({ document }) => this.receipts.file(document)))];
+    const files = this.receipts.filesOf(places);
     return [
-      h("div", { class: "controls" }, h("h2", { dir: "auto" }, this.say(rows.length ? "behind" : "alone", { words: brief(words, 60) })), this.closer()),
+      this.controls(h("h2", { dir: "auto" }, this.say(rows.length ? "behind" : "alone", { words: brief(words, 60) }))),
       files.map((file) => h("section", { class: `document ${file.colour}` }, h("h3", { dir: "auto" }, file.name), this.quotes.of(places.filter(({ document }) => file.indices.includes(document)), sentence)))];
   }
 
   // What a file says, which opens it there.
   reference(file, sentence, text) {
-    return button({ class: "entry", click: () => this.answer.show({ file, sentence }) }, text);
+    return button({ class: "entry", click: () => this.answer.fill({ file, sentence }) }, text);
   }
 
   // Opens a file where it is cited: at the page's address, at its own, or in the panel.
@@ -60,7 +61,7 @@ class Card {
     const open = (event) => answer.tells("attribot-open", { ...values, document: index, name: file.name, href }) || event.preventDefault();
     const href = /^(https?:\/\/|\/(?!\/)|#)/.test(address) && address;
     if (href) return h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow", click: open }, this.say("view"));
-    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.show({ file, sentence })) }, this.say("view"));
+    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.fill({ file, sentence })) }, this.say("view"));
   }
 
   // What the model answers without some files, as it was told or as the page tells it when asked, over other actions.
@@ -114,12 +115,16 @@ class Card {
     const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
-      !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`, !receipts.reads && sentence.in_part && say("less"),
+      !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`,
       missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
       receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : reliance != null && say("all", { score: signed(reliance) }))].filter(Boolean);
-    const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).map((line) => (ROW.test(line) ? cellsOf(line).join(" · ") : line)).join("");
+    const scored = ({ source, score: value }) => {
+      const places = receipts.places(source);
+      const text = brief(cellsOf(receipts.text(places[0] ?? {})).join(" · "), 120);
+      return h("tr", {}, h("td", {}, signed(value)), h("td", { dir: "auto" }, h("b", {}, receipts.names(receipts.filesOf(places))), " ", text));
+    };
     return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say("why")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
-      rows.length > 1 && h("table", {}, rows.map((row) => h("tr", {}, h("td", {}, signed(row.score)), h("td", { dir: "auto" }, brief(text(row), 120))))));
+      rows.length > 1 && h("table", {}, rows.map(scored)));
   }
 
   // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.
@@ -127,8 +132,8 @@ class Card {
     const { receipts, say } = this;
     const places = receipts.cited(file, sentence ? [sentence] : receipts.judged);
     return [
-      h("div", { class: "controls" }, sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file, focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name), this.closer()),
-      file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: `whole ${file.colour}`, dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
+      this.controls(sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file: sentence.files.find((one) => one === file), focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name)),
+      file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: "whole", dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
       h("div", { class: "actions" }, (this.answer.hasAttribute("open-at") || receipts.documents.get(file.indices[0])?.url) && this.opener(file, places, sentence ?? receipts.judged.find(({ files }) => files.includes(file))))];
   }
 
@@ -141,7 +146,7 @@ class Card {
     const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? this.reference(file, null, file.name) : file.name);
     const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
-      h("div", { class: "controls" }, h("h2", {}, say("help")), this.closer()), ["read1", "read2", "read3"].map((key) => h("p", {}, say(key))),
+      this.controls(h("h2", {}, say("help"))), ["read1", "read2", "colours", "read3"].map((key) => h("p", {}, say(key))),
       unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
       notes.length > 0 && h("details", {}, h("summary", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note))))];
   }

@@ -15,7 +15,7 @@ const render = () => {
   const quotes = new Quotes({ texts: [file.textContent], documents: new Map([[0, { title: document.title, id: file.dataset.name }]]) });
   const sentence = document.querySelector(".for q")?.textContent ?? "";
   file.classList.toggle("markdown", quotes.isMarkdown(0));
-  filled(file, quotes.marked(0, places.map((place) => ({ ...place, document: 0 })), { content: contentOf(sentence), checks: [] }));
+  filled(file, quotes.marked(0, places.map((place) => ({ ...place, document: 0 })), { content: contentOf(sentence), checks: [], rivals: [] }));
   for (const mark of file.querySelectorAll("mark")) mark.dataset.citation = mark.dataset.source;
   file.querySelector("mark")?.setAttribute("id", "cited");
 };

@@ -13,7 +13,7 @@ const without = (text, places, filler) =>
 // Whether a value stands in a text, not as a part of another.
 const stands = (value, text) => new RegExp(`(?<![\\p{L}\\p{N}])${value.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "u").test(text);
 const quoted = (values) => values.slice(0, 3).map((value) => `“${brief(value, 30)}”`).join(", ");
-const some = (words, most = 8) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
+const some = (words) => brief([...new Set(words.map(({ text }) => text))].join(", "), 120);
 
 class Receipts {
   constructor(data, { stopped, language }) {
@@ -59,7 +59,7 @@ class Receipts {
       const words = brief(this.texts[index]?.replace(/^[#\s>*-]+/, "") || "", 28);
       const name = named ? brief(base(named)) : words || this.say("document", { n: index + 1 });
       const same = this.files.filter((other) => other.name === name || other.name.startsWith(`${name} (`)).length;
-      this.files.push((file = { key, indices: [], name: same ? `${name} (${same + 1})` : name, colour: `c${this.files.length % 6}` }));
+      this.files.push((file = { key, indices: [], name: same ? `${name} (${same + 1})` : name, colour: `c${this.files.length % 5}` }));
     }
     file.indices.push(index);
     return file;
@@ -80,7 +80,7 @@ class Receipts {
     const checks = (sentence.checks || []).filter((check) => check.end >= check.start).map((check) => ({ ...check, source_value: check.source_value ?? (check.message ? null : this.alike(check, sentence, text)) }));
     return {
       ...sentence, index, text, words, placed, state, also, markers, content, files, checks, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
-      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), rivals: state === "document" ? this.rivals(content, files) : [],
+      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), rivals: ["document", "own"].includes(state) ? this.rivals(content) : [],
       wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
       strange: this.vocabulary && ["document", "follows"].includes(state) ? lacking(this.vocabulary, content.filter(({ isName, isNumber }) => isName && !isNumber)) : [],
     };
@@ -119,13 +119,14 @@ class Receipts {
     if (state === "follows") notes.push({ text: this.earlier({ follows }) ? this.say("follows", { n: this.earlier({ follows }).number }) : this.say("answer") });
     const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
     const remark = (text, rest) => notes.push({ kind: "remarks", warn: true, text, ...rest });
-    const says = new Map(rivals.map(({ file, values }) => [file, values]));
+    const says = new Map(rivals.map(({ file, values }) => [file, new Set(values.map(({ text }) => text))]));
     for (const { message, value, source_value: other } of told) {
       const file = !message && other != null && (files.find((one) => this.cited(one, [sentence]).some((place) => this.text(place).includes(other))) ?? files[0]);
-      if (file) says.set(file, [...(says.get(file) ?? []), { text: other }]);
+      if (file) says.set(file, (says.get(file) ?? new Set()).add(other));
       else remark(message ? brief(message, 300) : this.say("uncited", { values: quoted([value]) }));
     }
-    for (const [file, values] of says) remark(this.say("says", { name: file.name, values: some(values) }), { file, n: values.length });
+    const both = (file) => files.includes(file) && rivals.some((rival) => rival.file === file && !lacking(keysOf([this.texts[rival.document]]), rival.differs).length);
+    for (const [file, values] of says) remark(this.say(both(file) ? "both" : "says", { name: file.name, values: brief([...values].join(", "), 60) }), { file, n: values.size });
     const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
     if (missing.length) notes.push({ kind: "remarks", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing), n: missing.length }) });
     return notes;
@@ -142,6 +143,10 @@ class Receipts {
       const start = codePoints(text.slice(0, at));
       return { id, document, start, end: start + codePoints(source.text) };
     });
+  }
+
+  filesOf(places) {
+    return [...new Set(places.map(({ document }) => this.file(document)))];
   }
 
   // The text of a place.
@@ -180,8 +185,7 @@ class Receipts {
   // Whether one sentence stands in several files, or any of several sources is enough.
   shared({ sources, relation, files }) {
     if (files.length < 2) return null;
-    const holds = sources.map((id) => new Set(this.places(id).map(({ document }) => this.file(document))));
-    const same = holds.some((those) => files.every((file) => those.has(file)));
+    const same = sources.map((id) => this.filesOf(this.places(id))).some((those) => files.every((file) => those.includes(file)));
     return same && (relation === "either" || sources.length === 1) ? "same" : ["either", "together"].includes(relation) ? relation : null;
   }
 
@@ -212,12 +216,12 @@ class Receipts {
     return (facts.length > 0 && this.pieces.filter((piece) => enough(piece) && has(piece)).sort((a, b) => shared(b) - shared(a))[0]) || null;
   }
 
-  // Where other files than some say the same with other numbers, a place in each.
-  rivals(content, files) {
+  // Where files say the same with other numbers, a place in each; `differs` are the numbers that have others there.
+  rivals(content) {
     const [numbers, words] = [true, false].map((are) => content.filter(({ isNumber }) => isNumber === are));
     const own = new Set(content.map(({ key }) => key));
-    const rivals = this.pieces.map((piece) => ({ ...piece, values: lacking(own, piece.words) })).filter(({ file, keys, values }) =>
-      !files.includes(file) && !lacking(keys, words).length && lacking(keys, numbers).length > 0 && values.length > 0 && values.every(({ isNumber }) => isNumber));
+    const rivals = this.pieces.map((piece) => ({ ...piece, values: lacking(own, piece.words), differs: lacking(piece.keys, numbers) })).filter(({ keys, values, differs }) =>
+      !lacking(keys, words).length && differs.length > 0 && values.length > 0 && values.every(({ isNumber }) => isNumber));
     return words.length < 3 ? [] : [...new Map(rivals.reverse().map((rival) => [rival.file, rival])).values()];
   }
 
