@@ -9,7 +9,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
@@ -155,7 +155,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        paths = {"/tokenize": self._tokenized, "/v1/chat/completions": self._chatted}
+        paths: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "/tokenize": self._tokenized,
+            "/v1/chat/completions": self._chatted,
+        }
         if server.kind == "sglang":
             paths["/generate"] = self._generated
         else:
