@@ -111,12 +111,12 @@ class Auto:
             rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
         for part in _parts(scorer):
             held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
-            of_part = [evidence.keeping(held[:1]), evidence.ablating(held[:1])] if held else []
-            for index in range(1, len(held)):
-                of_part += [evidence.keeping([held[index]]), evidence.ablating([held[index]])]
-                if index % 2:
-                    first = held[: index + 1]
-                    of_part += [evidence.keeping(first), evidence.ablating(first)]
+            of_part = list[Request]()
+            for index in range(len(held)):
+                for units in ([held[index]], held[: index + 1])[: 1 + index % 2]:
+                    of_part.append(evidence.keeping(units))
+                    if evidence.can_mask:  # else a row without few units is long
+                        of_part.append(evidence.ablating(units))
             rows.append(of_part)
         in_turn = chain.from_iterable(zip_longest(*rows))
         yield from islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)

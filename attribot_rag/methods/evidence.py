@@ -60,6 +60,11 @@ class Evidence:
         if self.scorer.num_spare:
             self._expected.update(dict.fromkeys(requests))
 
+    def expect_without(self, sets: Iterable[Collection[int]]) -> None:
+        """Expect the rows without each of these sets, where masks make them short."""
+        if self.can_mask:
+            self.expect(self.ablating(units) for units in sets)
+
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch; no masked row whose exact row is known."""
         asked = dict.fromkeys(requests)

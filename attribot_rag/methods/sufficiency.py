@@ -153,7 +153,7 @@ class _Search:
             sets += ([other for other in units if other != unit] for unit in units)
         sets += ([*units, *others[:count]] for count in (1, 3))
         evidence.expect(map(evidence.keeping, sets))
-        evidence.expect(map(evidence.ablating, [units, *([x] for x in [*units, *others[:3]])]))
+        evidence.expect_without([units, *([x] for x in [*units, *others[:3]])])
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.
@@ -203,13 +203,7 @@ class _Search:
         unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
         tried = unneeded if len(units) > 1 else []
         for index, unit in enumerate(tried):
-            subsets = [
-                [unit for unit in units if unit not in gone]
-                for count in range(1, len(units))
-                for gone in combinations(tried[index:], count)
-            ]
-            evidence.expect(map(evidence.keeping, subsets))
-            evidence.expect(map(evidence.ablating, subsets))
+            self._expect_fewer(units, tried[index:])
             fewer = [other for other in units if other != unit]
             yield [evidence.keeping(fewer)]
             if fewer and self._losses.suffice(fewer):
@@ -244,6 +238,18 @@ class _Search:
             return (unit,) if (yield from self.necessity.decides([unit])) else ()
         except BudgetEnded:
             return ()
+
+    def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
+        """Expect the rows on this set without any of the units that are tried next."""
+        if not self._evidence.scorer.num_spare:
+            return
+        subsets = [
+            [unit for unit in units if unit not in gone]
+            for count in range(1, len(units))
+            for gone in combinations(tried, count)
+        ]
+        self._evidence.expect(map(self._evidence.keeping, subsets))
+        self._evidence.expect_without(subsets)
 
     def _is_replaceable(self, unit: int) -> bool:
         """Whether neither the part nor any of its words needs the unit."""

@@ -51,7 +51,8 @@ class ScoringOptions:
             raised before the prompt is read.
         pass_tokens: What a forward pass takes whatever its tokens, in tokens that take as long. If
             it is large, rows that may be needed are scored with those that are; 0 means that
-            tokens are the price. With None, it is measured once for the model.
+            tokens are the price. With None, it is measured once for the model; for a served model
+            it is 0 then, else what a round trip takes.
         self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
     """
 

@@ -20,20 +20,25 @@ from attribot_rag.scoring.row import Row, in_columns
 
 _ROUNDS = 2
 _MOST_ROWS = 256
+_FEW_SHARED = 256  # tokens; for fewer, no row waits until the full prompt is in the cache
 
 
 class ServedPrefix(Prefix):
     """Each row as a sequence of its own, several at once, by a server.
 
     Rows are sent in the order in which they share most with the full prompt, which goes first, so
-    that a prefix cache of the server's serves. It keeps no state here.
+    that a prefix cache of the server's serves. It keeps no state here. `pass_tokens` are what a
+    round trip is worth.
     """
 
     name: ClassVar[str] = "server"
     masked_refusal = "its weights are on a server, which takes no masks and tells no attention"
 
-    def __init__(self, weights: ServedWeights, generation: Generation) -> None:
+    def __init__(
+        self, weights: ServedWeights, generation: Generation, pass_tokens: int = 0
+    ) -> None:
         super().__init__(generation)
+        self.pass_tokens = pass_tokens
         self._weights = weights
         self._deadline: float | None = None
         self._is_cached = False
@@ -49,10 +54,12 @@ class ServedPrefix(Prefix):
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
         scored = torch.empty(len(rows), len(self.generation.response_ids))
-        first = int(self._weights.protocol.reads_cache and not self._is_cached)
+        reads_cache = self._weights.protocol.reads_cache
+        num_shared = sum(rows[index].num_visible for index in order[1:])
+        first = int(reads_cache and not self._is_cached and num_shared > _FEW_SHARED)
         for indices in filter(None, (order[:first], order[first:])):
             scored[indices] = self._scored([rows[index] for index in indices])
-            self._is_cached = self._weights.protocol.reads_cache
+            self._is_cached = reads_cache
         return scored
 
     def _scored(self, rows: Sequence[Row]) -> Tensor:
@@ -98,7 +105,7 @@ class ServedBackend:
                 f"implementation={implementation!r} needs the weights of {self._weights.name!r}, "
                 "which are on a server; use 'auto' or 'server'"
             )
-        return ServedPrefix(self._weights, generation)
+        return ServedPrefix(self._weights, generation, pass_tokens or 0)
 
     def reference(self, generation: Generation) -> Prefix:
         model = self._weights.reference

@@ -105,6 +105,15 @@ def test_an_attribution_has_so_many_passes_and_operations(
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_a_pass_is_counted_once(architecture: Architecture) -> None:
+    model, ids = model_of(architecture), torch.tensor([generation_for(architecture).prompt_ids])
+    answer = {"decoder_input_ids": ids[:, :1]} if model.config.is_encoder_decoder else {}
+    with torch.inference_mode(), Dispatched() as dispatched:
+        model(ids, **answer)
+    assert dispatched.passes == 1
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)

@@ -9,7 +9,7 @@ import sys
 import threading
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
@@ -36,7 +36,8 @@ class ModelServer(ThreadingHTTPServer):
     is not set, such requests wait. `bodies`, `keys` and `replicas` (the header x-replica) are what
     came, in order, `most_at_once` how many were under way together, `num_hung_up` those whose
     client went away, `num_encoded` the tokens that went through the model. `jitter` is added once
-    more for each answer.
+    more for each answer. A request may hold a list of sequences if the server `takes_lists`, else
+    400 is the answer.
     """
 
     daemon_threads = True
@@ -54,6 +55,7 @@ class ModelServer(ThreadingHTTPServer):
         self.replicas: list[str | None] = []
         self.key: str | None = None
         self.gives_token_ids = True
+        self.takes_lists = True
         self.num_encoded = 0
         self.under_way = 0
         self.most_at_once = 0
@@ -153,7 +155,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        paths = {"/tokenize": self._tokenized, "/v1/chat/completions": self._chatted}
+        paths: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "/tokenize": self._tokenized,
+            "/v1/chat/completions": self._chatted,
+        }
         if server.kind == "sglang":
             paths["/generate"] = self._generated
         else:
@@ -176,6 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers = server.failures.popleft()
             self._send(status, {"error": "busy"}, headers)
             return
+        if not server.takes_lists and self._holds_list(body):
+            self._send(400, {"error": "one prompt only"})
+            return
         with self._counted():
             while not server.open.wait(0.02):
                 if self._has_hung_up():
@@ -184,6 +192,11 @@ class _Handler(BaseHTTPRequestHandler):
                     return
             answer = paths[self.path](body)
         self._send(200, answer)
+
+    @staticmethod
+    def _holds_list(body: dict[str, Any]) -> bool:
+        ids = body.get("prompt") or body.get("input_ids")
+        return isinstance(ids, list) and isinstance(ids[0], list)
 
     def _has_hung_up(self) -> bool:
         """Whether the client has closed the connection: then there is an end to read."""
@@ -213,11 +226,35 @@ class _Handler(BaseHTTPRequestHandler):
         return {"tokens": list(ids), "count": len(ids), "max_model_len": self.server.max_length}
 
     def _completions(self, body: dict[str, Any]) -> dict[str, Any]:
-        ids, server = body["prompt"], self.server
-        text = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
-        if isinstance(text, str):
-            ids = self._tokenized({"prompt": text, "add_special_tokens": True})["tokens"]
-        scores = None
+        prompts = body["prompt"]
+        if isinstance(prompts, str) or isinstance(prompts[0], int):
+            prompts = [prompts]
+        completed = [self._completed(body, prompt) for prompt in prompts]
+        num_prompt = sum(num_tokens for num_tokens, _, _ in completed)
+        num_new = sum(num_tokens for _, num_tokens, _ in completed)
+        return {
+            "id": "completion",
+            "object": "text_completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [
+                {"index": index, **choice} for index, (_, _, choice) in enumerate(completed)
+            ],
+            "usage": {
+                "prompt_tokens": num_prompt,
+                "completion_tokens": num_new,
+                "total_tokens": num_prompt + num_new,
+            },
+        }
+
+    def _completed(
+        self, body: dict[str, Any], prompt: str | list[int]
+    ) -> tuple[int, int, dict[str, Any]]:
+        """The numbers of tokens of a prompt and of its completion, and the choice."""
+        server = self.server
+        if isinstance(prompt, str):
+            prompt = self._tokenized({"prompt": prompt, "add_special_tokens": True})["tokens"]
+        ids, scores = list(map(int, prompt)), None
         if body.get("prompt_logprobs") is not None and server.kind != "other":
             assert body["max_tokens"] == 1
             values, _, following = server.log_probabilities(ids, 0)
@@ -230,25 +267,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             new = server.continued(ids, body["max_tokens"])
         choice: dict[str, Any] = {
-            "index": 0,
             "text": server.decode(new),
             "finish_reason": "length" if len(new) == body["max_tokens"] else "stop",
             "prompt_logprobs": scores,
         }
         if body.get("return_token_ids") and server.gives_token_ids:
             choice["token_ids"] = new
-        return {
-            "id": "completion",
-            "object": "text_completion",
-            "created": 0,
-            "model": body["model"],
-            "choices": [choice],
-            "usage": {
-                "prompt_tokens": len(ids),
-                "completion_tokens": len(new),
-                "total_tokens": len(ids) + len(new),
-            },
-        }
+        return len(ids), len(new), choice
 
     def _chatted(self, body: dict[str, Any]) -> dict[str, Any]:
         """The model's answer; before that, with what was asked, a call of the first tool if any."""
@@ -272,7 +297,14 @@ class _Handler(BaseHTTPRequestHandler):
             "choices": [choice],
         }
 
-    def _generated(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _generated(self, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
+        if not isinstance(body["input_ids"][0], list):
+            return self._generated_one(body)
+        names = [name for name in ("input_ids", "logprob_start_len") if name in body]
+        own = zip(*(body[name] for name in names), strict=True)
+        return [self._generated_one({**body, **dict(zip(names, of, strict=True))}) for of in own]
+
+    def _generated_one(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["input_ids"], self.server
         count = body["sampling_params"]["max_new_tokens"]
         new = server.continued(ids, count) if count else []

@@ -9,8 +9,8 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
@@ -37,7 +37,8 @@ class ServerOptions:
     """Options of the requests to a server; raises InvalidInput for another value.
 
     Args:
-        concurrency: The most requests under way at once, over all threads.
+        concurrency: The most sequences under way at once, over all threads; a request holds up to
+            half of them.
         timeout: Seconds after which a request is sent again, as it is after 429 or 5xx, or when the
             connection breaks.
         attempts: Times that a request is sent at most, with growing random pauses between.
@@ -113,16 +114,24 @@ class Client(ForkSafe):
         """
         return self._run(self._try_once(path, body))
 
-    def post(self, path: str, bodies: Sequence[Any], deadline: float | None = None) -> list[Any]:
+    def post(
+        self,
+        path: str,
+        bodies: Sequence[Any],
+        deadline: float | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> list[Any]:
         """The JSON that answers each body, in their order.
 
+        `sizes` are the numbers of sequences that they hold, 1 by default, at most `concurrency`.
         `deadline` is a time of `time.perf_counter`: then, and if the caller is interrupted, what is
         under way is cancelled. Raises NoAnswerInTime, and ServerFailed for a request that failed
         for good, after which the others are cancelled.
         """
         replica, name = _replica.get(), self.options.replica_header
         headers = {name: replica} if name and replica else {}
-        return self._run(self._post_all(path, bodies, deadline, headers))
+        sizes = [1] * len(bodies) if sizes is None else sizes
+        return self._run(self._post_all(path, bodies, sizes, deadline, headers))
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
@@ -139,6 +148,7 @@ class Client(ForkSafe):
                 self._loop = asyncio.new_event_loop()
                 self._http = self._connections()
                 self._turns = asyncio.Semaphore(self.options.concurrency)
+                self._next = asyncio.Lock()
                 threading.Thread(
                     target=_run_until_stopped,
                     args=(self._loop, self._http),
@@ -165,9 +175,17 @@ class Client(ForkSafe):
             raise ServerFailed(f"the server at {self.url} {error}") from error
 
     async def _post_all(
-        self, path: str, bodies: Sequence[Any], deadline: float | None, headers: dict[str, str]
+        self,
+        path: str,
+        bodies: Sequence[Any],
+        sizes: Sequence[int],
+        deadline: float | None,
+        headers: dict[str, str],
     ) -> Any:
-        tasks = [asyncio.ensure_future(self._persist(path, body, headers)) for body in bodies]
+        tasks = [
+            asyncio.ensure_future(self._persist(path, body, size, headers))
+            for body, size in zip(bodies, sizes, strict=True)
+        ]
         seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
         try:
             return await asyncio.wait_for(asyncio.gather(*tasks), seconds)
@@ -177,10 +195,10 @@ class Client(ForkSafe):
             for task in tasks:
                 task.cancel()
 
-    async def _persist(self, path: str, body: Any, headers: dict[str, str]) -> Any:
+    async def _persist(self, path: str, body: Any, size: int, headers: dict[str, str]) -> Any:
         for attempt in count():
             try:
-                answer = await self._send(path, body, headers)
+                answer = await self._send(path, body, headers, size)
                 break
             except _Again as error:
                 if attempt + 1 >= self.options.attempts:
@@ -193,14 +211,28 @@ class Client(ForkSafe):
             raise Refused(f"the server at {self.url} has no {path}")
         return answer
 
-    async def _send(self, path: str, body: Any, headers: dict[str, str]) -> Any:
+    @asynccontextmanager
+    async def _turn(self, size: int) -> AsyncIterator[None]:
+        """The block of a request, once it holds so many of the turns."""
+        taken = 0
+        try:
+            async with self._next:  # who waits for several turns keeps them from no one else
+                while taken < size:
+                    await self._turns.acquire()
+                    taken += 1
+            yield
+        finally:
+            for _ in range(taken):
+                self._turns.release()
+
+    async def _send(self, path: str, body: Any, headers: dict[str, str], size: int = 1) -> Any:
         """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed.
 
         In the order of asking, which httpx's pool of connections does not keep.
         """
         method = "GET" if body is None else "POST"
         try:
-            async with self._turns:
+            async with self._turn(size):
                 response = await self._http.request(method, path, json=body, headers=headers)
         except httpx.TransportError as error:
             raise _Again(f"did not answer ({type(error).__name__}: {error})") from error

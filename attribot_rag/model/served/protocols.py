@@ -37,12 +37,13 @@ class Protocol(ABC):
     """An endpoint of a server, with the form of its requests and replies.
 
     `reads_cache` says that the common beginning of sequences is encoded once, as far as the
-    server's prefix cache holds it.
+    server's prefix cache holds it; `refuses_lists` that the server took no list of sequences.
     """
 
     name: ClassVar[str]
     path: ClassVar[str]
     reads_cache: ClassVar[bool]
+    refuses_lists: bool = False
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -54,6 +55,17 @@ class Protocol(ABC):
     def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
         """The request without the prefix cache; None where replies hold all tokens with it."""
         return None
+
+    def joined(self, scorings: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+        """One request in place of several; None where the endpoint takes one sequence only."""
+        return None
+
+    def parted(self, answer: Any, count: int) -> list[Any]:
+        """The reply to each of so many joined requests, in their order.
+
+        Raises LookupError or TypeError where one is missing.
+        """
+        return [answer]
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
@@ -82,6 +94,13 @@ class VllmCompletions(Protocol):
 
     def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
         return self._asking(token_ids, 1, prompt_logprobs=0)
+
+    def joined(self, scorings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {**scorings[0], "prompt": [scoring["prompt"] for scoring in scorings]}
+
+    def parted(self, answer: Any, count: int) -> list[Any]:
+        choices = {choice["index"]: choice for choice in answer["choices"]}
+        return [{"choices": [choices[index]]} for index in range(count)]
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
         positions = answer["choices"][0].get("prompt_logprobs")
@@ -174,6 +193,15 @@ class SglangGenerate(Protocol):
             "return_logprob": True,
             "logprob_start_len": len(token_ids) - num_scored - 1,
         }
+
+    def joined(self, scorings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        own = ("input_ids", "logprob_start_len")
+        return {**scorings[0], **{name: [scoring[name] for scoring in scorings] for name in own}}
+
+    def parted(self, answer: Any, count: int) -> list[Any]:
+        if not isinstance(answer, list) or len(answer) != count:
+            raise TypeError(f"no list of {count} replies")
+        return answer
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
         details = answer["meta_info"]

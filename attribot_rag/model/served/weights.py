@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -12,13 +14,18 @@ from transformers import PreTrainedModel
 
 from attribot_rag.errors import ServerFailed, UnsupportedServer
 from attribot_rag.model.background import Background
-from attribot_rag.model.served.client import Client
+from attribot_rag.model.served.client import Client, Refused
 from attribot_rag.model.served.protocols import Completion, Protocol, Scored
+
+_MOST_TOKENS = 1 << 15  # of a list: gateways refuse requests of a megabyte
 
 SERVERS = (
     "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
     "llama.cpp's server, Ollama, TGI and the APIs of OpenAI and the like do not"
 )
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +89,8 @@ class ServedWeights:
         """Log-probabilities of the last tokens of each sequence, given all tokens before.
 
         `num_scored` are the numbers of these tokens. The sequences are asked for in their order,
-        several at once. Raises NoAnswerInTime after the deadline, a time of `time.perf_counter`.
+        several at once, in lists where the server takes them. Raises NoAnswerInTime after the
+        deadline, a time of `time.perf_counter`.
         """
         protocol = self.protocol
         bodies = [*map(protocol.scoring, sequences, num_scored)]
@@ -109,7 +117,7 @@ class ServedWeights:
         num_scored: Sequence[int],
         deadline: float | None,
     ) -> list[Scored | None]:
-        answers = self.client.post(self.protocol.path, bodies, deadline)
+        answers = self._answers(bodies, [*map(len, sequences)], deadline)
         try:
             return [
                 self.protocol.scored(answer, ids, count)
@@ -117,6 +125,39 @@ class ServedWeights:
             ]
         except (LookupError, TypeError, ValueError) as error:
             raise self._malformed(error) from error
+
+    def _answers(
+        self, bodies: Sequence[Any], num_tokens: Sequence[int], deadline: float | None
+    ) -> list[Any]:
+        """The reply to each request; in lists, unless the server refuses the first of them."""
+        protocol, client = self.protocol, self.client
+        groups = [bodies[start:end] for start, end in self._lists(num_tokens)]
+        lists = [*map(protocol.joined, groups)]
+        if len(lists) == len(bodies) or None in lists:
+            return client.post(protocol.path, bodies, deadline)
+        sizes = [*map(len, groups)]
+        try:
+            replies = client.post(protocol.path, lists, deadline, sizes)
+            parted = map(protocol.parted, replies, sizes)
+            return [*chain.from_iterable(parted)]
+        except (Refused, LookupError, TypeError) as error:
+            answers = client.post(protocol.path, bodies, deadline)
+            protocol.refuses_lists = True
+            logger.info("%s is asked for one sequence at a time: %s", client.url, error)
+            return answers
+
+    def _lists(self, num_tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """Where the lists of sequences with these numbers of tokens start and end.
+
+        Up to half of the concurrency, so that the server is not idle between two lists.
+        """
+        most = 1 if self.protocol.refuses_lists else max(1, self.concurrency // 2)
+        starts: list[int] = []
+        for index in range(len(num_tokens)):
+            is_full = not starts or index - starts[-1] == most
+            if is_full or sum(num_tokens[starts[-1] : index + 1]) > _MOST_TOKENS:
+                starts.append(index)
+        return [*zip(starts, [*starts[1:], len(num_tokens)], strict=True)]
 
     def complete(
         self,
