@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag.errors import ServerFailed, UnsupportedServer
+from attribot_rag.errors import Refused, ServerFailed, UnsupportedServer
 from attribot_rag.model.background import Background
-from attribot_rag.model.served.client import Client, Refused
+from attribot_rag.model.served.client import Client
 from attribot_rag.model.served.protocols import Completion, Protocol, Scored
 
 _MOST_TOKENS = 1 << 15  # of a list: gateways refuse requests of a megabyte
