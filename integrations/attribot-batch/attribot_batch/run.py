@@ -64,7 +64,8 @@ def run_batch(
                 bar.update()
     statistics = Statistics.of(lines(output.results))
     rejects = Counter(reject["error"]["type"] for reject in lines(output.rejects))
-    counts = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
+    statistics.rejected = rejects.total()
+    counts = {"records": total, "rejected": statistics.rejected, **statistics.to_dict()}
     text = json.dumps(counts, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:

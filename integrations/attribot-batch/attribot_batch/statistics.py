@@ -30,10 +30,12 @@ class Statistics:
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
     judged ones by the words for readers: a value that is in no document comes from none. `read` is
-    the number of answers by each model that read them and did not give them.
+    the number of answers by each model that read them and did not give them. `rejected` are records
+    without an attribution.
     """
 
     answers: int = 0
+    rejected: int = 0
     partial: int = 0
     to_check: int = 0
     read: Counter[str] = field(default_factory=Counter)
@@ -103,6 +105,8 @@ class Statistics:
     def to_text(self) -> str:
         """A few lines for the terminal."""
         lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
+        if self.rejected:
+            lines.append(f"{self.rejected} rejected: rejects.jsonl has the reasons")
         lines += [on_one_line(self.readers_line)] if self.readers_line else []
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())

@@ -104,7 +104,8 @@ def test_parquet_gives_the_results_of_json_lines(tmp_path: Path) -> None:
 
 def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, *(text for text, _ in BAD), GOOD])
-    run_batch(attributor(), path, tmp_path / "out")
+    told = run_batch(attributor(), path, tmp_path / "out").to_text()
+    assert f"{len(BAD)} rejected" in told and "rejects.jsonl" in told
     rejects = lines(tmp_path / "out/rejects.jsonl")
     assert [reject["number"] for reject in rejects] == list(range(1, len(BAD) + 1))
     for reject, (_, reason) in zip(rejects, BAD, strict=True):
