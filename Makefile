@@ -109,7 +109,8 @@ dist:
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt dist/*/*.whl
-	$(DIST)/bin/python -P -c "import attribot_checks, langchain_attribot, llama_index.postprocessor.attribot"
+	$(DIST)/bin/python -P -c "import attribot_batch, attribot_checks, attribot_server, langchain_attribot, \
+	  llama_index.postprocessor.attribot"
 	$(DIST)/bin/attribot-rag batch --help > /dev/null
 	$(DIST)/bin/attribot-rag serve --help > /dev/null
 	$(DIST)/bin/attribot-rag --version

@@ -12,7 +12,13 @@ _FOLDER = "attribot_rag/display/html"
 class ScriptFile(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         script = runpy.run_path(str(Path(self.root, _FOLDER, "script.py")))["element_script"]()
-        path = Path(self.directory, "attribot-answer.js")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(script, encoding="utf-8")
-        build_data["force_include"][str(path)] = f"{_FOLDER}/attribot-answer.js"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(script, encoding="utf-8")
+        build_data["force_include"][str(self._path)] = f"{_FOLDER}/{self._path.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        self._path.unlink()  # the folder is for what is uploaded
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.directory, "attribot-answer.js")
