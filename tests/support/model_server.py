@@ -37,7 +37,7 @@ class ModelServer(ThreadingHTTPServer):
     came, in order, `most_at_once` how many were under way together, `num_hung_up` those whose
     client went away, `num_encoded` the tokens that went through the model. `jitter` is added once
     more for each answer. A request may hold a list of sequences if the server `takes_lists`, else
-    400 is the answer.
+    400 is the answer; a server that `mixes_lists` replies in another order.
     """
 
     daemon_threads = True
@@ -56,6 +56,7 @@ class ModelServer(ThreadingHTTPServer):
         self.key: str | None = None
         self.gives_token_ids = True
         self.takes_lists = True
+        self.mixes_lists = False
         self.num_encoded = 0
         self.under_way = 0
         self.most_at_once = 0
@@ -302,7 +303,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._generated_one(body)
         names = [name for name in ("input_ids", "logprob_start_len") if name in body]
         own = zip(*(body[name] for name in names), strict=True)
-        return [self._generated_one({**body, **dict(zip(names, of, strict=True))}) for of in own]
+        replies = [self._generated_one({**body, **dict(zip(names, of, strict=True))}) for of in own]
+        return replies[::-1] if self.server.mixes_lists else replies
 
     def _generated_one(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["input_ids"], self.server

@@ -60,10 +60,10 @@ class Protocol(ABC):
         """One request in place of several; None where the endpoint takes one sequence only."""
         return None
 
-    def parted(self, answer: Any, count: int) -> list[Any]:
-        """The reply to each of so many joined requests, in their order.
+    def parted(self, answer: Any, scorings: Sequence[dict[str, Any]]) -> list[Any]:
+        """The reply to each of the joined requests, in their order.
 
-        Raises LookupError or TypeError where one is missing.
+        Raises LookupError or TypeError where one is missing, or is another one's.
         """
         return [answer]
 
@@ -98,9 +98,9 @@ class VllmCompletions(Protocol):
     def joined(self, scorings: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {**scorings[0], "prompt": [scoring["prompt"] for scoring in scorings]}
 
-    def parted(self, answer: Any, count: int) -> list[Any]:
+    def parted(self, answer: Any, scorings: Sequence[dict[str, Any]]) -> list[Any]:
         choices = {choice["index"]: choice for choice in answer["choices"]}
-        return [{"choices": [choices[index]]} for index in range(count)]
+        return [{"choices": [choices[index]]} for index in range(len(scorings))]
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
         positions = answer["choices"][0].get("prompt_logprobs")
@@ -198,9 +198,13 @@ class SglangGenerate(Protocol):
         own = ("input_ids", "logprob_start_len")
         return {**scorings[0], **{name: [scoring[name] for scoring in scorings] for name in own}}
 
-    def parted(self, answer: Any, count: int) -> list[Any]:
-        if not isinstance(answer, list) or len(answer) != count:
-            raise TypeError(f"no list of {count} replies")
+    def parted(self, answer: Any, scorings: Sequence[dict[str, Any]]) -> list[Any]:
+        if not isinstance(answer, list) or len(answer) != len(scorings):
+            raise TypeError(f"no list of {len(scorings)} replies")
+        # The scored tokens are the answer's in each: only the lengths tell whose reply it is.
+        for reply, scoring in zip(answer, scorings, strict=True):
+            if reply["meta_info"]["prompt_tokens"] != len(scoring["input_ids"]):
+                raise LookupError("a reply is that to another sequence")
         return answer
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:

@@ -138,7 +138,7 @@ class ServedWeights:
         sizes = [*map(len, groups)]
         try:
             replies = client.post(protocol.path, lists, deadline, sizes)
-            parted = map(protocol.parted, replies, sizes)
+            parted = map(protocol.parted, replies, groups)
             return [*chain.from_iterable(parted)]
         except (Refused, LookupError, TypeError) as error:
             answers = client.post(protocol.path, bodies, deadline)

@@ -131,6 +131,16 @@ def test_a_server_that_refuses_lists_is_asked_for_single_rows_from_then_on(kind:
         assert row == pytest.approx(right, abs=1e-5)
 
 
+def test_the_reply_to_another_sequence_of_a_list_is_not_taken() -> None:
+    """All sequences end with the same answer: its tokens do not tell them apart."""
+    with model_server(LOCAL, "sglang") as server:
+        expected = attributed(connect(server))
+        server.mixes_lists = True
+        attribution = attributed(connect(server))
+    for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
+        assert row == pytest.approx(right, abs=1e-5)
+
+
 def test_what_a_server_refuses_in_single_requests_too_is_an_error() -> None:
     with model_server(LOCAL) as server:
         model = connect(server)
