@@ -22,9 +22,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_chat_model(name: str = DEFAULT_MODEL) -> LocalModel:
+def load_chat_model(name: str = DEFAULT_MODEL, device: str | None = None) -> LocalModel:
     """The model of this name; one without a chat template gets PLAIN_TEMPLATE."""
-    language_model = load_model(name)
+    language_model = load_model(name, device=device)
     if not language_model.tokenizer.chat_template:
         language_model.tokenizer.chat_template = PLAIN_TEMPLATE
     return language_model

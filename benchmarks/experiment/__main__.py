@@ -70,6 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--proxy", help="a smaller model, a folder or a Hugging Face id, for the proxy methods")
     add(
+        "--turned",
+        type=Path,
+        metavar="FOLDER",
+        help="results of a run with --model and --proxy the other way round: its answers are "
+        "scored, and what it has of leave-one-out by both models is not computed again",
+    )
+    add(
         "--template",
         default="attribot",
         help="the prompt: attribot (that of AttriBoT's scripts), context_cite, or short (that of "
@@ -82,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         default=16,
         metavar="N",
         help="random ablations for the linear datamodeling score (default: %(default)s)",
+    )
+    add(
+        "--no-ablations",
+        dest="ablations",
+        action="store_false",
+        help="scores only: nothing is removed together to judge them, such as their best sources",
     )
     add(
         "--clock",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
-from attribot_rag.methods import Auto, Method
+from attribot_rag.methods import Auto, Method, Pruned
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend, Progress
 from attribot_rag.scoring.memory import naming_out_of_memory
@@ -28,6 +28,7 @@ from benchmarks.experiment.results import (
     SourceSet,
 )
 from benchmarks.experiment.setting import check_clock, setting
+from benchmarks.experiment.turned import Turned
 
 _DECIMALS = 4
 
@@ -45,6 +46,7 @@ class ExperimentOptions:
         minutes: The time after which nothing new is begun, unless the run has no result yet: a run
             shorter than one answer would never make progress.
         clock: One of CLOCKS.
+        ablations: Whether sources are removed together to judge the scores.
     """
 
     template: str = "attribot"
@@ -52,6 +54,7 @@ class ExperimentOptions:
     num_random: int = 16
     minutes: float | None = None
     clock: str = "wall"
+    ablations: bool = True
 
     def __post_init__(self) -> None:
         if self.template not in TEMPLATES:
@@ -88,11 +91,13 @@ class Experiment:
         results: ResultStore,
         options: ExperimentOptions,
         progress: Progress | None = None,
+        turned: Turned | None = None,
     ) -> None:
         self._language_model = language_model
         self._methods = methods
         self._described = {name: method_description(method) for name, method in methods.items()}
         self._results = results
+        self._turned = turned
         self._options = options
         self._progress = progress or Progress()
         self._models = LocalBackend(language_model.model)
@@ -137,6 +142,8 @@ class Experiment:
     def _measurement(self, example: Example) -> Measurement | None:
         """The example's answer, to be measured; None if all is known, or there is no answer."""
         options = self._options
+        if self._turned is not None:
+            example = self._turned.answered(example)
         question = prepare(example, self._language_model, options.template, options.max_new_tokens)
         stored = self._results.answers.get(example.key)
         if stored is not None and stored.question == question.digest:
@@ -168,14 +175,29 @@ class Experiment:
     def _known_scores(self, record: AnswerRecord, name: str) -> ScoreRecord | None:
         return self._results.scored(record, name, self._described[name])
 
+    def _turned_scores(self, record: AnswerRecord, name: str) -> ScoreRecord | None:
+        if self._turned is None:
+            return None
+        return self._turned.scored(record, name, self._described[name], self._language_model)
+
+    def _first_scores(self, record: AnswerRecord, method: Method) -> ScoreRecord | None:
+        """What is known of the method that a Pruned one ranks by."""
+        if not isinstance(method, Pruned):
+            return None
+        first = method_description(method.first)
+        names = (name for name, described in self._described.items() if described == first)
+        return next(filter(None, (self._known_scores(record, name) for name in names)), None)
+
     def _score(self, measurement: Measurement, name: str) -> None:
-        record = measurement.record
+        record, method = measurement.record, self._methods[name]
         if name in self._outcome.unsupported or self._known_scores(record, name):
             return
         try:
             with _naming_out_of_memory(record):
                 self._warm_up(measurement)
-                scores = measurement.run(name, self._methods[name])
+                scores = self._turned_scores(record, name) or measurement.run(
+                    name, method, self._first_scores(record, method)
+                )
         except UnsupportedModel as error:
             self._outcome.unsupported[name] = str(error)
         except AttributionError as error:  # another example may fit
@@ -218,6 +240,8 @@ class Experiment:
         self._has_progress = True
 
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
+        if not self._options.ablations:
+            return []
         stored = self._results.ablated(record)
         every = frozenset(range(len(record.documents)))
         ablations = [every, *record.groups, *record.random_ablations]

@@ -77,6 +77,11 @@ class GeneratedAnswer:
     generation: Generation
     seconds: float | None
 
+    @property
+    def digest(self) -> str:
+        """A digest of the question and of the answer's tokens."""
+        return _digest(self.question.digest, self.generation.response_ids)
+
     def record(self, setting: Setting, num_random: int) -> AnswerRecord:
         """The record of the answer, timed in this setting."""
         question, generation = self.question, self.generation
@@ -84,7 +89,7 @@ class GeneratedAnswer:
         return AnswerRecord(
             key=question.example.key,
             question=question.digest,
-            digest=_digest(question.digest, generation.response_ids),
+            digest=self.digest,
             prompt_tokens=len(generation.prompt_ids),
             context_tokens=sum(len(context.prompt.tokens_in(region)) for region in context.regions),
             response_tokens=len(generation.response_ids),

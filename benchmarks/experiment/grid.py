@@ -26,8 +26,10 @@ from benchmarks.experiment.setting import model_digest
 EXACT = "leave-one-out"
 NAIVE = "leave-one-out, no cache"
 CEILING = "masked, rest"
+PROXY = "proxy"
 KEPT_GROUPS = (1, 3, 5)
 KEPT_SOURCES = (3, 5, 10)
+KEPT_BY_PROXY = (3, 5, 10, 20)
 
 BASELINES: dict[str, Method] = {
     **{f"ContextCite, {count} ablations": ContextCite(count) for count in (32, 64, 128, 256)},
@@ -58,12 +60,15 @@ def methods(proxy: LocalModel | None = None) -> dict[str, Method]:
     for keep in KEPT_SOURCES:
         grid[f"pruning by masked, keep {keep}"] = Pruned(Masked(), keep=keep)
     if proxy is not None:
-        grid["proxy"] = Proxy(proxy)
+        grid[PROXY] = Proxy(proxy)
         grid["proxy, masked"] = Proxy(proxy, Masked())
         for keep in KEPT_GROUPS:
             grid[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
-        for keep in KEPT_SOURCES:
+        for keep in KEPT_BY_PROXY:
             grid[f"proxy pruning, keep {keep}"] = Pruned(Proxy(proxy), keep=keep)
+            grid[f"proxy pruning, keep {keep}, full prompt"] = Pruned(
+                Proxy(proxy), keep=keep, shorten=False
+            )
     return grid | BASELINES
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.methods import Method
+from attribot_rag.methods import Method, Pruned
+from attribot_rag.methods.base import Scores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import LocalBackend, Scorer
 from benchmarks.experiment.baselines import ContextCite
@@ -28,6 +29,21 @@ class _Sampling:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Known:
+    """Scores that were measured before, for the whole response, as a method that costs nothing."""
+
+    totals: tuple[float | None, ...]
+    name: str = "known"
+
+    def run(self, scorer: Scorer) -> Scores:
+        rows = tuple(None if total is None else (total,) for total in self.totals)
+        return Scores(None, rows, exact=(False,) * len(rows), of_proxy=True)
+
+    def cost(self, workload: Workload) -> Cost:
+        return Cost(0.0, 0.0, 0.0)
+
+
 @dataclass(eq=False)
 class Measurement:
     """Measures methods on an answer in a setting; ContextCite's samplings share ablations."""
@@ -38,12 +54,17 @@ class Measurement:
     setting: Setting
     _samplings: dict[ContextCite, _Sampling] = field(init=False, default_factory=dict)
 
-    def run(self, name: str, method: Method) -> ScoreRecord:
-        """Score the answer by the method; raises ScoringOutOfMemory if it does not fit."""
+    def run(self, name: str, method: Method, first: ScoreRecord | None = None) -> ScoreRecord:
+        """Score the answer by the method; raises ScoringOutOfMemory if it does not fit.
+
+        `first` are known scores by the method that a Pruned one ranks by.
+        """
         if name == NAIVE:
             return self._naive(method)
         if isinstance(method, ContextCite):
             return self._sampled(name, method)
+        if isinstance(method, Pruned) and first is not None:
+            return self._pruned(name, method, first)
         return self._measured(name, method, self.answered.scorer(self.backend))
 
     def _measured(
@@ -68,6 +89,21 @@ class Measurement:
         record = self._measured(name, method, sampling.scorer, sampling.seconds)
         sampling.num_ablations, sampling.seconds = method.num_ablations, record.seconds
         return record
+
+    def _pruned(self, name: str, method: Pruned, first: ScoreRecord) -> ScoreRecord:
+        """The second stage is run; the cost is that of both."""
+        scorer = self.answered.scorer(self.backend)
+        then = self._measured(name, replace(method, first=Known(tuple(first.scores))), scorer)
+        expected = method.cost(Workload.of(scorer))
+        return replace(
+            then,
+            options=method_description(method),
+            tokens=first.tokens + then.tokens,
+            flops=first.flops + then.flops,
+            expected_tokens=expected.target_tokens + expected.proxy_tokens,
+            expected_flops=expected.flops,
+            seconds=round(first.seconds + then.seconds, 3),
+        )
 
     def _naive(self, method: Method) -> ScoreRecord:
         """The cost of leave-one-out without a cache, extrapolated from rows spread over the prompt.

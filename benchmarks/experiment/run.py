@@ -14,7 +14,7 @@ from typing import Any
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method
-from attribot_rag.model import load_model
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.session import progress_bar
 from benchmarks.experiment.comparison import comparison
 from benchmarks.experiment.data_sets import FORMATS, load, sample
@@ -32,6 +32,8 @@ from benchmarks.experiment.grid import (
 from benchmarks.experiment.report import report
 from benchmarks.experiment.results import ResultStore
 from benchmarks.experiment.tables import write_parquet
+from benchmarks.experiment.turned import Turned
+from benchmarks.models import load_chat_model
 
 RESULTS = "results.jsonl"
 
@@ -51,6 +53,7 @@ def run(options: argparse.Namespace) -> str:
         template=options.template,
         max_new_tokens=options.max_new_tokens,
         num_random=options.random,
+        ablations=options.ablations,
         minutes=options.minutes,
         clock=options.clock,
     )
@@ -60,7 +63,9 @@ def run(options: argparse.Namespace) -> str:
     if options.output.exists() and not options.output.is_dir():
         raise InvalidInput(f"--output {options.output} is not a folder; name one")
     results = ResultStore(options.output / RESULTS)
-    chosen = _methods(options)
+    proxy = load_chat_model(options.proxy, options.device) if options.proxy else None
+    chosen = _methods(options, proxy)
+    turned = _turned(options, proxy)
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -72,9 +77,11 @@ def run(options: argparse.Namespace) -> str:
         every=0.1 if sys.stderr.isatty() else 60,  # a file is to stay readable
     )
     try:
-        language_model = load_model(options.model, device=options.device)
+        language_model = load_chat_model(options.model, options.device)
         with bar as progress:
-            experiment = Experiment(language_model, chosen, results, experiment_options, progress)
+            experiment = Experiment(
+                language_model, chosen, results, experiment_options, progress, turned
+            )
             outcome = experiment.run(examples)
     except KeyboardInterrupt:
         if results.settings:
@@ -132,9 +139,17 @@ def _repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def _methods(options: argparse.Namespace) -> dict[str, Method]:
+def _turned(options: argparse.Namespace, proxy: LocalModel | None) -> Turned | None:
+    if options.turned is None:
+        return None
+    if proxy is None:
+        raise InvalidInput(f"--turned {options.turned} needs --proxy, the model of its results")
+    results = ResultStore(options.turned / RESULTS)
+    return Turned(results, proxy, options.template, options.max_new_tokens)
+
+
+def _methods(options: argparse.Namespace, proxy: LocalModel | None) -> dict[str, Method]:
     """The wanted methods by name, and leave-one-out, with which they are compared."""
-    proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     available = methods(proxy)
     wanted = select_methods(options.methods, available) if options.methods else DEFAULT
     return {name: available[name] for name in available if name in {EXACT, NAIVE, *wanted}}
