@@ -8,6 +8,9 @@ paragraphs of HotpotQA and five neighbouring paragraphs of SQuAD. Every second q
 Thresholds may be set by the calibration half, whose wrong sentences are printed. For the held-out
 half only counts are printed, unless `--held-out-cases` is given.
 
+With `--claims`, a file of AttributionBench, the answers are sentences of other models, which
+people found attributable to the one to four references that are the documents here.
+
 Answers and scored rows are kept in a folder (`--folder`): a run that was stopped goes on, and
 after a change of the verdicts only new rows are scored.
 """
@@ -28,7 +31,13 @@ from benchmarks.experiment.setting import hardware
 from benchmarks.halves import add_halves, shows_cases
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 from benchmarks.models import add_model, load_chat_model
-from benchmarks.natural.answers import MAX_NEW_TOKENS, TEMPLATE, examples_of, kept_answer
+from benchmarks.natural.answers import (
+    MAX_NEW_TOKENS,
+    TEMPLATE,
+    claims_of,
+    examples_of,
+    kept_answer,
+)
 from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
 from benchmarks.natural.truth import PromptRows, judged_sentences
 from benchmarks.questions import add_files, files
@@ -44,16 +53,20 @@ def main() -> None:
     parser.add_argument(
         "--unanswerable", action="store_true", help="SQuAD's questions without an answer"
     )
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="sentences of large models")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    published = ResultStore(ROOT / "docs" / "evaluation" / "results.jsonl").answers
-    examples = examples_of(
-        files(parser, options),
-        options.split,
-        options.count,
-        published,
-        unanswerable=options.unanswerable,
-    )
+    if options.claims:
+        examples = claims_of(options.claims, options.split, options.count)
+    else:
+        published = ResultStore(ROOT / "docs" / "evaluation" / "results.jsonl").answers
+        examples = examples_of(
+            files(parser, options),
+            options.split,
+            options.count,
+            published,
+            unanswerable=options.unanswerable,
+        )
     language_model, store = load_chat_model(options.model), RowStore(options.folder)
     attributor = CachingAttributor(language_model, store)
     masked = CachingAttributor(language_model, store, "masked", verdicts=None)

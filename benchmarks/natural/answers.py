@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from attribot_rag import Document
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.model.generation import Generation
 from benchmarks.experiment.data_sets import load, sample
 from benchmarks.experiment.data_sets.formats import squad
@@ -17,10 +20,13 @@ from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import Question, answer_question
 from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.row_cache import RowStore
+from benchmarks.readers.claims import judged_claims
 
 TEMPLATE = "attribot"
 MAX_NEW_TOKENS = 64
 SQUAD_PARAGRAPHS = 5
+MAX_REFERENCES = 4
+_MARK = re.compile(r"\s*\[\d+\]|</s>")
 
 
 def examples_of(
@@ -45,6 +51,23 @@ def examples_of(
         half = unpublished[SPLITS.index(split) :: 2]
         chosen += map(_neighbouring, half) if name == "squad" else half
     return chosen
+
+
+def claims_of(path: Path, split: Split, count: int) -> list[Example]:
+    """The first `count` of a half's claims of one sentence that are attributable to few references.
+
+    The response is the claim, without marks of its own such as [2].
+    """
+    splitter = make_splitter("sentence", "en")
+    examples = []
+    for claim in judged_claims(path, split):
+        response = _MARK.sub("", claim.claim).strip()
+        is_sentence = len(split_spans(response, splitter)) == 1
+        if claim.attributable and is_sentence and len(claim.references) <= MAX_REFERENCES:
+            documents = tuple(map(Document, claim.references))
+            key = f"{claim.source}/{claim.id}"
+            examples.append(Example(key, claim.question, documents, response=response))
+    return examples[:count]
 
 
 def _unanswerable(path: Path) -> list[Example]:
