@@ -4,8 +4,11 @@
         --proxy OTHER --methods proxy --output FOLDER
     python -m benchmarks.proxies FOLDER...
 
+    python -m benchmarks.experiment ... --model OTHER --proxy TARGET --turned FOLDER --output THERE
+
 Correlations are with all exact leave-one-out scores of the target. Pruning keeps the sources that
-the proxy ranks best, so the share of the target's outliers among so many is that of pruning by it.
+the proxy ranks best, so the share of the target's outliers among so many is that of pruning by it,
+and mAP among so many is that of pruning in the full prompt, which gives them their exact scores.
 """
 
 from __future__ import annotations
@@ -15,23 +18,30 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.experiment.measures import Measure, MeasuredCase, cases, summary
-from benchmarks.experiment.metrics import pearson, recall, spearman
+from benchmarks.experiment.grid import KEPT_BY_PROXY as KEPT
+from benchmarks.experiment.measures import FAITHFULNESS, Measure, MeasuredCase, cases, summary
+from benchmarks.experiment.metrics import average_precision, best, pearson, recall, spearman
 from benchmarks.experiment.results import ResultStore
 from benchmarks.experiment.run import RESULTS
 from benchmarks.experiment.tables import markdown_table
-
-KEPT = (3, 5, 10, 20)
 
 
 def _outliers_kept(kept: int, case: MeasuredCase) -> float | None:
     return recall(case.scored.scores, case.outliers, kept)
 
 
+def _exact_among(kept: int, case: MeasuredCase) -> float | None:
+    chosen = best(case.scored.scores, kept, case.answered.key)
+    exact = [score if index in chosen else None for index, score in enumerate(case.exact)]
+    return average_precision(exact, case.outliers)
+
+
 _MEASURES = (
+    FAITHFULNESS,
     Measure("Pearson", lambda case: pearson(case.scored.scores, case.exact)),
     Measure("Spearman", lambda case: spearman(case.scored.scores, case.exact)),
     *(Measure(f"outliers among {kept}", partial(_outliers_kept, kept)) for kept in KEPT),
+    *(Measure(f"mAP among {kept}", partial(_exact_among, kept)) for kept in KEPT),
 )
 
 
