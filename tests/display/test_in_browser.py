@@ -19,7 +19,7 @@ from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import without_attribution
 
 PHONE, DESKTOP, HEIGHT = 390, 1280, 740
-OWN, ALSO = "not from your files", "also in b.txt"
+OWN, ALSO, NAMES = "not from your files", "also in b.txt", ("a.txt", "b.txt")
 ORSK, LIST = "The pass of Orsk lies at 2,140 m.", "Orsk: 2,140 m, a toll pass."
 KITTIWAKE = "The ferry Kittiwake carries {} passengers."
 FERRY, RIVAL, BELL = KITTIWAKE.format(40), KITTIWAKE.format(84), "The bell rings at noon."
@@ -84,8 +84,8 @@ def test_it_is_accessible_and_what_is_marked_is_in_sight(
     page = new_page(color_scheme=scheme, viewport=viewport, bypass_csp=True)
     show(page, render_summary(receipts(), question="How many?", answers_without=True))
     keep(page, f"answer_{scheme}_{width}.png", full_page=True)
-    lit = card(page).locator("mark")
-    for opener in (".pill.warn", ".why summary", "[aria-label^=Next]", ".help", ".foot .source"):
+    lit = page.locator(".panel [open] table, .panel:not(:has([open])) mark")
+    for opener in (".pill.warn", "summary", "[aria-label^=Next]", ".help", ".foot .source"):
         page.locator(opener).first.click()
         assert_accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -101,7 +101,7 @@ def test_every_sentence_says_where_it_is_from(view: View) -> None:
     expect(pills(page, "84")).to_have_text(["ferry.txt", "festival.md"])
     expect(page.locator(".warn.pill")).to_have_text(["ferry.txt says 3", OWN])
     expect(opened(page, "4 crowns").locator("h2")).to_contain_text("From ferry.txt, except “4”")
-    expect(card(page).locator(".why b")).to_have_text(["ferry.txt"] * 2)  # each score's
+    expect(card(page).locator("details b")).to_have_text(["ferry.txt"] * 2)  # each score's
     page.locator(".foot").get_by_role("button", name=OWN).click()
     expect(page.locator(".sentence.on")).to_contain_text("dolphins")
     press(page, "How to read this")
@@ -119,7 +119,7 @@ def test_every_sentence_says_where_it_is_from(view: View) -> None:
         # A file says the same with another number; what it says of other things is not told.
         (FERRY, FERRY, [FERRY, RIVAL], ["a.txt", "b.txt says 84"], ["40"]),
         (FERRY, FERRY, [f"{FERRY} {BELL} {RIVAL}"], ["a.txt also says 84"], ["40"]),
-        (FERRY, None, ["No.", RIVAL], [OWN, "b.txt says 84"], ["40"]),
+        (FERRY, None, [f"No. {RIVAL}", RIVAL], [OWN, "b.txt says 84", "a.txt says 84"], ["40"]),
         (FERRY, FERRY, [FERRY, KITTIWAKE.format("84 dogs and")], ["a.txt"], []),
         # A value or a name that is in no file; in German, a noun is none.
         ("A Dutch pays 12.90 crowns.", FARE, [FARE], ["a.txt says 12", DUTCH], ["Dutch", "12.90"]),
@@ -129,8 +129,7 @@ def test_every_sentence_says_where_it_is_from(view: View) -> None:
 def test_files_stand_after_a_sentence_and_what_to_look_at(
     view: View, said: str, cited: str | None, texts: list[str], shown: list[str], values: list[str]
 ) -> None:
-    named = [*zip(("a.txt", "b.txt"), texts, strict=False)]
-    data = citing(said, named, cited)
+    data = citing(said, [*zip(NAMES, texts, strict=False)], cited)
     data["summary"]["sentences"][0]["checks"] = [
         CHECK | {"start": at.start(), "end": at.end(), "value": at[0], "source_value": None}
         for at in re.finditer(r"\d+\.\d+", said)  # a number that is in no file
@@ -138,7 +137,8 @@ def test_files_stand_after_a_sentence_and_what_to_look_at(
     page = view(data)
     expect(pills(page)).to_have_text(shown)
     expect(page.locator(".answer .value")).to_have_text(values)
-    expect(page.locator(".source")).to_have_text([name for name, _ in named if name in str(shown)])
+    expect(page.locator(".source")).to_have_text([name for name in NAMES if name in str(shown)])
+    expect(page.locator(".foot")).to_contain_text(f"Check {len(values)} detail" if values else "?")
 
 
 def test_what_a_file_says_is_quoted_or_opened(view: View) -> None:
@@ -203,7 +203,7 @@ def test_a_pill_leads_to_its_source_and_the_source_to_its_document(view: View) -
     expect(card(page)).to_be_hidden()
     page.locator(".words", has_text="18 crowns").click()
     expect(lit.locator("b").first).to_have_text("ticket")
-    press(page, "Open document")
+    press(page, "Open file")
     expect(card(page).locator(".whole mark")).to_have_text(TICKET)
     expect(lit).to_be_in_viewport(ratio=1)
 
@@ -211,7 +211,7 @@ def test_a_pill_leads_to_its_source_and_the_source_to_its_document(view: View) -
 def test_a_page_opens_documents_and_cards_of_its_own(view: View) -> None:
     page = view(open_at="https://files.example/{sentence}/{number}/{index}")
     page.evaluate(HEAR, ["attribot-choose", "attribot-open"])
-    link = opened(page, "Bell").get_by_role("link", name="Open document").first
+    link = opened(page, "Bell").get_by_role("link", name="Open file").first
     expect(link).to_have_attribute("href", "https://files.example/5/2/1")
     page.evaluate("window.own = true")
     link.click()

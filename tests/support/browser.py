@@ -167,7 +167,7 @@ def opened_citation(answer: Locator, file: str) -> Page:
     """The page of a file that the open card of an <attribot-answer> leads to, in a small window."""
     block = answer.locator(f'.panel .document[data-name="{file}"]')
     with answer.page.context.expect_page() as opened:
-        block.get_by_role("link", name="Open document").click()
+        block.get_by_role("link", name="Open file").click()
     document, url = opened.value, opened.value.url
     assert document.locator("h1").inner_text() == file
     document.set_viewport_size({"width": 600, "height": 200})

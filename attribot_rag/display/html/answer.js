@@ -129,14 +129,10 @@ class AttribotAnswer extends HTMLElement {
     const points = Array.from(sentence.words);
     const parts = [];
     let end = 0;
-    const count = (place) => codePoints(without(sentence.words, sentence.markers, " ").slice(0, place));
-    const ranges = [
-      ...sentence.checks.map((check) => ({ from: check.start - sentence.start, to: check.end - sentence.start, attributes: { class: "value" } })),
-      ...[...sentence.strange, ...sentence.rivals.flatMap(({ differs }) => differs)].map((word) => ({ from: count(word.start), to: count(word.end), attributes: { class: "value" } })),
-      ...sentence.markers.filter(({ hidden }) => hidden).map((marker) => ({ ...marker, attributes: { class: "marker", hidden: true } }))];
-    for (const { attributes, ...range } of ranges.sort((a, b) => a.from - b.from)) {
+    const ranges = [...sentence.values, ...sentence.markers.filter((marker) => marker.hidden)];
+    for (const { hidden, ...range } of ranges.sort((a, b) => a.from - b.from)) {
       const [from, to] = [range.from, range.to].map((place) => Math.max(end, Math.min(place, points.length)));
-      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", attributes, visible(points.slice(from, to).join(""))));
+      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", { class: !hidden && "value", hidden }, visible(points.slice(from, to).join(""))));
       end = to;
     }
     return [...parts, visible(points.slice(end).join(""))];
@@ -151,7 +147,7 @@ class AttribotAnswer extends HTMLElement {
     const pending = summary.status === "pending" && (stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"));
     const counts = ["owns", "remarks", "opens"].flatMap((kind) => {
       const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
-      const n = those.flatMap(({ notes }) => notes).reduce((sum, note) => sum + (note.kind === kind && (note.n ?? 1)), 0);
+      const n = kind === "remarks" ? those.flatMap(({ values }) => values).length : those.length;
       return those.length ? [button({ class: `entry ${kind === "opens" ? "" : "warn"}`, click: () => this.choose(those.find(({ index }) => index > (this.view?.sentence?.index ?? -1)) ?? those[0]) }, say(kind, { n }))] : [];
     });
     return [

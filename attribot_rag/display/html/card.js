@@ -1,4 +1,6 @@
 const signed = (score) => score.toFixed(1).replace("-", "−");
+// What comes into sight when it is unfolded.
+const folded = (title, ...children) => h("details", { toggle: ({ target }) => target.open && target.scrollIntoView({ block: "nearest" }) }, h("summary", {}, title), children);
 
 // What stands in the panel: a sentence's card, a document, or how to read all this.
 class Card {
@@ -117,13 +119,13 @@ class Card {
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`,
       missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
-      receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : reliance != null && say("all", { score: signed(reliance) }))].filter(Boolean);
+      receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: much(reliance) }), score: signed(reliance) }))].filter(Boolean);
     const scored = ({ source, score: value }) => {
       const places = receipts.places(source);
       const text = brief(cellsOf(receipts.text(places[0] ?? {})).join(" · "), 120);
       return h("tr", {}, h("td", {}, signed(value)), h("td", { dir: "auto" }, h("b", {}, receipts.names(receipts.filesOf(places))), " ", text));
     };
-    return (lines.length > 0 || rows.length > 0) && h("details", { class: "why" }, h("summary", {}, say("why")), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
+    return (lines.length > 0 || rows.length > 0) && folded(say("why"), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
       rows.length > 1 && h("table", {}, rows.map(scored)));
   }
 
@@ -147,7 +149,7 @@ class Card {
     const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
       this.controls(h("h2", {}, say("help"))), ["read1", "read2", "colours", "read3"].map((key) => h("p", {}, say(key))),
-      unused.length > 0 && h("details", {}, h("summary", {}, say("unused", { n: unused.length })), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
-      notes.length > 0 && h("details", {}, h("summary", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note))))];
+      unused.length > 0 && folded(say("unused", { n: unused.length }), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
+      notes.length > 0 && folded(say("notes"), h("ul", {}, notes.map((note) => h("li", {}, note))))];
   }
 }

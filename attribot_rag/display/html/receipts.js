@@ -1,8 +1,8 @@
 // What the data of an answer says of its sentences. The scale of scores in nats is the same in every answer.
 const NOISE = 1; // nats: nothing below is shown
 // A level needs as many nats, and, where it was measured, as large a share kept with the cited sources alone.
-const LEVELS = [{ nats: 8, kept: 0.8 }, { nats: 4, kept: 0.5 }, { nats: 0, kept: 0 }];
-const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
+const LEVELS = [{ nats: 8, kept: 0.8 }, { nats: 4, kept: 0.5 }, { nats: NOISE, kept: 0 }];
+const much = (reliance) => [2, 6].filter((nats) => reliance >= nats).length; // of all files together: hardly any influence, weak, strong
 const NOUNS = 0.22; // the share of capitals amid sentences from which on they tell nouns, as in German, and no names
 const ORIGINS = ["conversation", "instructions", "question"];
 
@@ -40,7 +40,7 @@ class Receipts {
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped, also: null });
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
     this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1, place: this.say("place", { n: index + 1, all: this.judged.length }) })); // as readers count
-    for (const sentence of this.judged) sentence.notes = this.notes(sentence);
+    for (const sentence of this.judged) Object.assign(sentence, { values: this.values(sentence), notes: this.notes(sentence) });
     this.named = this.files.filter((file) => this.judged.some(({ files, also, rivals }) => [also, ...rivals].some((piece) => piece?.file === file) || files.includes(file)));
   }
 
@@ -110,15 +110,23 @@ class Receipts {
     return verdict === "follows" ? verdict : documents.length ? "document" : "open";
   }
 
+  // The places of the values to look at in a sentence's code points, each once however many files say otherwise.
+  values({ words, start, markers, checks, strange, rivals }) {
+    const point = (place) => codePoints(without(words, markers, " ").slice(0, place));
+    const found = [...strange, ...rivals.flatMap(({ differs }) => differs)].map((word) => ({ from: point(word.start), to: point(word.end) }));
+    const places = [...checks.map((check) => ({ from: check.start - start, to: check.end - start })), ...found].sort((a, b) => a.from - b.from || b.to - a.to);
+    return places.filter(({ from }, at) => !places.slice(0, at).some(({ to }) => from < to));
+  }
+
   // What stands after a sentence beside its files; `warn` where a reader should look.
   notes(sentence) {
-    const { state, also, stopped, checks, strange, follows, files, rivals } = sentence;
+    const { state, also, stopped, checks, strange, files, rivals } = sentence;
     const notes = [];
     if (["own", "open", "cut", ...ORIGINS].includes(state)) notes.push({ kind: { own: "owns", open: "opens" }[state], warn: state === "own", text: this.say(stopped ? "stopped" : state) });
     if (state === "also") notes.push({ text: this.say("also", { name: also.file.name }) });
-    if (state === "follows") notes.push({ text: this.earlier({ follows }) ? this.say("follows", { n: this.earlier({ follows }).number }) : this.say("answer") });
+    if (state === "follows") notes.push({ text: this.say(this.earlier(sentence) ? "follows" : "answer", { n: this.earlier(sentence)?.number }) });
     const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
-    const remark = (text, rest) => notes.push({ kind: "remarks", warn: true, text, ...rest });
+    const remark = (text, file) => notes.push({ kind: "remarks", warn: true, text, file });
     const says = new Map(rivals.map(({ file, values }) => [file, new Set(values.map(({ text }) => text))]));
     for (const { message, value, source_value: other } of told) {
       const file = !message && other != null && (files.find((one) => this.cited(one, [sentence]).some((place) => this.text(place).includes(other))) ?? files[0]);
@@ -126,9 +134,9 @@ class Receipts {
       else remark(message ? brief(message, 300) : this.say("uncited", { values: quoted([value]) }));
     }
     const both = (file) => files.includes(file) && rivals.some((rival) => rival.file === file && !lacking(keysOf([this.texts[rival.document]]), rival.differs).length);
-    for (const [file, values] of says) remark(this.say(both(file) ? "both" : "says", { name: file.name, values: brief([...values].join(", "), 60) }), { file, n: values.size });
+    for (const [file, values] of says) remark(this.say(both(file) ? "both" : "says", { name: file.name, values: brief([...values].join(", "), 60) }), file);
     const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
-    if (missing.length) notes.push({ kind: "remarks", n: missing.length, warn: true, text: this.say("missing", { values: quoted(missing), n: missing.length }) });
+    if (missing.length) remark(this.say("missing", { values: quoted(missing), n: missing.length }));
     return notes;
   }
 
@@ -178,8 +186,7 @@ class Receipts {
 
   level({ effect: measured, kept, sources, evidence }) {
     const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
-    if (!this.inNats || effect < NOISE) return -1;
-    return LEVELS.findIndex((level) => effect >= level.nats && (kept ?? 1) >= level.kept);
+    return LEVELS.findIndex((level) => this.inNats && effect >= level.nats && (kept ?? 1) >= level.kept);
   }
 
   // Whether one sentence stands in several files, or any of several sources is enough.
@@ -235,8 +242,7 @@ class Receipts {
 
   // The earlier sentence that one rests on.
   earlier({ follows }) {
-    const sentence = follows == null ? null : this.sentences[follows];
-    return sentence && sentence.state !== "plain" ? sentence : null;
+    return this.judged.find(({ index }) => index === follows);
   }
 
   names(files, word = "and") {
@@ -255,8 +261,8 @@ class Receipts {
 
   // What else there is to say of it.
   meaning(sentence) {
-    const [{ state, also, reliance = 0, reason, files }, shared] = [sentence, this.shared(sentence)];
-    if (state === "own" || also) return this.say("owned", { at: also ? 3 : reliance >= MUCH_RELIANCE ? 2 : reliance >= SOME_RELIANCE ? 1 : 0 });
+    const [{ state, also, reliance, reason, files }, shared] = [sentence, this.shared(sentence)];
+    if (state === "own" || also) return this.say("owned", { at: also ? 3 : much(reliance) });
     if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";
