@@ -152,6 +152,8 @@ class _Search:
         else:
             sets += ([other for other in units if other != unit] for unit in units)
         sets += ([*units, *others[:count]] for count in (1, 3))
+        if (missing := self._missing(units)) is not None:
+            sets.append([*units, missing])
         evidence.expect(map(evidence.keeping, sets))
         evidence.expect_without([units, *([x] for x in [*units, *others[:3]])])
 
@@ -223,12 +225,10 @@ class _Search:
         left = losses.with_only(members)
         if left < limits.min_word_effect / 2 or len(members) >= limits.max_set:
             return ()
-        words_of = self._order.words_of
-        missing = self._part.said.difference(*map(words_of, members))
-        others = (unit for unit in range(len(evidence.scorer.units)) if unit not in members)
-        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
-        if unit is None or missing.isdisjoint(words_of(unit)):
+        unit = self._missing(members)
+        if unit is None:
             return ()
+        evidence.expect_without([members])  # which a citation of them all goes by
         both = [*members, unit]
         yield [evidence.keeping(both)]
         row = evidence.only(both)
@@ -238,6 +238,14 @@ class _Search:
             return (unit,) if (yield from self.necessity.decides([unit])) else ()
         except BudgetEnded:
             return ()
+
+    def _missing(self, members: Sequence[int]) -> int | None:
+        """The unit with most words of the part that these do not hold; None if none has one."""
+        words_of = self._order.words_of
+        missing = self._part.said.difference(*map(words_of, members))
+        others = (i for i in range(len(self._evidence.scorer.units)) if i not in members)
+        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
+        return None if unit is None or missing.isdisjoint(words_of(unit)) else unit
 
     def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
         """Expect the rows on this set without any of the units that are tried next."""

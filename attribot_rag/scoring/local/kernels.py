@@ -79,8 +79,8 @@ class Kernel:
         return output.reshape(*shape, -1), log_sum.reshape(shape)
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
-        """The scaled and capped scores [..., queries, keys] in float32."""
-        scores = (query @ key.transpose(-1, -2)).float().mul_(self.scaling)
+        """The scaled and capped scores [heads, queries, keys] in float32."""
+        scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(self.scaling)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         return scores
@@ -115,7 +115,7 @@ class Kernel:
         return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.blind)
 
     def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
-        scores = self.scores(query, key)
+        scores = self.scores(query[0], key[0])[None]
         if keys.causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
             scores = replace(keys, mask=mask).biased(scores)

@@ -79,7 +79,7 @@ class _Function(torch.autograd.Function):
         grouped, keys, values = layer.grouped(query, key, value)
         weights = layer.weights(layer.kernel.scores(grouped, keys))
         layer.observer.see(weights.view(*query.shape[1:3], -1))
-        return (weights.to(values.dtype) @ values).view(*query.shape[:3], -1)
+        return torch.bmm(weights.to(values.dtype), values).view(*query.shape[:3], -1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -89,7 +89,7 @@ class _Function(torch.autograd.Function):
         scores = layer.kernel.scores(grouped, keys)
         weights = layer.weights(scores)
         gradient = gradients[0].reshape(len(values), -1, values.shape[-1])
-        moved = (gradient.float() @ values.float().transpose(1, 2)).mul_(weights)
+        moved = torch.bmm(gradient.float(), values.float().transpose(1, 2)).mul_(weights)
         mean = moved.sum(-1, keepdim=True)
         heads = (each.view(*query.shape[1:3], -1) for each in (weights, moved, mean))
         layer.observer.see_gradient(*heads)
@@ -100,7 +100,7 @@ class _Function(torch.autograd.Function):
             of_scores *= 1.0 - (scores / layer.kernel.softcap).square()
         of_scores = of_scores.mul_(layer.kernel.scaling).to(keys.dtype)
         own = slice(keys.shape[1] - key.shape[2], None)
-        of_query = (of_scores @ keys).view(query.shape)
-        of_key = of_scores[..., own].transpose(1, 2) @ grouped
-        of_value = weights[..., own].to(gradient.dtype).transpose(1, 2) @ gradient
+        of_query = torch.bmm(of_scores, keys).view(query.shape)
+        of_key = torch.bmm(of_scores[..., own].transpose(1, 2), grouped)
+        of_value = torch.bmm(weights[..., own].transpose(1, 2).to(gradient.dtype), gradient)
         return of_query, of_key[None], of_value[None], None, None

@@ -48,12 +48,10 @@ class PatchedAttention:
             counted = (counted[:, None] * shares[:, None]).flatten(1)
         self._counted = counted
         self._by_part = members.new_zeros(len(patch.parts), members.shape[1])
-        self._largest = members.new_zeros(len(patch.members))
-        self._parts = slice(None)
+        self._largest = members.new_zeros(len(self._members))
 
     def see(self, weights: Tensor) -> None:
-        last = weights[:, -self._row_length :, : self._num_cached]
-        self._largest[: self._num_cached] += last.amax(1).sum(0)
+        self._largest += weights[:, -self._row_length :].amax(1).sum(0)
 
     def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
         """Add the effects of units in a layer.
@@ -70,17 +68,19 @@ class PatchedAttention:
         effect = moved @ self._members - share * mean
         if not self._patch.factors:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-        self._by_part[self._parts] += self._counted[self._parts] @ effect.sum(0)
+        self._of_value.addmm_(self._counted_of_value, effect.sum(0))
 
     def effects(self, responses: Tensor) -> Effects:
         """By a pass back for each value of the log-likelihoods [num_rows, num_response_tokens]."""
         values = self._patch.values(responses)
         for index, value in enumerate(values):
-            if not self._patch.located:
-                self._parts = slice(index, index + 1)
+            parts = slice(None) if self._patch.located else slice(index, index + 1)
+            self._of_value, self._counted_of_value = self._by_part[parts], self._counted[parts]
             is_last = index + 1 == len(values)
             torch.autograd.grad(value, self.leaf, retain_graph=not is_last, allow_unused=True)
-        return Effects(self._by_part.cpu(), self._largest.cpu())
+        weights = self._largest.new_zeros(len(self._patch.members))
+        weights[: self._num_cached] = self._largest[: self._num_cached]
+        return Effects(self._by_part.cpu(), weights.cpu())
 
 
 class Packed(CachedPrefix):
