@@ -73,7 +73,6 @@ class Citing:
         """The necessity and the sufficiency of the cited sources."""
         evidence, reliance = self._evidence, self._losses.reliance
         sets = [(unit,) for unit in source_ids] if relation == "each" else [tuple(source_ids)]
-        evidence.expect_without([unit] for unit in source_ids)  # each gets a score of its own
         evidence.fetch_without(sets)
         alone = carriers.members if relation == "either" else source_ids
         lost = self._losses.of(evidence.only(alone))

@@ -20,7 +20,7 @@ from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
-_MOST_AT_ONCE = 1 << 24  # pairs of a token and a key: its mask takes up to 16 bytes for each
+_MOST_AT_ONCE = 1 << 24  # pairs of a token and a key: its mask takes about 16 bytes for each
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 

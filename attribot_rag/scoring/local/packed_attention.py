@@ -130,7 +130,7 @@ class PackedLayout:
         """The addend to all scores in the layers with this mask, made once: 0 or -inf.
 
         [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
-        after the other, of the type and device of the `query`.
+        after the other; with the gates of an observer.
         """
         key = id(visibility), num_groups
         bias = self._biases.get(key)
