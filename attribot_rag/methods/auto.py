@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 
+from attribot_rag.context.groups import group
 from attribot_rag.methods.base import (
     Method,
     Part,
@@ -101,7 +102,8 @@ class Auto:
         """Rows that are scored with the reliance, where a pass has room for them.
 
         With few units, each is left out. Else, part by part, the units that hold most of the words
-        are kept alone, together, and left out.
+        are kept alone, together, and left out. At last, each document is left out: a sentence of
+        little reliance is asked for that.
         """
         if not scorer.num_spare:
             return
@@ -119,7 +121,12 @@ class Auto:
                         of_part.append(evidence.ablating(units))
             rows.append(of_part)
         in_turn = chain.from_iterable(zip_longest(*rows))
-        yield from islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)
+        expected = [*islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)]
+        yield from expected
+        documents = group(scorer.context, scorer.units, "document")
+        room = 2 * (scorer.num_spare - len(expected))  # a masked row has half of a row's tokens
+        if evidence.can_mask and 1 < len(documents) <= min(room, scorer.num_spare):
+            yield from map(evidence.ablating, documents)
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""

@@ -72,7 +72,7 @@ class Evidence:
         if new := self._unknown(asked):
             spare = (row for row in self._unknown(self._expected) if row not in asked)
             self.scorer.score_each([*new, *islice(spare, self.scorer.num_spare)])
-        self._expected.clear()
+            self._expected.clear()
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
         known = self.scorer.known

@@ -122,12 +122,12 @@ class _Search:
         worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
         most = min(self._limits.max_set, 2 ** int(worth))
         units, row = list[int](), None
-        while added := self._promising(losses.words(row), units):
+        while added := self._promising(lost := losses.words(row), units):
             is_far = len(units) == 1 and losses.with_only(units) >= reliance / 2
             count = 3 if is_far else max(1, len(units))
             added = added[: min(count, most - len(units))]
+            self._expect_next([*units, *added], lost if len(units) > 1 else None)
             units += added
-            self._expect_next(units)
             needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
             yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
             row = self._evidence.only(units)
@@ -139,8 +139,11 @@ class _Search:
                 break
         return []
 
-    def _expect_next(self, units: Sequence[int]) -> None:
-        """Expect the rows that follow on this set: its next growth, or what may replace it."""
+    def _expect_next(self, units: Sequence[int], lost: Mapping[int, float] | None = None) -> None:
+        """Expect the rows that follow on this set: its next growth, or what may replace it.
+
+        `lost` are the words, with their nats, for which it was grown by ranked units.
+        """
         evidence = self._evidence
         if not evidence.scorer.num_spare:
             return
@@ -149,9 +152,13 @@ class _Search:
         sets = [[*units]]
         if len(units) == 1:
             sets += ([other] for other in others[:_NUM_REPLACEMENTS])
+            sets += ([*units, *others[:count]] for count in (1, 3))
         else:
             sets += ([other for other in units if other != unit] for unit in units)
-        sets += ([*units, *others[:count]] for count in (1, 3))
+            added = others if lost is None else self._promising(lost, units)
+            sets.append([*units, *added[: len(units)]][: self._limits.max_set])
+        if (missing := self._missing(units)) is not None:
+            sets.append([*units, missing])
         evidence.expect(map(evidence.keeping, sets))
         evidence.expect_without([units, *([x] for x in [*units, *others[:3]])])
 
@@ -223,12 +230,10 @@ class _Search:
         left = losses.with_only(members)
         if left < limits.min_word_effect / 2 or len(members) >= limits.max_set:
             return ()
-        words_of = self._order.words_of
-        missing = self._part.said.difference(*map(words_of, members))
-        others = (unit for unit in range(len(evidence.scorer.units)) if unit not in members)
-        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
-        if unit is None or missing.isdisjoint(words_of(unit)):
+        unit = self._missing(members)
+        if unit is None:
             return ()
+        evidence.expect_without([members])  # which a citation of them all goes by
         both = [*members, unit]
         yield [evidence.keeping(both)]
         row = evidence.only(both)
@@ -238,6 +243,14 @@ class _Search:
             return (unit,) if (yield from self.necessity.decides([unit])) else ()
         except BudgetEnded:
             return ()
+
+    def _missing(self, members: Sequence[int]) -> int | None:
+        """The unit with most words of the part that these do not hold; None if none has one."""
+        words_of = self._order.words_of
+        missing = self._part.said.difference(*map(words_of, members))
+        others = (i for i in range(len(self._evidence.scorer.units)) if i not in members)
+        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
+        return None if unit is None or missing.isdisjoint(words_of(unit)) else unit
 
     def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
         """Expect the rows on this set without any of the units that are tried next."""
@@ -265,6 +278,9 @@ class _Search:
         """The units that suffice alone instead of this one."""
         losses, only = self._losses, self._evidence.only
         candidates = self._promising(losses.words(None), [unit])[:_NUM_REPLACEMENTS]
+        self._evidence.expect_without(
+            each for other in candidates for each in ([other], [unit, other])
+        )
         yield [self._evidence.keeping([other]) for other in candidates]
         share = self._limits.needed_share
         enough = (other for other in candidates if losses.suffice([other], share))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,12 +53,13 @@ class UnitAttention:
         progress = self.engine.session.progress
         progress.expect(gates)
         row = masked_row(self.context, self.engine.generation, Ablation(), "question")
-        members = torch.zeros(len(self.engine.generation.prompt_ids), len(self.units))
+        num_prompt = len(self.engine.generation.prompt_ids)
+        members = np.zeros((num_prompt, len(self.units)), dtype=np.float32)
         for index, unit in enumerate(self.units):
             members[self.context.hidden_tokens(Ablation.of(*unit)), index] = 1.0
         members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
-        patch = Patch(members, parts, factors, located)
+        patch = Patch(torch.from_numpy(members), parts, factors, located)
         effects = self.engine.observed(
             lambda seen: seen.effects(row, patch),
             patch.num_rows * row.num_tokens,
@@ -66,4 +68,4 @@ class UnitAttention:
         if effects is None:
             return None
         progress.advance(gates)
-        return Estimates(effects.by_part, (effects.weights @ members).tolist())
+        return Estimates(effects.by_part, (effects.weights @ patch.members).tolist())

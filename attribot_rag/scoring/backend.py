@@ -67,6 +67,8 @@ class Patch:
     def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
         """[num_parts, row_length]: 1 where a token's attention counts for a part."""
         first = row_length - num_response_tokens  # it predicts the response's first token
+        if not self.located:
+            return torch.ones(len(self.parts), row_length)
         counted = torch.zeros(len(self.parts), row_length)
         counted[:, :first] = 1.0
         for index, part in enumerate(self.parts):

@@ -17,7 +17,7 @@ from attribot_rag.model.generation import cache_inputs
 from attribot_rag.scoring.backend import Patch
 from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.local.cropped import as_dynamic_cache, prefill
-from attribot_rag.scoring.local.packed import GatedAttention, Packed
+from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.row import Row
 
 UNITS = (range(3, 12), range(12, 30), range(30, 45))
@@ -39,11 +39,11 @@ def packed(name: str) -> tuple[Packed, Row]:
 
 def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) -> torch.Tensor:
     """The log-likelihood of each part with the attention to a unit scaled."""
-    gate = torch.zeros(60)
-    gate[list(unit)] = math.log(factor)
-    observer = GatedAttention(row.num_tokens, [gate])
+    members = torch.zeros(60, 1)
+    members[list(unit)] = 1.0
+    gates = implementation.patched(row, Patch(members, PARTS, (factor,)))
     with torch.no_grad():
-        scored = implementation.on_cache([row], observer)[0].double()
+        scored = implementation.on_cache([row], gates)[0].double()
     return torch.stack([scored[list(part)].sum() for part in PARTS])
 
 

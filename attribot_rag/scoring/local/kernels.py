@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,15 +20,13 @@ class Keys:
     """An interval of keys; with `causal` each query sees a key more than the query before it.
 
     `mask` [queries, keys] says which query sees which key, None if all see all, and `blind`
-    [queries] which sees none, None if each sees any. `gate` [keys] is added to the scores, which
-    scales the weights before they are normalised.
+    [queries] which sees none, None if each sees any.
     """
 
     interval: Interval
     causal: bool = False
     mask: Tensor | None = None
     blind: Tensor | None = None
-    gate: Tensor | None = None
 
     @classmethod
     def visible(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
@@ -49,27 +46,17 @@ class Keys:
             blind=torch.from_numpy(blind).to(device) if blind.any() else None,
         )
 
-    def gated(self, gate: Tensor) -> Keys:
-        """The same with their part of a gate of all keys."""
-        return replace(self, gate=gate[slice(*self.interval)])
-
     def biased(self, scores: Tensor) -> Tensor:
-        """The scores with the gate added, and -inf where a query does not see a key."""
-        if self.gate is not None:
-            scores = scores + self.gate
+        """The scores, -inf where a query does not see a key."""
         return scores if self.mask is None else scores.masked_fill(~self.mask, float("-inf"))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2).
-
-    With `differentiable` the log-sum-exp has gradients, too, which PyTorch's kernels do not give.
-    """
+    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2)."""
 
     scaling: float
     softcap: float | None = None
-    differentiable: bool = False
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
         """The attention of a query [1, heads, queries, head_dim] to these keys.
@@ -91,28 +78,9 @@ class Kernel:
         output, log_sum = self._run(grouped, key, value, keys)
         return output.reshape(*shape, -1), log_sum.reshape(shape)
 
-    def weights(self, query: Tensor, key: Tensor, keys: Keys, log_sum: Tensor) -> Tensor:
-        """Attention weights [heads, queries, keys], given the log-sum-exp over all keys.
-
-        No gradients flow through them: every step but the first is in place, since a tensor of this
-        size costs more to allocate than to compute.
-        """
-        grouped = query.reshape(key.shape[1], -1, query.shape[-1])
-        scores = self._scores(grouped, key[0, :, slice(*keys.interval)])
-        if keys.gate is not None:
-            scores += keys.gate
-        weights = scores.view(*query.shape[1:3], -1).sub_(log_sum[0, :, :, None]).exp_()
-        return weights if keys.mask is None else weights.mul_(keys.mask.to(weights))
-
-    def to_query(self, of_scores: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The gradient by the query from that by the scaled and capped scores."""
-        if self.softcap is not None:
-            slope = 1.0 - (self._scores(query, key) / self.softcap).square()
-            of_scores = of_scores * slope
-        return (of_scores.to(key.dtype) @ key) * self.scaling
-
-    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
-        scores = (query @ key.transpose(-1, -2)).float().mul_(self.scaling)
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        """The scaled and capped scores [heads, queries, keys] in float32."""
+        scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(self.scaling)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         return scores
@@ -120,8 +88,8 @@ class Kernel:
     def _run(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
         """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
         device, width = query.device.type, value.shape[-1]
-        is_biased = keys.mask is not None or keys.gate is not None
-        is_plain = self.differentiable or self.softcap is not None or key.shape[-1] < width
+        is_biased = keys.mask is not None
+        is_plain = self.softcap is not None or key.shape[-1] < width
         if device != "cpu":
             is_plain |= device != "cuda" or query.shape[-1] > 256 or is_biased
         if is_plain:
@@ -147,7 +115,7 @@ class Kernel:
         return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.blind)
 
     def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attention:
-        scores = self._scores(query, key)
+        scores = self.scores(query[0], key[0])[None]
         if keys.causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
             scores = replace(keys, mask=mask).biased(scores)
@@ -182,46 +150,3 @@ def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tens
     weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
     merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
     return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
-
-
-def attend_recomputed(
-    kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, keys: Keys
-) -> Attention:
-    """`kernel.attend`, differentiable by the query only.
-
-    Key and value may be inference tensors. The backward pass takes the weights anew from the
-    log-sum-exp, as FlashAttention's does (section 3.1, arXiv 2205.14135): kept for all layers they
-    would be many times what else is kept.
-    """
-    constants: _Constants = (kernel, key, value, keys)
-    return _Attention.apply(query, constants)  # type: ignore[no-any-return, no-untyped-call]
-
-
-_Constants = tuple[Kernel, Tensor, Tensor, Keys]
-"""The kernel, the key, the value and the keys, to which no gradients flow."""
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, constants: _Constants) -> Attention:
-        kernel, key, value, keys = constants
-        output, log_sum = replace(kernel, differentiable=False).attend(query, key, value, keys)
-        ctx.constants = constants
-        ctx.save_for_backward(query, output, log_sum)
-        return output, log_sum
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        of_output, of_log_sum = gradients
-        query, output, log_sum = ctx.saved_tensors
-        constants: _Constants = ctx.constants
-        kernel, all_keys, all_values, keys = constants
-        key, value = (tensor[0, :, slice(*keys.interval)] for tensor in (all_keys, all_values))
-        finite = log_sum.nan_to_num(neginf=torch.inf)  # a query that sees no key has weights of 0
-        weights = kernel.weights(query, all_keys, keys, finite)
-        along = of_output.reshape(len(value), -1, value.shape[-1]) @ value.transpose(-1, -2)
-        mean = (of_output * output).float().sum(-1) - of_log_sum
-        of_scores = along.view_as(weights).float().sub_(mean[0, :, :, None]).mul_(weights)
-        of_scores = of_scores.view(len(key), -1, len(key[0]))
-        grouped = query.reshape(len(key), -1, query.shape[-1])
-        return kernel.to_query(of_scores, grouped, key).view_as(query), None

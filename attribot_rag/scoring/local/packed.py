@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
@@ -10,129 +9,78 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from attribot_rag.scoring.backend import Attention, Effects, Patch, Unsupported
 from attribot_rag.scoring.local.cropped import CachedPrefix
-from attribot_rag.scoring.local.packed_attention import (
-    Attended,
-    Observer,
-    PackedLayout,
-    View,
-    packed_layout,
-)
+from attribot_rag.scoring.local.observed_attention import Observer
+from attribot_rag.scoring.local.packed_attention import PackedLayout, packed_layout
 from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
-_MOST_AT_ONCE = 1 << 22  # pairs of a token and a key: its mask takes memory
+_MOST_AT_ONCE = 1 << 24  # pairs of a token and a key: its mask takes about 16 bytes for each
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 
-class GatedAttention:
-    """Observes attention with its gradients, while the cache's keys are gated row by row.
+class PatchedAttention:
+    """Observes the effects of a patch's units, and the attention weights on the prompt.
 
-    `gates` [num_prompt_tokens] are the logarithms of the factors of each key's weight, one for each
-    of the rows, which have `row_length` tokens; without gates there is one row.
+    `num_rows` rows of `row_length` tokens follow `num_cached` tokens of the prompt. `gates`
+    [tokens, keys] are the logarithms of the factors of each key's weight.
     """
 
-    def __init__(self, row_length: int, gates: Sequence[Tensor] = ()) -> None:
-        self._row_length = row_length
-        self._gates = gates
-        self._attended: list[Attended] = []
-        # of each layer, with a zero that was added to its output, for its gradient
-        self._layers: list[tuple[list[Attended], Tensor]] = []
+    def __init__(
+        self, patch: Patch, row_length: int, num_response_tokens: int, num_cached: int
+    ) -> None:
+        members = patch.members[:num_cached]
+        factors = members.new_tensor(patch.factors)
+        counted = patch.located_in(row_length, num_response_tokens).to(members)
+        self._patch, self._row_length, self._num_cached = patch, row_length, num_cached
+        self._members = pad(members, (0, 0, 0, row_length * patch.num_rows))
+        self.leaf = members.new_zeros((), requires_grad=True)
+        self.gates: Tensor | None = None
+        if patch.factors:
+            of_rows = factors.log()[:, None] * self._members.any(1)
+            self.gates = of_rows.repeat_interleave(row_length, 0)
+            shares = 1.0 / (factors * len(factors))
+            counted = (counted[:, None] * shares[:, None]).flatten(1)
+        self._counted = counted
+        self._by_part = members.new_zeros(len(patch.parts), members.shape[1])
+        self._largest = members.new_zeros(len(self._members))
 
-    @classmethod
-    def of(cls, patch: Patch, row_length: int) -> GatedAttention:
-        """With the keys of all units gated by the patch's factors."""
-        units = patch.members.any(1)
-        return cls(row_length, [units * math.log(factor) for factor in patch.factors])
+    def see(self, weights: Tensor) -> None:
+        self._largest += weights[:, -self._row_length :].amax(1).sum(0)
 
-    def gate(self, view: View) -> Tensor | None:
-        return self._gates[self._row(view)] if self._gates else None
+    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+        """Add the effects of units in a layer.
 
-    def _row(self, view: View) -> int:
-        return view.queries[0] // self._row_length
-
-    def see(self, attended: Attended) -> None:
-        self._attended.append(
-            replace(
-                attended,
-                query=attended.query.detach(),
-                output=attended.output.detach(),
-                log_sum=attended.log_sum.detach(),
-            )
-        )
-
-    def pass_on(self, output: Tensor) -> Tensor:
-        added = torch.zeros_like(output, requires_grad=True)
-        self._layers.append((self._attended, added))
-        self._attended = []
-        return output + added
-
-    def effects(self, responses: Tensor, patch: Patch) -> Effects:
-        """The drop of each part's log-likelihood without each unit's keys.
-
-        `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: a head's
-        output at a token is o = sum of w v over all keys, with weights w and values v. A factor on
-        the weights of a unit's keys, which are normalised again, moves it along `moved` = the sum
-        of w (v - o) over these keys. With g the gradient by the output, that is
+        To first order: a head's output at a token is o = sum of w v over all keys, with weights w
+        and values v. A factor on the weights of a unit's keys, which are normalised again, moves it
+        along the sum of w (v - o) over these keys. With g the gradient by the output, that is
         g·(sum of w v) - share (g·o), with `share` the unit's part of the weight. Without the keys,
         o moves by as much divided by the others' weight, 1 - share (attribution patching with the
         softmax as it is: AtP*, section 3.1, arXiv 2403.00745). With gates, factors on all units at
         once, it is the derivative by the factor, averaged over them.
         """
-        values = patch.values(responses)
-        added = [zero for _, zero in self._layers]
-        gradients = [
-            torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
-            for index, value in enumerate(values)
-        ]
-        num_keys, num_units = patch.members.shape
-        by_part = patch.members.new_zeros(len(patch.parts), num_units)
-        located = patch.located_in(self._row_length, responses.shape[1]).to(by_part)
-        largest = patch.members.new_zeros(num_keys)
-        for index, (layer, _) in enumerate(self._layers):
-            gradient = torch.cat([of_value[index] for of_value in gradients]).transpose(1, 2)
-            for attended in layer:
-                queries = slice(*attended.view.queries)
-                effect = self._effect(attended, gradient[:, :, queries].float(), patch, largest)
-                if patch.located:
-                    first = attended.view.queries[0] % self._row_length
-                    by_part += located[:, first : first + effect.shape[1]] @ effect[0]
-                else:
-                    by_part += effect.sum(1)
-        return Effects(by_part.cpu(), largest.cpu())
-
-    def _effect(
-        self, attended: Attended, gradient: Tensor, patch: Patch, largest: Tensor
-    ) -> Tensor:
-        """Effects of units through each token, summed over heads: [values, tokens, units].
-
-        `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
-        `largest`.
-        """
-        num_values, num_heads, num_tokens, width = gradient.shape
-        num_units, row = patch.members.shape[1], self._row(attended.view)
-        share = gradient.new_zeros(num_heads, num_tokens, num_units)
-        moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
-        for keys in attended.view.cached:
-            weights = attended.weights(keys)
-            value = attended.value[0, :, slice(*keys.interval)].float()
-            grouped = gradient.reshape(num_values, len(value), -1, width)
-            along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)
-            of_keys = patch.members[slice(*keys.interval)].to(weights)
-            share += weights @ of_keys
-            moved += along.mul_(weights) @ of_keys
-            if row == patch.num_rows - 1:
-                largest[slice(*keys.interval)] += weights.amax(1).sum(0)
-        output = (gradient * attended.output[0].float()).sum(-1, keepdim=True)
-        effect = moved - share * output
-        if not patch.factors:
+        share = weights @ self._members
+        effect = moved @ self._members - share * mean
+        if not self._patch.factors:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-            return effect.sum(1)
-        return effect.sum(1) / (patch.factors[row] * len(patch.factors))
+        self._of_value.addmm_(self._counted_of_value, effect.sum(0))
+
+    def effects(self, responses: Tensor) -> Effects:
+        """By a pass back for each value of the log-likelihoods [num_rows, num_response_tokens]."""
+        values = self._patch.values(responses)
+        for index, value in enumerate(values):
+            parts = slice(None) if self._patch.located else slice(index, index + 1)
+            self._of_value, self._counted_of_value = self._by_part[parts], self._counted[parts]
+            is_last = index + 1 == len(values)
+            torch.autograd.grad(value, self.leaf, retain_graph=not is_last, allow_unused=True)
+        weights = self._largest.new_zeros(len(self._patch.members))
+        weights[: self._num_cached] = self._largest[: self._num_cached]
+        return Effects(self._by_part.cpu(), weights.cpu())
 
 
 class Packed(CachedPrefix):
@@ -173,10 +121,14 @@ class Packed(CachedPrefix):
         self.read()
         with torch.inference_mode(False), torch.enable_grad():
             patch = replace(patch, members=patch.members.to(self.device))
-            rows = [row] * patch.num_rows
-            observer = GatedAttention.of(patch, row.num_tokens)
-            responses = self.on_cache(rows, observer)
-            return observer.effects(responses, patch)
+            observer = self.patched(row, patch)
+            return observer.effects(self.on_cache([row] * patch.num_rows, observer))
+
+    def patched(self, row: Row, patch: Patch) -> PatchedAttention:
+        """What observes the rows of a patch."""
+        num_cached = self.prompt_cache[0].keys.shape[2] if self.prompt_cache else 0
+        num_response = len(self.generation.response_ids)
+        return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
 
     def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AttentionInterface
@@ -16,13 +18,8 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.backend import Unsupported
-from attribot_rag.scoring.local.kernels import (
-    Kernel,
-    Keys,
-    attend_at_once,
-    attend_recomputed,
-    merge,
-)
+from attribot_rag.scoring.local.kernels import Kernel, Keys, attend_at_once, merge
+from attribot_rag.scoring.local.observed_attention import ObservedAttention, Observer
 from attribot_rag.scoring.local.prefix import PACKED_ATTENTION, Visibility
 from attribot_rag.scoring.row import Row
 
@@ -42,40 +39,6 @@ class View:
     queries: Interval
     own: tuple[Keys, ...]
     cached: tuple[Keys, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Attended:
-    """The attention of a view's tokens to the cache, in one layer.
-
-    query [1, heads, tokens, head_dim], key and value those of the cache, output [1, heads, tokens,
-    value_dim], log_sum [1, heads, tokens] over all visible keys.
-    """
-
-    view: View
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    output: Tensor
-    log_sum: Tensor
-    kernel: Kernel
-
-    def weights(self, keys: Keys) -> Tensor:
-        """Attention weights on keys of the cache [heads, tokens, keys]."""
-        return self.kernel.weights(self.query, self.key, keys, self.log_sum)
-
-
-class Observer(Protocol):
-    """Observes the layers' attention, through which gradients flow."""
-
-    def gate(self, view: View) -> Tensor | None:
-        """An addend to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
-
-    def see(self, attended: Attended) -> None:
-        """Take note of a view of the next layer."""
-
-    def pass_on(self, output: Tensor) -> Tensor:
-        """The layer's output [1, tokens, heads, value_dim], as the model goes on from it."""
 
 
 class PackedBlock(NamedTuple):
@@ -115,8 +78,8 @@ class PackedLayout:
     """Rows in one sequence, block by block.
 
     `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
-    so that a layer of another kind is noticed. An `observer` sees the rows' attention. With
-    `at_once`, layers attend to all keys in one operation, where their attention allows it.
+    so that a layer of another kind is noticed. With `at_once`, layers attend to all keys in one
+    operation, where their attention allows it; with an `observer`, always, and it sees that.
     """
 
     cache: PromptCache
@@ -158,42 +121,42 @@ class PackedLayout:
                     block.masked_views(visibility, self.positions, device) for block in self.blocks
                 )
                 views = tuple(chain.from_iterable(pieces))
-            self._views[id(visibility)] = views = tuple(map(self._gated, views))
+            self._views[id(visibility)] = views
         return views
 
-    def bias(self, visibility: Visibility, query: Tensor, num_groups: int) -> Tensor:
+    def bias(
+        self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """The addend to all scores in the layers with this mask, made once: 0 or -inf.
 
         [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
-        after the other, of the type and device of the `query`.
+        after the other; with the gates of an observer.
         """
         key = id(visibility), num_groups
         bias = self._biases.get(key)
         if bias is None:
             num_cached, num_tokens = self.num_cached, len(self.positions)
-            visible = torch.zeros(num_tokens, num_cached + num_tokens, dtype=torch.bool)
+            seen = np.zeros((num_tokens, num_cached + num_tokens), dtype=bool)
             for block in self.blocks:
                 rows = slice(*block.span)
                 for start, end in block.segments:
-                    visible[rows, start:end] = True
-                visible[rows, num_cached + block.row_start : num_cached + block.span[1]] = True
-            visible[:, num_cached:].tril_()
+                    seen[rows, start:end] = True
+                for token in range(*block.span):
+                    seen[token, num_cached + block.row_start : num_cached + token + 1] = True
+            visible = torch.from_numpy(seen)
             if not visibility.is_causal:
                 keys = torch.cat([torch.arange(num_cached), self.positions])
-                visible &= visibility.visible(self.positions, keys)
-            bias = torch.zeros(visible.shape).masked_fill_(~visible, float("-inf"))
-            self._biases[key] = bias = bias.to(query).repeat(num_groups, 1)
+                visible = visible & visibility.visible(self.positions, keys)
+            bias = torch.zeros(visible.shape, dtype=dtype, device=device)
+            bias.masked_fill_(~visible.to(device), float("-inf"))
+            if self.observer is not None and self.observer.gates is not None:
+                bias += self.observer.gates
+            self._biases[key] = bias = bias.repeat(num_groups, 1)
         return bias
 
     @property
     def num_cached(self) -> int:
         return self.cache[0].keys.shape[2] if self.cache else 0
-
-    def _gated(self, view: View) -> View:
-        gate = None if self.observer is None else self.observer.gate(view)
-        if gate is None:
-            return view
-        return replace(view, cached=tuple(keys.gated(gate) for keys in view.cached))
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
@@ -238,26 +201,24 @@ def packed_attention(
     layout = _layout.get()
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     layout.layers_seen.add(layer_index)
-    observer = layout.observer
-    kernel = Kernel(
-        query.shape[-1] ** -0.5 if scaling is None else scaling,
-        softcap,
-        differentiable=observer is not None,
-    )
+    kernel = Kernel(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
-    if layout.at_once and observer is None and softcap is None and s_aux is None:
+    bias = partial(layout.bias, attention_mask, query.shape[1] // key.shape[1], device=query.device)
+    if layout.observer is not None:
+        observed = ObservedAttention(layout.observer, kernel, bias(torch.float32), cached, s_aux)
+        return observed.attend(query, key, value).transpose(1, 2), None
+    if layout.at_once and softcap is None and s_aux is None:
         if cached is not None:
             key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
-        bias = layout.bias(attention_mask, query, query.shape[1] // key.shape[1])
-        return attend_at_once(query, key, value, bias, kernel.scaling).transpose(1, 2), None
+        output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)
+        return output.transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask, query.device):
         queries = query[:, :, slice(*view.queries)]
         parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
         if view.cached:
             assert cached is not None
-            attend = attend_recomputed if kernel.differentiable else Kernel.attend
-            parts += [attend(kernel, queries, *cached, keys) for keys in view.cached]
+            parts += [kernel.attend(queries, *cached, keys) for keys in view.cached]
         part, log_sum = parts[0]
         for other in parts[1:]:
             part, log_sum = merge(part, log_sum, *other)
@@ -265,9 +226,7 @@ def packed_attention(
             total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
             part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
         output[:, slice(*view.queries)] = part.transpose(1, 2)
-        if observer is not None and cached is not None:
-            observer.see(Attended(view, queries, *cached, part, log_sum, kernel))
-    return output if observer is None else observer.pass_on(output), None
+    return output, None
 
 
 def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:

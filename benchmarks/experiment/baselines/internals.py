@@ -18,7 +18,6 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer
 from attribot_rag.scoring.local.packed import Packed
-from attribot_rag.scoring.local.packed_attention import Attended, View
 from attribot_rag.scoring.row import masked_row
 
 
@@ -43,29 +42,27 @@ class AttentionWeights:
         return workload.cost(workload.unread_tokens + workload.response_tokens)
 
 
-@dataclass(eq=False)
 class _KeyWeights:
-    """Observes the weights on each position of the cache, summed over rows, heads and layers."""
+    """Observes the weights on each key, summed over rows, heads and layers."""
 
-    values: Tensor
+    gates = None
 
-    def gate(self, view: View) -> None:
-        return None
+    def __init__(self) -> None:
+        self.leaf = torch.zeros(())
+        self.values = torch.zeros(())
 
-    def see(self, attended: Attended) -> None:
-        for keys in attended.view.cached:
-            weights = attended.weights(keys).sum((0, 1))
-            self.values[slice(*keys.interval)] += weights.to(self.values.device)
+    def see(self, weights: Tensor) -> None:
+        self.values = self.values + weights.sum((0, 1))
 
-    def pass_on(self, output: Tensor) -> Tensor:
-        return output
+    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+        """Nothing goes back."""
 
 
 def _total_weights(scorer: Scorer) -> list[float] | None:
     """The weights on each unit, averaged over heads; None beyond the budget."""
     engine = scorer.require_attention().engine
     row = masked_row(scorer.context, scorer.generation, Ablation(), "response")
-    weights = _KeyWeights(torch.zeros(len(scorer.generation.prompt_ids)))
+    weights = _KeyWeights()
     packed = engine.prefix
     assert isinstance(packed, Packed)
     if engine.observed(lambda _: packed.on_cache([row], weights), row.num_tokens) is None:
