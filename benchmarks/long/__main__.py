@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -61,10 +62,19 @@ def table(every: Sequence[Measurement]) -> str:
         [name, *(quartiles(map(value, column)) for column in columns.values())]
         for name, value in rows.items()
     ]
-    for name in ("right", "false", "missed"):
+    for name in ("right", "false"):
         counts = (str(sum(getattr(each, name) for each in column)) for column in columns.values())
         cells.append([f"{name} citations", *counts])
+    cells.append(["missed citations", *map(missed, columns.values())])
     return markdown_table(["", *columns], cells)
+
+
+def missed(column: Sequence[Measurement]) -> str:
+    kinds = Counter[str]()
+    for each in column:
+        kinds.update(each.missed)
+    named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return f"{kinds.total()}: {named}" if kinds else "0"
 
 
 def linearity(every: Sequence[Measurement], name: str) -> str:

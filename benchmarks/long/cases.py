@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +45,8 @@ class LongCase:
 
     def citations(self, attribution: Attribution) -> Citations:
         """Compare the cited documents of each labelled sentence with its label."""
-        right = false = missed = 0
+        right = false = 0
+        missed = Counter[str]()
         for verdict in attribution.verdicts:
             label = self.label_of(verdict)
             if label is None:
@@ -56,18 +58,18 @@ class LongCase:
             documents = frozenset().union(*cited)
             right += len(documents & label)
             false += sum(not holders & label for holders in cited)
-            missed += len(label - documents)
-        return Citations(right, false, missed)
+            missed[verdict.kind] += len(label - documents)
+        return Citations(right, false, dict(+missed))
 
 
 @dataclass(frozen=True)
 class Citations:
-    """Of all sentences: labelled documents that are cited, sources cited from others, labelled
-    documents that are not cited."""
+    """Of all sentences: labelled documents that are cited, sources cited from other documents,
+    labelled documents that are not cited, by the kind of verdict."""
 
     right: int
     false: int
-    missed: int
+    missed: dict[str, int]
 
 
 def cases() -> list[LongCase]:

@@ -34,7 +34,7 @@ class Measurement:
     first_seconds: float
     right: int
     false: int
-    missed: int
+    missed: dict[str, int]
 
 
 def recorded_prompt(attributor: Attributor, case: LongCase) -> Generation:
