@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 from attribot_rag import Attributor
 from benchmarks import ROOT
@@ -26,12 +27,12 @@ from benchmarks.experiment.tables import markdown_table
 from benchmarks.long.cases import LongCase, cases
 from benchmarks.long.measurement import CUTS, Measurement, ends_of, measure, recorded_prompt
 from benchmarks.models import add_model, load_chat_model
-from benchmarks.price import quartiles
 
 
 def measurements(attributor: Attributor, number: int, case: LongCase) -> Iterator[Measurement]:
     """The whole answer, then its first sentences."""
     recorded = recorded_prompt(attributor, case)
+    measure(attributor, case, number, recorded, (1, 80))  # warms up
     measurement, verdicts = measure(attributor, case, number, recorded)
     yield measurement
     ends = ends_of(verdicts)
@@ -41,8 +42,7 @@ def measurements(attributor: Attributor, number: int, case: LongCase) -> Iterato
 
 
 def table(every: Sequence[Measurement]) -> str:
-    """Medians, quartiles and means by the number of sentences that an answer was cut after."""
-
+    """Medians and quartiles by the number of sentences that an answer was cut after."""
     columns = {str(cut): [each for each in every if each.cut == cut] for cut in (*CUTS, None)}
     columns["whole"] = columns.pop("None")
     rows = {
@@ -59,7 +59,7 @@ def table(every: Sequence[Measurement]) -> str:
         ),
     }
     cells = [
-        [name, *(quartiles(map(value, column)) for column in columns.values())]
+        [name, *(spread(map(value, column)) for column in columns.values())]
         for name, value in rows.items()
     ]
     for name in ("right", "false"):
@@ -67,6 +67,13 @@ def table(every: Sequence[Measurement]) -> str:
         cells.append([f"{name} citations", *counts])
     cells.append(["missed citations", *map(missed, columns.values())])
     return markdown_table(["", *columns], cells)
+
+
+def spread(values: Iterable[float]) -> str:
+    """The median, with the quartiles."""
+    low, middle, high = np.quantile([*values], (0.25, 0.5, 0.75))
+    digits = 0 if middle >= 100 else 1 if middle >= 10 else 2
+    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
 def missed(column: Sequence[Measurement]) -> str:
@@ -83,7 +90,7 @@ def linearity(every: Sequence[Measurement], name: str) -> str:
     whole = [each for each in every if each.cut is None]
     slope, start = np.polyfit([x.sentences for x in cut], [getattr(x, name) for x in cut], 1)
     off = (getattr(each, name) / (start + slope * each.sentences) for each in whole)
-    return f"{name}: {start:.1f} + {slope:.2f} a sentence; whole answers, times: {quartiles(off)}"
+    return f"{name}: {start:.1f} + {slope:.2f} a sentence; whole answers, times: {spread(off)}"
 
 
 def main() -> None:
@@ -101,11 +108,10 @@ def main() -> None:
     for number, case in enumerate(cases()[: options.first], start=1):
         kept = options.folder / f"{digest}-{number}.json"
         if not kept.exists():
-            made = [*measurements(attributor, number, case)]
-            kept.write_text(json.dumps([asdict(each) for each in made]))
-            print(*made, sep="\n")
+            made = map(asdict, measurements(attributor, number, case))
+            kept.write_text(json.dumps([*tqdm(made, f"case {number}")]))
         every += [Measurement(**each) for each in json.loads(kept.read_text())]
-    print(f"{hardware(language_model.device)}; medians, quartiles, means\n\n{table(every)}\n")
+    print(f"{hardware(language_model.device)}; medians and quartiles\n\n{table(every)}\n")
     print(linearity(every, "seconds"), linearity(every, "tokens"), sep="\n")
 
 
