@@ -24,7 +24,8 @@ class Evidence:
     `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
     scores each once; a row that was not fetched, or is beyond the budget, is None. Where a pass
     takes the same time whatever its tokens, rows that are only `expected` to be needed are scored
-    in the pass of those that are.
+    in the pass of those that are. From `end_at` on, rows end with a token of the response, which
+    changes nothing before it; those without a single unit do not, as they are its scores.
     """
 
     def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
@@ -33,6 +34,11 @@ class Evidence:
         self._asked: set[Request] = set()
         self._expected: dict[Request, None] = {}
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
+        self._beginning = Ablation()
+
+    def end_at(self, num_response_tokens: int) -> None:
+        """Read rows that are asked for from now on only up to so many tokens of the response."""
+        self._beginning = Ablation(said=tuple(range(num_response_tokens)))
 
     @property
     def can_mask(self) -> bool:
@@ -49,11 +55,18 @@ class Evidence:
 
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
         """The row without these units."""
-        return Ablation(self._ids(units)), None if exact else self._recompute
+        request = Ablation(self._ids(units)), None if exact else self._recompute
+        return request if len(units) == 1 else self._begun(request)
 
     def keeping(self, units: Collection[int]) -> Request:
         """The row with only these units."""
-        return self.scorer.context.ablation_of_others(self._ids(units)), None
+        return self._begun((self.scorer.context.ablation_of_others(self._ids(units)), None))
+
+    def _begun(self, request: Request) -> Request:
+        """The row up to where rows end now, unless it was scored whole."""
+        ablation, recompute = request
+        whole = self.scorer.known(request) is not None
+        return request if whole else (ablation | self._beginning, recompute)
 
     def expect(self, requests: Iterable[Request]) -> None:
         """Score these rows together with those that are fetched next, as far as that is free."""

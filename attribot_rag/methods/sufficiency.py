@@ -29,12 +29,17 @@ def carriers_of(
     """The carriers of each part of one answer.
 
     Rows of all parts are fetched together, which a GPU prefers; `in_order`, the search for a part
-    ends before that for the next part begins. A part that hardly relies on the context is not
-    looked into if it `is_settled` otherwise.
+    ends before that for the next part begins, and its rows end with the part. A part that hardly
+    relies on the context is not looked into if it `is_settled` otherwise.
     """
-    searches = [find_carriers(part, evidence, order, limits, is_settled) for part in parts]
-    for together in [[search] for search in searches] if in_order else [searches]:
-        yield from evidence.in_rounds(together)
+    every = [*parts]
+    searches = [find_carriers(part, evidence, order, limits, is_settled) for part in every]
+    if not in_order:
+        yield from evidence.in_rounds(searches)
+        return
+    for part, search in zip(every, searches, strict=True):
+        evidence.end_at(part.tokens[-1] + 1)
+        yield from evidence.in_rounds([search])
 
 
 def find_carriers(

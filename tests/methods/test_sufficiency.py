@@ -507,3 +507,19 @@ def test_searches_share_their_rows() -> None:
     first, second = carriers_of([PART, PART], evidence, order, Limits())
     assert first == second
     assert len(scripted.scored) == 3
+
+
+def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
+    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ())]
+    evidences[1].end_at(5)
+    rows, tokens = [], []
+    for evidence in evidences:
+        requests = [evidence.keeping([1]), evidence.ablating([1, 2]), evidence.ablating([3])]
+        evidence.fetch(requests)
+        found = [evidence.only([1]), evidence.without([1, 2]), evidence.without([3])]
+        rows.append(np.array(found, dtype=float))
+        tokens.append(evidence.scorer.usage.scored_tokens)
+    num_left_out = len(evidences[0].scorer.generation.response_ids) - 5
+    assert tokens[0] - tokens[1] == 2 * num_left_out  # one unit's scores are for the whole answer
+    np.testing.assert_allclose(rows[1][:, :5], rows[0][:, :5], atol=ATOL)
+    np.testing.assert_allclose(rows[1][2], rows[0][2], atol=ATOL)

@@ -1,0 +1,1 @@
+"""Long answers: what attributing them costs, beside their first sentences alone."""
