@@ -16,6 +16,11 @@ NOTHING_SEEN = (
     "of retrievers are seen in the chain that the handler is attached to"
 )
 
+WRONG_PLACE = (
+    "AttributionCallbackHandler is attached to the model, where it sees no retriever; attach it to "
+    "the chain, chain.with_config(callbacks=[handler]), or pass it per call"
+)
+
 _MAX_CHAINS = 256
 
 

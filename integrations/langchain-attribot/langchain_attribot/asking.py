@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +10,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 
 from attribot_rag.errors import InvalidInput
-
-_asking = ContextVar("attribot_asking", default=False)
-
-
-def is_asking() -> bool:
-    """Whether a model is asked here, so that its call is none of the application's."""
-    return _asking.get()
-
-
-@contextmanager
-def _asked() -> Iterator[None]:
-    token = _asking.set(True)
-    try:
-        yield
-    finally:
-        _asking.reset(token)
+from langchain_attribot.callbacks import unobserved
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +29,7 @@ class AskAgain:
     def __call__(self, prompt: Any, **settings: Any) -> str:
         model = self._model()
         given = prompt if isinstance(prompt, str) else self._messages(prompt)
-        with _asked():
+        with unobserved():
             answer = model.invoke(given, **{**self._settings(model), **settings})
         return answer if isinstance(answer, str) else str(answer.text)
 

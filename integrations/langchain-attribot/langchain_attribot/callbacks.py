@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationChunk, LLMResult
 
 from attribot_rag.runtime import Call, Observer, Step
-from langchain_attribot.asking import AskAgain, is_asking
 from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
 from langchain_attribot.messages import calls_tools, is_last, prompt_texts_of, template_messages
 
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _INSTRUMENTATION = "openinference.instrumentation.langchain"
+
+_unobserved = ContextVar("attribot_unobserved", default=False)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Calls of models within the block are none of the application's."""
+    token = _unobserved.set(True)
+    try:
+        yield
+    finally:
+        _unobserved.reset(token)
 
 
 @dataclass(eq=False)
@@ -41,15 +53,17 @@ class StreamedCall:
 class RunCallbacks(BaseCallbackHandler):
     """Tells an observer of chains, tools, calls of models and of what is retrieved.
 
-    Of an answer that was stopped it tells where `attributes_stopped`.
+    Of an answer that was stopped it tells where `attributes_stopped`. `ask_again` takes a prompt,
+    the name of its model and the parameters of its call, and gives what asks that model again.
     """
 
     attributes_stopped = False
-    answering: Sequence[BaseLanguageModel[Any]] = ()
-    """The models that may be asked again."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(
+        self, observer: Observer, ask_again: Callable[..., Callable[..., str]] | None = None
+    ) -> None:
         self.observer = observer
+        self._ask_again = ask_again
         self._calls: dict[UUID, StreamedCall] = {}
 
     @property
@@ -133,7 +147,7 @@ class RunCallbacks(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **named: Any,
     ) -> None:
-        if is_asking():
+        if _unobserved.get():
             return
         metadata = named.get("metadata") or {}
         known = (*documents, *named_documents(metadata))
@@ -148,7 +162,7 @@ class RunCallbacks(BaseCallbackHandler):
             given=known,
             span=span_of(run_id),
             answered_by=name,
-            ask=AskAgain(self.answering, given, name, parameters),
+            ask=self._ask_again and self._ask_again(given, name, parameters),
         )
         self._calls[run_id] = StreamedCall(call)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 from weakref import WeakSet
@@ -28,7 +29,8 @@ from attribot_rag.runtime import (
     Step,
     answer_without,
 )
-from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE, Advice
+from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in
 from langchain_attribot.messages import (
@@ -125,13 +127,15 @@ class AttributionCallbackHandler(RunCallbacks):
             for model in models or [language_model_of(llm)]
         ]
         elsewhere = language_model is not None
-        super().__init__(Observer(services, elsewhere=elsewhere, only=only, loose=loose))
-        self.answering = () if reader is None else answering_models_in(llm)
+        super().__init__(
+            Observer(services, elsewhere=elsewhere, only=only, loose=loose),
+            None if reader is None else partial(AskAgain, answering_models_in(llm)),
+        )
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
         self._citations = citations
         self._advice = Advice()
-        self._told_of_another = self._told_of_place = False
+        self._told_of_another = False
         if citations:
             register()
         _handlers.add(self)
@@ -205,20 +209,10 @@ class AttributionCallbackHandler(RunCallbacks):
             if step.parent is None and not step.is_orphan:
                 self._advice.tell(step.shape(), step.name, NOTHING_SEEN)
             elif step.is_orphan and not step.given:
-                self._warn_of_place()
+                warnings.warn(WRONG_PLACE, stacklevel=2)
         elif self._options.mode == "inline":
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell
                 dispatch_custom_event(KEY, summary)
-
-    def _warn_of_place(self) -> None:
-        if not self._told_of_place:
-            self._told_of_place = True
-            warnings.warn(
-                "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
-                "attach it to the chain, chain.with_config(callbacks=[handler]), or pass it per "
-                "call",
-                stacklevel=2,
-            )
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents = tuple(documents_in(outputs))

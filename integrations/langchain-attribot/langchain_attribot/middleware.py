@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware
@@ -48,6 +49,8 @@ from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
+
+Attributed: TypeAlias = "Callable[[ModelResponse[Any]], ModelResponse[Any]]"
 
 _RUN_PREFIX = "lc_run--"
 _UUID_LENGTH = 36
@@ -111,22 +114,16 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        service = self._service(request.model)
-        with nullcontext() if service is None else service.recording():
-            with observed_retrieval() as retrieval:
-                response = handler(request)
-            return self._attributed(request, response, service, retrieval)
+        with self._observed(request) as attributed:
+            return attributed(handler(request))
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        service = self._service(request.model)
-        with nullcontext() if service is None else service.recording():
-            with observed_retrieval() as retrieval:
-                response = await handler(request)
-            return await asyncio.to_thread(self._attributed, request, response, service, retrieval)
+        with self._observed(request) as attributed:
+            return await asyncio.to_thread(attributed, await handler(request))
 
     def wrap_tool_call(
         self,
@@ -144,17 +141,23 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         with observed_retrieval() as retrieval:
             return retrieval.attached(await handler(request))
 
-    def _service(self, model: Any) -> AttributionService | None:
-        """The service of the model that answers; None if it holds no local one."""
-        language_model = find_language_model(model if self._llm is None else self._llm)
-        return None if language_model is None else self._services.service_for(language_model)
+    @contextmanager
+    def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
+        """Records the local model that answers, if any; gives what attributes the response."""
+        language_model = find_language_model(request.model if self._llm is None else self._llm)
+        service = None if language_model is None else self._services.service_for(language_model)
+        with (
+            nullcontext() if service is None else service.recording(),
+            observed_retrieval() as seen,
+        ):
+            yield partial(self._attributed, request, service, seen)
 
     def _attributed(
         self,
         request: ModelRequest[Any],
-        response: ModelResponse[Any],
         service: AttributionService | None,
         retrieval: ObservedRetrieval,
+        response: ModelResponse[Any],
     ) -> ModelResponse[Any]:
         prompt: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:

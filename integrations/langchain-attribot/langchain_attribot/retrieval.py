@@ -65,12 +65,7 @@ class ObservedRetrieval(RunCallbacks):
         return self.observer.loose_documents
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        **_: Any,
+        self, serialized: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **_: Any
     ) -> None:
         self.messages[str(run_id)] = messages[0]
 

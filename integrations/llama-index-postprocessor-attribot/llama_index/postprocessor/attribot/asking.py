@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.llms import LLM
 
+_PROMPTS = ("self", "messages", "prompt", "args", "kwargs")
 
-@dataclass(frozen=True, eq=False)
-class AskAgain:
-    """Has a model complete another prompt as it did one before, with the `settings` of that call.
 
-    `messages` are those of that prompt, None for a text.
+def ask_again(
+    llm: LLM,
+    messages: Sequence[ChatMessage] | None,
+    bound_args: inspect.BoundArguments,
+    prompt: Any,
+    **settings: Any,
+) -> str:
+    """The model's answer to another prompt, with the settings of the call that had these arguments.
+
+    `messages` are those of that call, None for a text.
     """
-
-    llm: LLM
-    messages: Sequence[ChatMessage] | None
-    settings: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, llm: LLM, messages: Sequence[ChatMessage] | None, bound_args: inspect.BoundArguments
-    ) -> AskAgain:
-        arguments = {**bound_args.arguments, **bound_args.arguments.get("kwargs", {})}
-        prompts = ("self", "messages", "prompt", "args", "kwargs")
-        settings = {name: value for name, value in arguments.items() if name not in prompts}
-        return cls(llm, messages, settings)
-
-    def __call__(self, prompt: Any, **settings: Any) -> str:
-        settings = {**self.settings, **settings}
-        if isinstance(prompt, str):
-            return str(self.llm.complete(prompt, **settings).text)
-        turns = zip(self.messages or (), prompt, strict=True)
-        messages = [_with_text(message, turn["content"]) for message, turn in turns]
-        return self.llm.chat(messages, **settings).message.content or ""
+    arguments = {**bound_args.arguments, **bound_args.arguments.get("kwargs", {})}
+    own = {name: value for name, value in arguments.items() if name not in _PROMPTS}
+    settings = {**own, **settings}
+    if isinstance(prompt, str):
+        return str(llm.complete(prompt, **settings).text)
+    turns = zip(messages or (), prompt, strict=True)
+    changed = [_with_text(message, turn["content"]) for message, turn in turns]
+    return llm.chat(changed, **settings).message.content or ""
 
 
 def _with_text(message: ChatMessage, text: str) -> ChatMessage:

@@ -18,7 +18,6 @@ from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
-from llama_index.postprocessor.attribot.model_call import find_language_model
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
 from llama_index.postprocessor.attribot.options import (
     ModelHolder,
@@ -26,9 +25,15 @@ from llama_index.postprocessor.attribot.options import (
     PostprocessorOptions,
     language_model_of,
 )
-from llama_index.postprocessor.attribot.query import QueryObserver, TrackedQuery, streaming, text_of
+from llama_index.postprocessor.attribot.query import (
+    KEY,
+    QueryObserver,
+    TrackedQuery,
+    find_language_model,
+    streaming,
+    text_of,
+)
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.response_metadata import KEY
 from pydantic import Field, PrivateAttr, SkipValidation
 from typing_extensions import Unpack
 

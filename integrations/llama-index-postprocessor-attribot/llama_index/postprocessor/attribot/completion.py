@@ -7,13 +7,14 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
-from llama_index.postprocessor.attribot.model_call import ModelCall
+from llama_index.postprocessor.attribot.asking import ask_again
 from llama_index.postprocessor.attribot.nodes import MERGED_KEY
-from llama_index.postprocessor.attribot.query import TrackedQuery, text_of
+from llama_index.postprocessor.attribot.query import ModelCall, TrackedQuery, text_of
 from llama_index.postprocessor.attribot.streamed_response import aobserved, observed
 
 from attribot_rag import Document
@@ -165,8 +166,8 @@ class Completion:
             asked.prompt_texts,
             service=self._services.service_for(asked.language_model),
             elsewhere=asked.elsewhere,
-            answered_by="" if asked.ask_again is None else asked.ask_again.llm.metadata.model_name,
-            ask=asked.ask_again,
+            answered_by="" if asked.llm is None else asked.llm.metadata.model_name,
+            ask=asked.llm and partial(ask_again, asked.llm, asked.messages, asked.arguments),
             query=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),

@@ -10,15 +10,15 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import AnyResponse, AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
+from llama_index.postprocessor.attribot.engine_span import ObservedEngine
 from llama_index.postprocessor.attribot.options import EngineOptions
-from llama_index.postprocessor.attribot.query import ObservedWithin
 from typing_extensions import Unpack
 
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import AttributedRun
 
 
-class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
+class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
     """Any query engine, whose responses carry what caused them.
 
     `options` are those of AttributionPostprocessor, less those that change the prompt.

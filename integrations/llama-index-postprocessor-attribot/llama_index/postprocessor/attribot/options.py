@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.postprocessor.attribot.model_call import describe, find_language_model
+from llama_index.postprocessor.attribot.query import describe, find_language_model
 from pydantic import ConfigDict, Field, SkipValidation, create_model, model_validator
 
 from attribot_rag import LanguageModel

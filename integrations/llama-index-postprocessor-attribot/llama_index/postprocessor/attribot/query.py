@@ -1,21 +1,24 @@
-"""Queries that are answered: their calls of models, and the responses that carry attributions."""
+"""Queries: the models that they call, and the responses that carry their attributions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from llama_index.core.llms import LLM
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, MessageRole
+from llama_index.core.llms import LLM, ChatResponse
 from llama_index.core.schema import NodeWithScore
-from llama_index.postprocessor.attribot.answer_callback import listen
-from llama_index.postprocessor.attribot.model_call import ModelCall
-from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
+from torch.nn import Module
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag import LanguageModel
-from attribot_rag.runtime import Answer, AttributedRun, Step
+from attribot_rag import LanguageModel, LocalModel
+from attribot_rag.runtime import Answer, AttributedRun, Step, Steps
+
+KEY = "attribution"
 
 
 class QueryObserver:
@@ -35,12 +38,6 @@ class QueryObserver:
         """A query of which nodes were seen is answered, but no call of a model was."""
 
 
-class ObservedWithin:
-    """Has its own queries observed, with everything within them: an engine."""
-
-    postprocessor: QueryObserver
-
-
 @dataclass(eq=False)
 class TrackedQuery:
     """`nodes` are those that the response is made of; `step` is its span.
@@ -48,7 +45,7 @@ class TrackedQuery:
     `earlier` are the queries whose answers it may be made of. `responses` carry the attribution:
     the query's, and those that other engines make of it. `answer` is its text, once it is there.
     `error` is what went wrong before there was a response. `when_done` is called once, when the
-    recorded generations are no longer needed, `when_closed` when its span ends.
+    recorded generations are no longer needed.
     """
 
     step: Step
@@ -64,7 +61,6 @@ class TrackedQuery:
     run: AttributedRun | None = None
     error: BaseException | None = None
     when_done: list[Callable[[], None]] = field(default_factory=list)
-    when_closed: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -74,17 +70,25 @@ class TrackedQuery:
     def has_documents(self) -> bool:
         return bool(self.nodes or self.earlier)
 
-    def model_asked(self, call: ModelCall, llm: LLM) -> LanguageModel | None:
-        """The model that scores what this one answers, which is recorded from here on."""
-        if call.language_model is not None:
-            return call.language_model
-        scoring = self.observer.model_of(llm)
-        if scoring is not None:
-            try:
-                self.observer.model_called(self, scoring)
-            except Exception as error:  # which LlamaIndex would swallow
-                self.error = error
-        return scoring
+    def next_call(self, steps: Steps, span_id: str, llm: LLM) -> ModelCall:
+        """The call of a model that is asked: one that only gave a stream so far, or a new one."""
+        if self.calls and self.calls[-1].begun:
+            self.calls[-1].begun = False
+        else:
+            self.calls.append(ModelCall(steps.begin(span_id, self.step), describe(llm)))
+        return self.calls[-1]
+
+    def model_asked(self, call: ModelCall, llm: LLM, bound_args: inspect.BoundArguments) -> None:
+        """A model is asked, and the one that scores its answer recorded from here on."""
+        if call.language_model is None:  # of a model around a local one, that one
+            scoring = self.observer.model_of(llm)
+            if scoring is not None:
+                try:
+                    self.observer.model_called(self, scoring)
+                except Exception as error:  # which LlamaIndex would swallow
+                    self.error = error
+            call.language_model = scoring
+        call.ask(llm, bound_args)
 
     def finish(self, response: Any) -> None:
         """Tell the observer of the response, unless it was told before."""
@@ -112,20 +116,6 @@ class TrackedQuery:
         if self.run is not None:
             self._attach(response)
 
-    def carries(self, response: Any) -> bool:
-        """Whether a response is one of its own, or tells of one among its sources (of a chat)."""
-        sources = getattr(response, "sources", None) or ()
-        outputs = [response, *(getattr(source, "raw_output", None) for source in sources)]
-        return any(output is own for output in outputs for own in self.responses)
-
-    def has_said(self, text: str) -> bool:
-        """Whether a call of a model answered this."""
-        return any(call.answer is not None and call.answer.strip() == text for call in self.calls)
-
-    def close(self) -> None:
-        while self.when_closed:
-            self.when_closed.pop()()
-
     def done(self) -> None:
         while self.when_done:
             self.when_done.pop()()
@@ -143,6 +133,99 @@ class TrackedQuery:
         changed = text and self.answer.strip() and text != self.answer.strip()
         run = replace(self.run, shown=text) if changed else self.run
         metadata.attribution = run.summary
+
+
+@dataclass(eq=False)
+class ModelCall:
+    """A call of a model, with its prompt as text and perhaps as messages.
+
+    `language_model` scores it, None for a model that is not local. `llm` is the model that got the
+    prompt, with these `arguments`; it is `elsewhere` where it is not the one that scores. `answer`
+    is None while it has not answered, and for an answer that was streamed to somebody else. A call
+    that is `begun` only gave a stream, and asks the model when that is read.
+    """
+
+    step: Step
+    name: str
+    language_model: LanguageModel | None = None
+    llm: LLM | None = None
+    arguments: Any = None
+    prompt: str = ""
+    messages: Sequence[ChatMessage] | None = None
+    elsewhere: bool = False
+    answer: str | None = None
+    begun: bool = False
+
+    @property
+    def prompt_texts(self) -> list[str]:
+        """What stands in the prompt as it is, whatever a template makes of earlier answers."""
+        if self.messages is None:
+            return [self.prompt.strip()]
+        contents = (
+            message.content or ""
+            for message in self.messages
+            if message.role is not MessageRole.ASSISTANT
+        )
+        return [text for content in contents if (text := content.strip())]
+
+    def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
+        """The prompt of the innermost model that reports the call."""
+        own, scoring = find_language_model(llm), self.language_model
+        self.elsewhere = scoring is not None and (own is None or own.weights is not scoring.weights)
+        messages, prompt = _argument(bound_args, "messages"), _argument(bound_args, "prompt")
+        if isinstance(prompt, str):
+            self.prompt = prompt
+        if messages is not None:
+            self.messages = tuple(messages)
+        elif isinstance(prompt, str) and (self.messages is None or self.llm is not llm):
+            self.messages = None
+        else:  # a chat model's own prompt, which it made of its messages
+            return
+        self.llm, self.arguments = llm, bound_args
+
+    def end(self, llm: LLM, result: Any) -> None:
+        """The answer of the innermost model, which others may have changed."""
+        if isinstance(result, CompletionResponse):
+            if self.answer is None or find_language_model(llm) is not None:
+                self.answer = str(result.text)
+        elif isinstance(result, ChatResponse):
+            if self.answer is None:  # of a model that chats without completing a prompt
+                self.answer = result.message.content or ""
+        elif not self.prompt:
+            self.begun = isinstance(result, (Generator, AsyncGenerator))
+
+
+class ResponseMetadata(dict[str, Any]):
+    """A response's metadata, and its attribution under the key 'attribution'.
+
+    LlamaIndex keeps the metadata of each node here, by the node's id, and people iterate over them:
+    `[one["file_name"] for one in response.metadata.values()]`. So the attribution is found by its
+    key, but is none of the items.
+    """
+
+    attribution: dict[str, Any] | None = None
+
+    def __missing__(self, key: str) -> Any:
+        if key == KEY and self.attribution is not None:
+            return self.attribution
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (key == KEY and self.attribution is not None)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or self.attribution is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def copy(self) -> ResponseMetadata:
+        copied = ResponseMetadata(self)
+        copied.attribution = self.attribution
+        return copied
 
 
 streamed_query: ContextVar[TrackedQuery | None] = ContextVar("attribot_streaming", default=None)
@@ -166,73 +249,30 @@ def text_of(response: Any) -> str:
     return (answer if isinstance(answer, str) else str(response)).strip()
 
 
-@dataclass(eq=False)
-class EngineSpan:
-    """A query of an engine, within that of the engine that asked it, if any.
+def find_language_model(llm: Any) -> LanguageModel | None:
+    """The model and tokenizer that a HuggingFaceLLM generates with; None for another kind."""
+    if isinstance(llm, LanguageModel):
+        return llm
+    model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
+    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
+        return LocalModel(cast(PreTrainedModel, model), tokenizer)
+    return None
 
-    `nodes` are those that were retrieved for it in steps of its own. `answered` are the queries
-    that other engines answered for it, in order; `synthesized` is the one that its synthesizer
-    answered, and `own` the one for which it called a model without a synthesizer.
-    """
 
-    step: Step
-    instance: Any
-    outer: EngineSpan | None
-    text: str
-    asynchronous: bool
-    observer: QueryObserver | None = None
-    nodes: Sequence[NodeWithScore] = ()
-    answered: list[TrackedQuery] = field(default_factory=list)
-    synthesized: TrackedQuery | None = None
-    own: TrackedQuery | None = None
+def describe(llm: Any) -> str:
+    """Its class, and that of the model that it holds if there is any."""
+    model = getattr(llm, "_model", None)
+    name = type(llm).__name__
+    return f"{name} ({type(model).__name__})" if isinstance(model, Module) else name
 
-    def own_query(self, observer: QueryObserver | None) -> TrackedQuery | None:
-        """The query for which it calls a model itself, with nodes or answers of others to hand."""
-        if self.answered:
-            observer = observer or self.answered[-1].observer
-        if observer is None or not (self.nodes or self.answered):
-            return None
-        if self.own is None:
-            self.own = TrackedQuery(self.step, observer, self.text, (), self.asynchronous)
-            callbacks = getattr(self.instance, "callback_manager", None)
-            self.own.when_closed.append(listen(callbacks, self.step.id, self._told))
-        self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
-        return self.own
 
-    def finish(self, response: Any) -> None:
-        """Attach what is known to what the engine answers, and tell the engine that asked."""
-        query = self.query_of(response)
-        if query is not None:
-            query.finish(response)
-            query.add(response)
-        elif self.observer is not None and self.nodes and text_of(response):
-            query = TrackedQuery(self.step, self.observer, self.text, self.nodes, self.asynchronous)
-            self.observer.unseen(query, response)
-        if query is not self.own:
-            self.drop()
-        if self.outer is not None:
-            self.outer.answered += self.answered if query is None else [query]
-
-    def _told(self, response: Any) -> None:
-        """A response that is on its way out, before the span ends."""
-        if self.own is not None and self.query_of(response) is self.own:
-            self.own.finish(response)
-
-    def drop(self) -> None:
-        """Forget what was recorded for it."""
-        if self.own is not None:
-            self.own.done()
-
-    def query_of(self, response: Any) -> TrackedQuery | None:
-        """The query whose answer a response is: its synthesizer's, another engine's, or its own."""
-        if self.synthesized is not None:
-            return self.synthesized
-        latest = reversed(self.answered)
-        passed_on = next((inner for inner in latest if inner.carries(response)), None)
-        if passed_on is not None:
-            return passed_on
-        text = text_of(response)
-        if self.own is not None and (self.own.answered or self.own.has_said(text)):
-            return self.own
-        same = (inner for inner in reversed(self.answered) if text and inner.answer.strip() == text)
-        return next(same, self.own)
+def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
+    """An argument by its name, or the first one of a method behind a decorator."""
+    arguments = bound_args.arguments
+    if name in arguments:
+        return arguments[name]
+    named = arguments.get("kwargs", {})
+    if name in named:
+        return named[name]
+    first = next(iter(arguments.get("args", ())), None)
+    return first if name == "prompt" and isinstance(first, str) else None

@@ -1,41 +1,90 @@
-"""Observed queries: their spans, their nodes, and the models that they call."""
+"""LlamaIndex's spans: the queries that they are parts of, their nodes and calls of models."""
 
 from __future__ import annotations
 
 import inspect
 import logging
 import threading
+from collections import OrderedDict
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CBEventType, EventPayload
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
-from llama_index.postprocessor.attribot.answer_callback import listen
-from llama_index.postprocessor.attribot.model_call import ModelCall, describe
-from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
+from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.postprocessor.attribot.engine_span import EngineSpan, ObservedEngine
 from llama_index.postprocessor.attribot.query import (
-    EngineSpan,
-    ObservedWithin,
+    ModelCall,
     QueryObserver,
     TrackedQuery,
     streamed_query,
 )
 from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
+from torch.utils.weak import WeakIdKeyDictionary
 
 from attribot_rag.runtime import Steps
 
 _ENGINES = (BaseQueryEngine, BaseChatEngine)
+_MAX_NODES = 1024
 _RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
 
 logger = logging.getLogger(__name__)
 
 _installing = threading.Lock()
+
+
+@dataclass(eq=False)
+class OpenSpan:
+    """What a span is a part of: an engine's query, an observed query, a call of a model."""
+
+    engine: EngineSpan | None = None
+    observer: QueryObserver | None = None
+    query: TrackedQuery | None = None
+    call: ModelCall | None = None
+
+
+class PassedNodes:
+    """The observer of the last nodes that went through a postprocessor.
+
+    A workflow may make others of them, with their ids and texts.
+    """
+
+    def __init__(self) -> None:
+        self._objects: MutableMapping[NodeWithScore, QueryObserver] = WeakIdKeyDictionary()
+        self._texts: OrderedDict[tuple[str, int], QueryObserver] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
+        with self._lock:
+            for node in nodes:
+                self._objects[node] = observer
+                self._texts[_key(node)] = observer
+            while len(self._texts) > _MAX_NODES:
+                self._texts.popitem(last=False)
+
+    def observer_of(
+        self, nodes: Sequence[NodeWithScore], *, same_objects: bool
+    ) -> QueryObserver | None:
+        """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
+        observers = [self._objects.get(node) for node in nodes]
+        if self._texts and not same_objects:
+            observers += [self._texts.get(_key(node)) for node in nodes]
+        return next(filter(None, observers), None)
+
+
+def _key(node: NodeWithScore) -> tuple[str, int]:
+    return node.node_id, hash(node.node.get_content(MetadataMode.NONE))
 
 
 class QueryTracker(BaseSpanHandler[BaseSpan]):
@@ -46,16 +95,9 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     """
 
     _steps: Steps = PrivateAttr(default_factory=Steps)
-    _engines: dict[str, EngineSpan] = PrivateAttr(default_factory=dict)
-    _observers: dict[str, QueryObserver] = PrivateAttr(default_factory=dict)
-    _queries: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
-    _calls: dict[str, ModelCall] = PrivateAttr(default_factory=dict)
+    _spans: dict[str, OpenSpan] = PrivateAttr(default_factory=dict)
     _passed: PassedNodes = PrivateAttr(default_factory=PassedNodes)
     _told_of_two: bool = PrivateAttr(default=False)
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "AttributionSpanHandler"
 
     @property
     def steps(self) -> Steps:
@@ -65,16 +107,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     @property
     def num_open(self) -> int:
         """The number of entries of spans that have not ended."""
-        return len(self._steps) + sum(map(len, self._entries))
-
-    @property
-    def num_observed(self) -> int:
-        """The same without the links between spans, which all engines have."""
-        return sum(map(len, self._entries)) - len(self._engines)
-
-    @property
-    def _entries(self) -> tuple[dict[str, Any], ...]:
-        return self._engines, self._observers, self._queries, self._calls
+        return len(self._steps) + len(self._spans)
 
     def new_span(
         self,
@@ -85,57 +118,52 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         *_: Any,
         **__: Any,
     ) -> None:
-        parent = parent_span_id or ""
-        engine = self._engine_of(id_, parent, instance, bound_args)
-        observer = self._observers.get(parent)
-        if isinstance(instance, ObservedWithin):
+        parent = self._spans.get(parent_span_id or "") or OpenSpan()
+        engine = self._engine_of(id_, parent.engine, instance, bound_args)
+        observer = parent.observer
+        if isinstance(instance, ObservedEngine):
             observer = instance.postprocessor
         elif isinstance(instance, QueryObserver):
-            observer = self._observed_by(instance, parent, engine)
-        query = self._queries.get(parent) or streamed_query.get()
+            observer = self._observed_by(instance, parent_span_id, engine)
+        query = parent.query or streamed_query.get()
+        call: ModelCall | None = None
         if query is None and engine is not None and isinstance(instance, LLM):
             query = engine.own_query(observer or engine.observer)
+            if query is not None:
+                _listen_to(engine.instance)
         if query is not None:
-            self._queries[id_] = query
-            self._call(id_, parent, instance, bound_args, query)
-            return
-        synthesizes = isinstance(instance, BaseSynthesizer) and "nodes" in bound_args.arguments
-        if synthesizes and observer is None:
-            observer = self._observer_of(bound_args, engine)
-        if observer is None:
-            return
-        self._observers[id_] = observer
-        if synthesizes:
-            query = TrackedQuery(
-                self._steps.begin(id_, None if engine is None else engine.step),
-                observer,
-                _question(bound_args),
-                tuple(bound_args.arguments["nodes"]),
-                asynchronous=_is_asynchronous(id_),
-                earlier=() if engine is None else tuple(engine.answered),
-            )
-            callbacks = getattr(instance, "callback_manager", None)
-            query.when_closed.append(listen(callbacks, id_, query.finish))
-            self._queries[id_] = query
+            observer, call = None, parent.call
+            if isinstance(instance, LLM):  # the outermost span is one call
+                call = call or query.next_call(self._steps, id_, instance)
+                query.model_asked(call, instance, bound_args)
+        elif isinstance(instance, BaseSynthesizer) and "nodes" in bound_args.arguments:
+            observer = observer or self._observer_of(bound_args, engine)
+            if observer is not None:
+                step = self._steps.begin(id_, None if engine is None else engine.step)
+                earlier = () if engine is None else tuple(engine.answered)
+                text, nodes = _question(bound_args), tuple(bound_args.arguments["nodes"])
+                query = TrackedQuery(step, observer, text, nodes, _is_asynchronous(id_), earlier)
+                _listen_to(instance)
+        if any((engine, observer, query)):
+            self._spans[id_] = OpenSpan(engine, observer, query, call)
 
     def _engine_of(
-        self, id_: str, parent: str, instance: Any, bound_args: inspect.BoundArguments
+        self, id_: str, outer: EngineSpan | None, instance: Any, bound_args: inspect.BoundArguments
     ) -> EngineSpan | None:
         """The engine that the span is a part of: several methods of one engine are one query."""
-        outer = engine = self._engines.get(parent)
-        if isinstance(instance, _ENGINES) and (outer is None or outer.instance is not instance):
-            step = self._steps.begin(id_, None if outer is None else outer.step)
-            question, asynchronous = _question(bound_args), _is_asynchronous(id_)
-            engine = EngineSpan(step, instance, outer, question, asynchronous)
-        if engine is not None:
-            self._engines[id_] = engine
-        return engine
+        if not isinstance(instance, _ENGINES) or (outer and outer.instance is instance):
+            return outer
+        step = self._steps.begin(id_, None if outer is None else outer.step)
+        return EngineSpan(step, instance, outer, _question(bound_args), _is_asynchronous(id_))
 
     def _observed_by(
-        self, instance: QueryObserver, parent: str, engine: EngineSpan | None
+        self, instance: QueryObserver, parent_id: str | None, engine: EngineSpan | None
     ) -> QueryObserver:
         """The first observer of a query stays; another one is told."""
-        observer = self._observers.setdefault(parent, instance) if parent else instance
+        observer = instance
+        if parent_id:
+            parent = self._spans.setdefault(parent_id, OpenSpan())
+            observer = parent.observer = parent.observer or instance
         if engine is not None:
             engine.observer = engine.observer or observer
         if observer is not instance and not self._told_of_two:
@@ -155,47 +183,29 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         nodes = bound_args.arguments["nodes"]
         return self._passed.observer_of(nodes, same_objects=engine is not None)
 
-    def _call(
-        self,
-        id_: str,
-        parent: str,
-        instance: Any,
-        bound_args: inspect.BoundArguments,
-        query: TrackedQuery,
-    ) -> None:
-        """A model is called: the outermost span is one call, the innermost has its whole prompt."""
-        call = self._calls.get(parent)
-        if isinstance(instance, LLM):
-            if call is None and query.calls and query.calls[-1].begun:
-                call = query.calls[-1]
-                call.begun = False
-            if call is None:
-                call = ModelCall(self._steps.begin(id_, query.step), describe(instance))
-                query.calls.append(call)
-            call.ask(instance, bound_args, query.model_asked(call, instance))
-        if call is not None:
-            self._calls[id_] = call
+    def responds(self, id_: str | None, response: Any) -> None:
+        """A span is going to give a response, but has not ended."""
+        span = self._spans.get(id_ or "")
+        if span is None:
+            return
+        if span.query is not None and span.query.run_id == id_:
+            span.query.finish(response)
+        elif span.engine is not None and span.engine.step.id == id_:
+            span.engine.responds(response)
 
     def prepare_to_exit_span(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any = None,
-        result: Any = None,
-        **_: Any,
+        self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
-        engine, observer = self._engines.get(id_), self._observers.get(id_)
-        call, query = self._calls.get(id_), self._queries.get(id_)
-        self._forget(id_)
-        self._close(id_, query, engine)
+        span = self._spans.pop(id_, None) or OpenSpan()
+        engine, observer, query = span.engine, span.observer, span.query
         retrieves = isinstance(instance, _RETRIEVING) and isinstance(result, list)
         if observer is not None and retrieves:
             self._passed.add(result, observer)
             if engine is not None:
                 engine.nodes = tuple(result)
                 engine.observer = engine.observer or observer
-        if call is not None and isinstance(instance, LLM):
-            call.end(instance, result)
+        if span.call is not None and isinstance(instance, LLM):
+            span.call.end(instance, result)
         if query is not None and query.run_id == id_:
             if engine is not None:
                 engine.synthesized = query
@@ -210,24 +220,48 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         self._steps.end(id_)
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
-        query, engine = self._queries.get(id_), self._engines.get(id_)
-        self._forget(id_)
-        self._close(id_, query, engine)
+        span = self._spans.pop(id_, None) or OpenSpan()
         self._steps.end(id_)
-        if query is not None and query.run_id == id_:
-            query.done()
-        if engine is not None and engine.step.id == id_:
-            engine.drop()
+        if span.query is not None and span.query.run_id == id_:
+            span.query.done()
+        if span.engine is not None and span.engine.step.id == id_:
+            span.engine.drop()
 
-    def _close(self, id_: str, query: TrackedQuery | None, engine: EngineSpan | None) -> None:
-        """A span ends, which takes no more answers."""
-        for one in (query, None if engine is None else engine.own):
-            if one is not None and one.run_id == id_:
-                one.close()
 
-    def _forget(self, id_: str) -> None:
-        for entries in self._entries:
-            entries.pop(id_, None)
+class AnswerCallback(BaseCallbackHandler):
+    """Has an answer attributed while its span is still open.
+
+    LlamaIndex swallows everything that is raised while a span ends, KeyboardInterrupt too; an
+    inline attribution there could not be stopped with Ctrl-C. From a callback it can.
+    """
+
+    def __init__(self) -> None:
+        told = (CBEventType.SYNTHESIZE, CBEventType.QUERY)
+        super().__init__(list(CBEventType), [kind for kind in CBEventType if kind not in told])
+
+    def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
+        return event_id
+
+    def on_event_end(
+        self, event_type: CBEventType, payload: dict[str, Any] | None = None, *_: Any, **__: Any
+    ) -> None:
+        response = (payload or {}).get(EventPayload.RESPONSE)
+        if response is not None:
+            installed().responds(active_span_id.get(), response)
+
+    def start_trace(self, *_: Any, **__: Any) -> None:
+        """Traces are nothing to it."""
+
+    end_trace = start_trace
+
+
+def _listen_to(instance: Any) -> None:
+    """Add the callback to those of an engine or a synthesizer, where it stays."""
+    callbacks = getattr(instance, "callback_manager", None)
+    if callbacks is not None and not any(
+        isinstance(handler, AnswerCallback) for handler in callbacks.handlers
+    ):
+        callbacks.handlers = [*callbacks.handlers, AnswerCallback()]
 
 
 def _is_asynchronous(id_: str) -> bool:
