@@ -167,7 +167,9 @@ class Completion:
             service=self._services.service_for(asked.language_model),
             elsewhere=asked.elsewhere,
             answered_by="" if asked.llm is None else asked.llm.metadata.model_name,
-            ask=asked.llm and partial(ask_again, asked.llm, asked.messages, asked.arguments),
+            ask=None
+            if asked.llm is None
+            else partial(ask_again, asked.llm, asked.messages, asked.arguments),
             query=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),
