@@ -45,7 +45,7 @@ class AttentionWeights:
 class _KeyWeights:
     """Observes the weights on each key, summed over rows, heads and layers."""
 
-    gates = None
+    gates: Tensor | None = None
 
     def __init__(self) -> None:
         self.leaf = torch.zeros(())
