@@ -85,6 +85,7 @@ class Evidence:
         if new := self._unknown(asked):
             spare = (row for row in self._unknown(self._expected) if row not in asked)
             self.scorer.score_each([*new, *islice(spare, self.scorer.num_spare)])
+        if asked:  # what is expected before the first step outlives it
             self._expected.clear()
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
