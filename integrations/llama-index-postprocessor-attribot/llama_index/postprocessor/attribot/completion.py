@@ -160,16 +160,18 @@ class Completion:
             {"role": str(message.role.value), "content": message.content or ""}
             for message in asked.messages or ()
         ]
+        name, ask = "", None
+        if asked.llm is not None:
+            name = asked.llm.metadata.model_name
+            ask = partial(ask_again, asked.llm, asked.messages, asked.arguments)
         return Call(
             asked.step,
             messages or asked.prompt,
             asked.prompt_texts,
             service=self._services.service_for(asked.language_model),
             elsewhere=asked.elsewhere,
-            answered_by="" if asked.llm is None else asked.llm.metadata.model_name,
-            ask=None
-            if asked.llm is None
-            else partial(ask_again, asked.llm, asked.messages, asked.arguments),
+            answered_by=name,
+            ask=ask,
             query=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),
