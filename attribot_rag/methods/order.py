@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -72,6 +72,13 @@ class Order:
             return []
         holders = [unit for unit in best(worth) if worth[unit] > 0]
         return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
+
+    def complement(self, part: Part, units: Collection[int]) -> int | None:
+        """The unit with most words of the part that these do not hold; None if none has one."""
+        missing = part.said.difference(*map(self.words_of, units))
+        others = (unit for unit in range(len(self._scorer.units)) if unit not in units)
+        best_of = max(others, key=lambda unit: len(missing & self.words_of(unit)), default=None)
+        return None if best_of is None or missing.isdisjoint(self.words_of(best_of)) else best_of
 
     def ranked(self, part: Part) -> Sequence[int]:
         """All units, the most promising first, as the ranking has it; none without one."""

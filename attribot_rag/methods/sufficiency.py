@@ -162,7 +162,7 @@ class _Search:
             sets += ([other for other in units if other != unit] for unit in units)
             added = others if lost is None else self._promising(lost, units)
             sets.append([*units, *added[: len(units)]][: self._limits.max_set])
-        if (missing := self._missing(units)) is not None:
+        if (missing := self._order.complement(self._part, units)) is not None:
             sets.append([*units, missing])
         evidence.expect(map(evidence.keeping, sets))
         evidence.expect_without([units, *([x] for x in [*units, *others[:3]])])
@@ -235,7 +235,7 @@ class _Search:
         left = losses.with_only(members)
         if left < limits.min_word_effect / 2 or len(members) >= limits.max_set:
             return ()
-        unit = self._missing(members)
+        unit = self._order.complement(self._part, members)
         if unit is None:
             return ()
         evidence.expect_without([members])  # which a citation of them all goes by
@@ -248,14 +248,6 @@ class _Search:
             return (unit,) if (yield from self.necessity.decides([unit])) else ()
         except BudgetEnded:
             return ()
-
-    def _missing(self, members: Sequence[int]) -> int | None:
-        """The unit with most words of the part that these do not hold; None if none has one."""
-        words_of = self._order.words_of
-        missing = self._part.said.difference(*map(words_of, members))
-        others = (i for i in range(len(self._evidence.scorer.units)) if i not in members)
-        unit = max(others, key=lambda unit: len(missing & words_of(unit)), default=None)
-        return None if unit is None or missing.isdisjoint(words_of(unit)) else unit
 
     def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
         """Expect the rows on this set without any of the units that are tried next."""
