@@ -127,12 +127,12 @@ class _Search:
         worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
         most = min(self._limits.max_set, 2 ** int(worth))
         units, row = list[int](), None
-        while added := self._promising(lost := losses.words(row), units):
+        while added := self._promising(losses.words(row), units):
             is_far = len(units) == 1 and losses.with_only(units) >= reliance / 2
             count = 3 if is_far else max(1, len(units))
             added = added[: min(count, most - len(units))]
-            self._expect_next([*units, *added], lost if len(units) > 1 else None)
             units += added
+            self._expect_next(units)
             needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
             yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
             row = self._evidence.only(units)
@@ -144,11 +144,8 @@ class _Search:
                 break
         return []
 
-    def _expect_next(self, units: Sequence[int], lost: Mapping[int, float] | None = None) -> None:
-        """Expect the rows that follow on this set: its next growth, or what may replace it.
-
-        `lost` are the words, with their nats, for which it was grown by ranked units.
-        """
+    def _expect_next(self, units: Sequence[int]) -> None:
+        """Expect the rows that follow on this set: its next growth, or what may replace it."""
         evidence = self._evidence
         if not evidence.scorer.num_spare:
             return
@@ -160,8 +157,7 @@ class _Search:
             sets += ([*units, *others[:count]] for count in (1, 3))
         else:
             sets += ([other for other in units if other != unit] for unit in units)
-            added = others if lost is None else self._promising(lost, units)
-            sets.append([*units, *added[: len(units)]][: self._limits.max_set])
+            sets.append([*units, *others[: len(units)]][: self._limits.max_set])
         if (missing := self._order.complement(self._part, units)) is not None:
             sets.append([*units, missing])
         evidence.expect(map(evidence.keeping, sets))

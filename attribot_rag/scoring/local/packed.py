@@ -20,7 +20,6 @@ from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
-_MOST_AT_ONCE = 1 << 24  # pairs of a token and a key: its mask takes about 16 bytes for each
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 
@@ -133,8 +132,7 @@ class Packed(CachedPrefix):
     def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""
         ids = [token_id for row in rows for token_id in row.token_ids]
-        num_pairs = len(ids) * (len(self.generation.prompt_ids) + len(ids))
-        at_once = self.pass_tokens > 0 and num_pairs <= _MOST_AT_ONCE
+        at_once = self.pass_tokens > 0
         layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
         with packed_layout(layout):
             logits = self._logits(

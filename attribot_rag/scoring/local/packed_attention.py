@@ -29,6 +29,7 @@ _HARMLESS = frozenset(
         "sliding_window",  # it is in the layer's mask, too, which counts here
     }
 )
+_MOST_AT_ONCE = 1 << 26  # places of the mask, of up to 4 bytes each
 _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
 
 
@@ -79,7 +80,8 @@ class PackedLayout:
 
     `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
     so that a layer of another kind is noticed. With `at_once`, layers attend to all keys in one
-    operation, where their attention allows it; with an `observer`, always, and it sees that.
+    operation, where their attention and the size of the mask allow it; with an `observer`, always,
+    and it sees that.
     """
 
     cache: PromptCache
@@ -123,6 +125,12 @@ class PackedLayout:
                 views = tuple(chain.from_iterable(pieces))
             self._views[id(visibility)] = views
         return views
+
+    def is_at_once(self, num_groups: int) -> bool:
+        """Whether a mask for so many groups of query heads may be made."""
+        num_tokens = len(self.positions)
+        num_pairs = num_tokens * (self.num_cached + num_tokens)
+        return self.at_once and num_pairs * max(num_groups, 4) <= _MOST_AT_ONCE
 
     def bias(
         self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
@@ -203,11 +211,12 @@ def packed_attention(
     layout.layers_seen.add(layer_index)
     kernel = Kernel(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
-    bias = partial(layout.bias, attention_mask, query.shape[1] // key.shape[1], device=query.device)
+    num_groups = query.shape[1] // key.shape[1]
+    bias = partial(layout.bias, attention_mask, num_groups, device=query.device)
     if layout.observer is not None:
         observed = ObservedAttention(layout.observer, kernel, bias(torch.float32), cached, s_aux)
         return observed.attend(query, key, value).transpose(1, 2), None
-    if layout.at_once and softcap is None and s_aux is None:
+    if layout.is_at_once(num_groups) and softcap is None and s_aux is None:
         if cached is not None:
             key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
         output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)

@@ -86,6 +86,7 @@ def event_loop() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """No test may leave an entry of a span."""
+    """No test may leave an entry of a span, or a callback where all engines look for theirs."""
     yield
     assert installed().num_open == 0
+    assert not Settings.callback_manager.handlers

@@ -86,3 +86,23 @@ def test_of_two_in_one_engine_the_first_attributes_and_the_log_says_so(
     attribution_of(first.result(response))
     assert not second.results
     assert "two AttributionPostprocessors" in caplog.text
+
+
+def test_callbacks_of_the_synthesizer_are_there_for_its_query_alone(engine: Any) -> None:
+    manager = engine._response_synthesizer.callback_manager
+    before = list(manager.handlers)
+    during = []
+    root = get_dispatcher()
+
+    class Looks(BaseEventHandler):
+        def handle(self, event: Any, **_: Any) -> None:
+            during.append(len(manager.handlers))
+
+    looks = Looks()
+    root.add_event_handler(looks)
+    try:
+        assert summary_of(engine.query(QUESTION))["status"] == "complete"
+    finally:
+        root.event_handlers.remove(looks)
+    assert max(during) == len(before) + 1
+    assert manager.handlers == before

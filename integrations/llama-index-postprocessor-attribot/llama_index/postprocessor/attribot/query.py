@@ -241,6 +241,22 @@ def streaming(query: TrackedQuery) -> Iterator[None]:
         streamed_query.reset(token)
 
 
+def is_asynchronous(id_: str) -> bool:
+    """Whether a span is that of a coroutine, by LlamaIndex's names: 'Class.amethod-uuid'.
+
+    It tells so nowhere else; a running event loop does not, in a notebook.
+    """
+    return id_.split("-", 1)[0].rsplit(".", 1)[-1].startswith("a")
+
+
+def question_in(bound_args: inspect.BoundArguments) -> str:
+    """The question to an engine or a synthesizer."""
+    arguments = bound_args.arguments
+    names = ("query", "str_or_query_bundle", "query_bundle", "message")
+    question = next((arguments[name] for name in names if name in arguments), "")
+    return str(getattr(question, "query_str", question))
+
+
 def text_of(response: Any) -> str:
     """The text of a response; '' while it is streamed."""
     answer = getattr(response, "response", None)

@@ -6,7 +6,7 @@ import inspect
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from llama_index.postprocessor.attribot.query import (
     ModelCall,
     QueryObserver,
     TrackedQuery,
+    is_asynchronous,
+    question_in,
     streamed_query,
 )
 from llama_index_instrumentation import get_dispatcher
@@ -42,6 +44,7 @@ _RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
 logger = logging.getLogger(__name__)
 
 _installing = threading.Lock()
+_replacing = threading.Lock()
 
 
 @dataclass(eq=False)
@@ -52,6 +55,11 @@ class OpenSpan:
     observer: QueryObserver | None = None
     query: TrackedQuery | None = None
     call: ModelCall | None = None
+    stop_listening: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        if self.stop_listening is not None:
+            self.stop_listening()
 
 
 class PassedNodes:
@@ -129,8 +137,10 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         call: ModelCall | None = None
         if query is None and engine is not None and isinstance(instance, LLM):
             query = engine.own_query(observer or engine.observer)
-            if query is not None:
-                _listen_to(engine.instance)
+            opened = self._spans.get(engine.step.id)
+            if query is not None and opened is not None and opened.stop_listening is None:
+                opened.stop_listening = _listen_to(engine.instance)
+        stop_listening = None
         if query is not None:
             observer, call = None, parent.call
             if isinstance(instance, LLM):  # the outermost span is one call
@@ -141,11 +151,11 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             if observer is not None:
                 step = self._steps.begin(id_, None if engine is None else engine.step)
                 earlier = () if engine is None else tuple(engine.answered)
-                text, nodes = _question(bound_args), tuple(bound_args.arguments["nodes"])
-                query = TrackedQuery(step, observer, text, nodes, _is_asynchronous(id_), earlier)
-                _listen_to(instance)
+                text, nodes = question_in(bound_args), tuple(bound_args.arguments["nodes"])
+                query = TrackedQuery(step, observer, text, nodes, is_asynchronous(id_), earlier)
+                stop_listening = _listen_to(instance)
         if any((engine, observer, query)):
-            self._spans[id_] = OpenSpan(engine, observer, query, call)
+            self._spans[id_] = OpenSpan(engine, observer, query, call, stop_listening)
 
     def _engine_of(
         self, id_: str, outer: EngineSpan | None, instance: Any, bound_args: inspect.BoundArguments
@@ -154,7 +164,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         if not isinstance(instance, _ENGINES) or (outer and outer.instance is instance):
             return outer
         step = self._steps.begin(id_, None if outer is None else outer.step)
-        return EngineSpan(step, instance, outer, _question(bound_args), _is_asynchronous(id_))
+        return EngineSpan(step, instance, outer, question_in(bound_args), is_asynchronous(id_))
 
     def _observed_by(
         self, instance: QueryObserver, parent_id: str | None, engine: EngineSpan | None
@@ -197,6 +207,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
         span = self._spans.pop(id_, None) or OpenSpan()
+        span.close()
         engine, observer, query = span.engine, span.observer, span.query
         retrieves = isinstance(instance, _RETRIEVING) and isinstance(result, list)
         if observer is not None and retrieves:
@@ -221,6 +232,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         span = self._spans.pop(id_, None) or OpenSpan()
+        span.close()
         self._steps.end(id_)
         if span.query is not None and span.query.run_id == id_:
             span.query.done()
@@ -255,29 +267,22 @@ class AnswerCallback(BaseCallbackHandler):
     end_trace = start_trace
 
 
-def _listen_to(instance: Any) -> None:
-    """Add the callback to those of an engine or a synthesizer, where it stays."""
-    callbacks = getattr(instance, "callback_manager", None)
-    if callbacks is not None and not any(
-        isinstance(handler, AnswerCallback) for handler in callbacks.handlers
-    ):
-        callbacks.handlers = [*callbacks.handlers, AnswerCallback()]
+def _listen_to(instance: Any) -> Callable[[], None] | None:
+    """Add a callback to those of an engine or a synthesizer; the function takes it away again.
 
-
-def _is_asynchronous(id_: str) -> bool:
-    """Whether a span is that of a coroutine, by LlamaIndex's names: 'Class.amethod-uuid'.
-
-    It tells so nowhere else; a running event loop does not, in a notebook.
+    Their list is replaced, as other threads may be reading it, by one query after the other.
     """
-    return id_.split("-", 1)[0].rsplit(".", 1)[-1].startswith("a")
+    callbacks, callback = getattr(instance, "callback_manager", None), AnswerCallback()
+    if callbacks is None:
+        return None
 
+    def stop() -> None:
+        with _replacing:
+            callbacks.handlers = [one for one in callbacks.handlers if one is not callback]
 
-def _question(bound_args: inspect.BoundArguments) -> str:
-    """The question to an engine or a synthesizer."""
-    arguments = bound_args.arguments
-    names = ("query", "str_or_query_bundle", "query_bundle", "message")
-    question = next((arguments[name] for name in names if name in arguments), "")
-    return str(getattr(question, "query_str", question))
+    with _replacing:
+        callbacks.handlers = [*callbacks.handlers, callback]
+    return stop
 
 
 def installed() -> QueryTracker:
