@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TypeVar
 
 from attribot_rag.context import Ablation
@@ -32,7 +31,8 @@ class Evidence:
         self.scorer = scorer
         self.reliance = reliance
         self._asked: set[Request] = set()
-        self._expected: dict[Request, None] = {}
+        self._expected_now: dict[Request, None] = {}  # in this step of the searches
+        self._expected: dict[Request, None] = {}  # in earlier steps since the last pass
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._beginning = Ablation()
 
@@ -71,7 +71,7 @@ class Evidence:
     def expect(self, requests: Iterable[Request]) -> None:
         """Score these rows together with those that are fetched next, as far as that is free."""
         if self.scorer.num_spare:
-            self._expected.update(dict.fromkeys(requests))
+            self._expected_now.update(dict.fromkeys(requests))
 
     def expect_without(self, sets: Iterable[Collection[int]]) -> None:
         """Expect the rows without each of these sets, where masks make them short."""
@@ -82,11 +82,11 @@ class Evidence:
         """Score these rows in one batch; no masked row whose exact row is known."""
         asked = dict.fromkeys(requests)
         self._asked.update(asked)
+        self._expected, self._expected_now = self._expected_now | self._expected, {}
         if new := self._unknown(asked):
-            spare = (row for row in self._unknown(self._expected) if row not in asked)
-            self.scorer.score_each([*new, *islice(spare, self.scorer.num_spare)])
-        if asked:  # what is expected before the first step outlives it
-            self._expected.clear()
+            others = [row for row in self._unknown(self._expected) if row not in asked]
+            self.scorer.score_each([*new, *self.scorer.filling(new, others)])
+            self._expected = {}
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
         known = self.scorer.known
@@ -97,18 +97,24 @@ class Evidence:
         self.fetch(self.ablating(units, exact=exact) for units in sets)
 
     def in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
-        """The results of the searches; their requests are fetched together, round by round."""
+        """The results of the searches; what all lack is fetched together, round by round."""
         results: dict[int, Result] = {}
         wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
         while wanted:
             self.fetch(request for requests in wanted.values() for request in requests)
             for index in [*wanted]:
                 try:
-                    wanted[index] = next(searches[index])
+                    wanted[index] = self._lacking(searches[index])
                 except StopIteration as end:
                     del wanted[index]
                     results[index] = end.value
         return [results[index] for index in range(len(searches))]
+
+    def _lacking(self, search: Steps[Result]) -> Sequence[Request]:
+        """The next rows of a search of which one is missing."""
+        while not self._unknown(requests := next(search)):
+            self.fetch(requests)
+        return requests
 
     def refine(self, scores: Scores) -> Scores:
         """The scores, with measured rows in place of estimates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, zip_longest
+from itertools import chain, combinations, zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, best, total
@@ -61,6 +61,8 @@ def find_carriers(
     try:
         if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):
             return (yield from search.sufficient())
+        if evidence.can_mask:
+            evidence.expect(next(search.necessity.decisive(), ()))
         if is_settled is not None and (yield from is_settled(part)):
             return Carriers()
         return (yield from search.necessity.decisive())
@@ -246,13 +248,19 @@ class _Search:
             return ()
 
     def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
-        """Expect the rows on this set without any of the units that are tried next."""
+        """Expect the rows on this set without any of the units that are tried next.
+
+        Likeliest is that all of the first can go, or only one.
+        """
         if not self._evidence.scorer.num_spare:
             return
+        ends = range(1, len(tried) + 1)
+        likely = (gone for end in ends for gone in (tried[:end], tried[end - 1 : end]))
+        others = chain.from_iterable(combinations(tried, count) for count in ends)
         subsets = [
             [unit for unit in units if unit not in gone]
-            for count in range(1, len(units))
-            for gone in combinations(tried, count)
+            for gone in chain(likely, others)
+            if len(gone) < len(units)
         ]
         self._evidence.expect(map(self._evidence.keeping, subsets))
         self._evidence.expect_without(subsets)
@@ -272,7 +280,7 @@ class _Search:
         losses, only = self._losses, self._evidence.only
         candidates = self._promising(losses.words(None), [unit])[:_NUM_REPLACEMENTS]
         self._evidence.expect_without(
-            each for other in candidates for each in ([other], [unit, other])
+            [[unit, *candidates], *(each for x in candidates for each in ([x], [unit, x]))]
         )
         yield [self._evidence.keeping([other]) for other in candidates]
         share = self._limits.needed_share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -151,6 +151,18 @@ class Scorer:
             len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
         )
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
+
+    def filling(self, asked: Sequence[Request], others: Iterable[Request]) -> Iterator[Request]:
+        """Those of the others that fill a pass of what is asked, up to `pass_tokens` together."""
+        prefix = self._engine.prefix
+        requests, room = [*asked, *others], prefix.pass_tokens
+        rows = AblatedRows(self.context, self.generation, self.language_model, requests)
+        for index, (request, row) in enumerate(zip(requests, rows, strict=True)):
+            is_asked, num_tokens = index < len(asked), prefix.num_tokens(row)
+            if is_asked or num_tokens <= room:
+                room -= num_tokens
+                if not is_asked:
+                    yield request
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""

@@ -1,0 +1,63 @@
+"""The rows of one answer: what several searches lack is scored in one pass."""
+
+from collections.abc import Sequence
+
+import pytest
+from support.scorers import scorer
+
+from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.scoring import Request, Scorer
+
+
+def evidence_of(pass_tokens: int = 0) -> Evidence:
+    target = scorer(pass_tokens=pass_tokens, token_budget=60_000)
+    whole = target.score([target.context.whole]).changes[0]
+    assert whole is not None
+    return Evidence(target, whole)
+
+
+def passes(target: Scorer) -> int:
+    return target.usage.forward_passes
+
+
+def asking(*steps: Sequence[Request]) -> Steps[int]:
+    for step in steps:
+        yield step
+    return len(steps)
+
+
+def test_a_search_goes_on_to_what_it_lacks_before_anything_is_scored() -> None:
+    evidence = evidence_of()
+    known, first, second = (evidence.ablating([unit]) for unit in range(3))
+    evidence.fetch([known])
+    before = passes(evidence.scorer)
+    assert evidence.in_rounds([asking([known], [first], [known]), asking([second], [])]) == [3, 2]
+    assert passes(evidence.scorer) == before + 1
+    assert None not in (evidence.without([1]), evidence.without([2]))
+
+
+def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
+    evidence = evidence_of(pass_tokens=2000)
+    evidence.expect_without([[3]])
+    evidence.fetch([])
+    evidence.expect_without([[4], [5]])
+    assert [evidence.without([unit]) for unit in (3, 4, 5)] == [None] * 3
+    before = passes(evidence.scorer)
+    evidence.fetch([evidence.ablating([0])])
+    assert passes(evidence.scorer) == before + 1
+    assert None not in [evidence.without([unit]) for unit in (0, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("room", [0, 2, 4])
+def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
+    probe = evidence_of()
+    masked = probe.ablating([0])
+    before = probe.scorer.usage.scored_tokens
+    probe.fetch([masked])
+    row = probe.scorer.usage.scored_tokens - before
+
+    evidence = evidence_of(pass_tokens=row * (1 + room))
+    evidence.expect_without([[unit] for unit in range(1, 6)])
+    evidence.fetch([masked])
+    scored = [evidence.without([unit]) is not None for unit in range(1, 6)]
+    assert scored == [True] * room + [False] * (5 - room)
