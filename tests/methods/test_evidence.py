@@ -21,8 +21,7 @@ def passes(target: Scorer) -> int:
 
 
 def asking(*steps: Sequence[Request]) -> Steps[int]:
-    for step in steps:
-        yield step
+    yield from steps
     return len(steps)
 
 
