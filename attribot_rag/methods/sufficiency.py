@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations, zip_longest
+from itertools import combinations, zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, best, total
@@ -248,19 +248,13 @@ class _Search:
             return ()
 
     def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
-        """Expect the rows on this set without any of the units that are tried next.
-
-        Likeliest is that all of the first can go, or only one.
-        """
+        """Expect the rows on this set without any of the units that are tried next."""
         if not self._evidence.scorer.num_spare:
             return
-        ends = range(1, len(tried) + 1)
-        likely = (gone for end in ends for gone in (tried[:end], tried[end - 1 : end]))
-        others = chain.from_iterable(combinations(tried, count) for count in ends)
         subsets = [
             [unit for unit in units if unit not in gone]
-            for gone in chain(likely, others)
-            if len(gone) < len(units)
+            for count in range(1, len(units))
+            for gone in combinations(tried, count)
         ]
         self._evidence.expect(map(self._evidence.keeping, subsets))
         self._evidence.expect_without(subsets)
