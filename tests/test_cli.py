@@ -227,20 +227,40 @@ def test_a_missing_package_is_named_before_anything_is_loaded(
     assert "no-model" not in error
 
 
-def test_a_package_that_is_installed_brings_its_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "shouting.py").write_text(SHOUTING)
-    metadata = tmp_path / "shouting-1.0.dist-info"
+def _install(folder: Path, module: str) -> None:
+    """A package with a command of its own."""
+    (folder / "shouting.py").write_text(module)
+    metadata = folder / "shouting-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[attribot_rag.commands]\nshout = shouting:SHOUT\n")
+
+
+def test_a_package_that_is_installed_brings_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _install(tmp_path, SHOUTING)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["shout", "ferry", "--method", "masked"]) == 0
     assert capsys.readouterr().out == "FERRY, masked\n"
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     assert re.search(r"\n +ask +.*\n(.*\n)* +shout +say a word aloud\n", capsys.readouterr().out)
+
+
+def test_a_package_that_is_broken_hides_no_other_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _install(tmp_path, "import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "shouting", raising=False)
+    assert main(["shout", "ferry"]) == 2
+    assert "'shout' cannot be imported from shouting:SHOUT" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capsys.readouterr()
+    assert " ask " in shown.out
+    assert shown.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stderr
 from functools import partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -87,20 +87,38 @@ def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageMode
 def _commands(name: str = "") -> dict[str, Command]:
     """The command of this name; if there is none, all that are installed.
 
-    Raises InvalidInput for a command whose package is not installed.
+    Raises InvalidInput for a command whose package is not installed, or cannot be imported; of all,
+    such a one is left out.
     """
     if name == "ask":
         return {"ask": ASK}
     installed = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name in installed:
-        return {name: installed[name].load()}
+        return {name: _loaded(installed[name])}
     if name in _PACKAGES:
         package = _PACKAGES[name]
         raise InvalidInput(
             f"attribot-rag {name} needs another package: pip install {package}, or pip install "
             f"integrations/{package} in a clone of attribot-rag"
         )
-    return {"ask": ASK, **{name: installed[name].load() for name in sorted(installed)}}
+    commands = {"ask": ASK}
+    for name in sorted(installed):
+        try:
+            commands[name] = _loaded(installed[name])
+        except InvalidInput as error:
+            _failed(str(error))
+    return commands
+
+
+def _loaded(entry: EntryPoint) -> Command:
+    try:
+        command: Command = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(
+            f"the command {entry.name!r} cannot be imported from {entry.value}: {error}; install or "
+            "remove its package"
+        ) from error
+    return command
 
 
 def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
