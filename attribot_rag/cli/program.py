@@ -115,8 +115,8 @@ def _loaded(entry: EntryPoint) -> Command:
         command: Command = entry.load()
     except (ImportError, AttributeError) as error:
         raise InvalidInput(
-            f"the command {entry.name!r} cannot be imported from {entry.value}: {error}; install or "
-            "remove its package"
+            f"the command {entry.name!r} cannot be imported from {entry.value}: {error}; install "
+            "its package again, or remove it"
         ) from error
     return command
 
