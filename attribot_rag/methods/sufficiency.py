@@ -61,7 +61,7 @@ def find_carriers(
     try:
         if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):
             return (yield from search.sufficient())
-        if evidence.can_mask:
+        if evidence.can_mask and evidence.scorer.num_spare:
             evidence.expect(next(search.necessity.decisive(), ()))
         if is_settled is not None and (yield from is_settled(part)):
             return Carriers()

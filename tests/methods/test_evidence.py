@@ -35,28 +35,33 @@ def test_a_search_goes_on_to_what_it_lacks_before_anything_is_scored() -> None:
     assert None not in (evidence.without([1]), evidence.without([2]))
 
 
-def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
-    evidence = evidence_of(pass_tokens=2000)
-    evidence.expect_without([[3]])
-    evidence.fetch([])
-    evidence.expect_without([[4], [5]])
-    assert [evidence.without([unit]) for unit in (3, 4, 5)] == [None] * 3
+def row_tokens() -> int:
+    """The tokens of a row without a source."""
+    evidence = evidence_of()
+    before = evidence.scorer.usage.scored_tokens
+    evidence.fetch([evidence.ablating([0])])
+    return evidence.scorer.usage.scored_tokens - before
+
+
+def scored_beside(evidence: Evidence) -> list[bool]:
+    """Whether each of the next five sources was left out in the pass of the first."""
     before = passes(evidence.scorer)
     evidence.fetch([evidence.ablating([0])])
     assert passes(evidence.scorer) == before + 1
-    assert None not in [evidence.without([unit]) for unit in (0, 3, 4, 5)]
+    return [evidence.without([unit]) is not None for unit in range(1, 6)]
+
+
+def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
+    evidence = evidence_of(pass_tokens=4 * row_tokens())
+    evidence.expect_without([[1], [2]])
+    evidence.fetch([])
+    evidence.expect_without([[3], [4]])
+    assert not any(evidence.without([unit]) for unit in range(1, 6))
+    assert scored_beside(evidence) == [True, False, True, True, False]
 
 
 @pytest.mark.parametrize("room", [0, 2, 4])
 def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
-    probe = evidence_of()
-    masked = probe.ablating([0])
-    before = probe.scorer.usage.scored_tokens
-    probe.fetch([masked])
-    row = probe.scorer.usage.scored_tokens - before
-
-    evidence = evidence_of(pass_tokens=row * (1 + room))
+    evidence = evidence_of(pass_tokens=row_tokens() * (1 + room))
     evidence.expect_without([[unit] for unit in range(1, 6)])
-    evidence.fetch([masked])
-    scored = [evidence.without([unit]) is not None for unit in range(1, 6)]
-    assert scored == [True] * room + [False] * (5 - room)
+    assert scored_beside(evidence) == [True] * room + [False] * (5 - room)

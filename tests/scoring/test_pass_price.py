@@ -63,6 +63,16 @@ def test_a_pass_of_eight_rows_has_hardly_more_operations_than_one_of_a_row() -> 
     assert at_once < operations(backend, rows, pass_tokens=0) / 3
 
 
+def test_a_mask_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = LocalBackend(model_of(ARCHITECTURES[0]))
+    prompt = (generation := generation_for(ARCHITECTURES[0])).prompt_ids
+    rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)]
+    frugal = operations(backend, rows, pass_tokens=0)
+    assert operations(backend, rows, pass_tokens=1) < frugal
+    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", 1)
+    assert operations(backend, rows, pass_tokens=1) == frugal
+
+
 def test_patching_has_the_operations_of_a_few_passes() -> None:
     backend = LocalBackend(model_of(ARCHITECTURES[0]))
     generation = generation_for(ARCHITECTURES[0])
