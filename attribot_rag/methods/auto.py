@@ -108,7 +108,7 @@ class Auto:
         if not scorer.num_spare:
             return
         evidence, order = Evidence(scorer, ()), Order(scorer)
-        rows: list[list[Request]] = []
+        rows, further = list[list[Request]](), list[Request]()
         if len(scorer.units) <= self.few and evidence.can_mask:
             rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
         for part in _parts(scorer):
@@ -119,6 +119,8 @@ class Auto:
                     of_part.append(evidence.keeping(units))
                     if evidence.can_mask:  # else a row without few units is long
                         of_part.append(evidence.ablating(units))
+            if held and (missing := order.complement(part, held[:1])) is not None:
+                further.append(evidence.keeping([held[0], missing]))
             rows.append(of_part)
         in_turn = chain.from_iterable(zip_longest(*rows))
         expected = [*islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)]
@@ -127,6 +129,8 @@ class Auto:
         room = 2 * (scorer.num_spare - len(expected))  # a masked row has half of a row's tokens
         if evidence.can_mask and 1 < len(documents) <= min(room, scorer.num_spare):
             yield from map(evidence.ablating, documents)
+            room -= len(documents)
+        yield from further[: max(0, room // 2)]
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""

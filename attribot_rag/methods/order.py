@@ -28,12 +28,17 @@ class Ranking:
     @property
     def scores(self) -> Scores:
         """The scores, with the estimates if they were needed."""
-        return self.estimated if "estimated" in vars(self) else self.measured
+        return self.estimated if self.is_estimated else self.measured
 
     @cached_property
     def estimated(self) -> Scores:
         """The scores with estimates of all units, where there are any."""
         return self.measured if self._estimate is None else self._estimate(self.measured)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether units need no more be estimated."""
+        return self._estimate is None or "estimated" in vars(self)
 
     def of(self, part: Part) -> Sequence[int]:
         """All units by their scores of the part and, in turn, by attention; none without scores."""
@@ -83,6 +88,11 @@ class Order:
     def ranked(self, part: Part) -> Sequence[int]:
         """All units, the most promising first, as the ranking has it; none without one."""
         return () if self._ranking is None else self._ranking.of(part)
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether `ranked` takes no time."""
+        return self._ranking is None or self._ranking.is_estimated
 
     def words_of(self, unit: int) -> frozenset[str]:
         """The words and numbers of a unit in lower case, each number in all its spellings."""

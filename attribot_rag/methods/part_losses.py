@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from attribot_rag.methods.base import Part, TokenScores, total
@@ -70,6 +70,11 @@ class PartLosses:
         if self.of(row) > most * self.reliance:
             return False
         return row is None or not self.words(row)
+
+    def irreplaceable(self, units: Iterable[int]) -> list[int]:
+        """Those of the units for which all others of the prompt do not make up, by scored rows."""
+        rows = {unit: self.evidence.without([unit]) for unit in units}
+        return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
         """Whether these units alone preserve the part, by a scored row."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, zip_longest
+from itertools import zip_longest
 
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import Carriers, Part, best, total
+from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
 from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.foresight import NUM_REPLACEMENTS, Foresight
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import BudgetEnded, Necessity
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.part_losses import PartLosses
 
 _NUM_DOCUMENTS = 3
-_NUM_REPLACEMENTS = 3
 
 
 def carriers_of(
@@ -84,6 +84,7 @@ class _Search:
         self._part = losses.part
         self._limits = losses.limits
         self._evidence = losses.evidence
+        self._foresight = Foresight(losses, order, self.necessity)
         self._by_search: list[int] = []
 
     def may_rely(self) -> Steps[bool]:
@@ -95,7 +96,7 @@ class _Search:
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
             return False
-        self._expect_next(holder)
+        self._foresight.after_first(*holder)
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
@@ -125,16 +126,14 @@ class _Search:
 
         Four follow the first if that leaves half of the reliance unexplained.
         """
-        losses, reliance = self._losses, self._losses.reliance
-        worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
-        most = min(self._limits.max_set, 2 ** int(worth))
+        losses = self._losses
         units, row = list[int](), None
-        while added := self._promising(losses.words(row), units):
-            is_far = len(units) == 1 and losses.with_only(units) >= reliance / 2
-            count = 3 if is_far else max(1, len(units))
-            added = added[: min(count, most - len(units))]
+        while added := self._growth(units, row):
             units += added
-            self._expect_next(units)
+            if len(units) == 1:
+                self._foresight.after_first(*units)
+            else:
+                self._foresight.after_several(units, self._growths(units, row))
             needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
             yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
             row = self._evidence.only(units)
@@ -142,28 +141,24 @@ class _Search:
                 raise BudgetEnded
             if losses.suffice(units) or (yield from self._explaining(units)):
                 return units
-            if len(units) >= most:
-                break
         return []
 
-    def _expect_next(self, units: Sequence[int]) -> None:
-        """Expect the rows that follow on this set: its next growth, or what may replace it."""
-        evidence = self._evidence
-        if not evidence.scorer.num_spare:
-            return
-        held = self._order.holding(self._part, self._losses.words(None))
-        others = [unit for unit in held if unit not in units]
-        sets = [[*units]]
-        if len(units) == 1:
-            sets += ([other] for other in others[:_NUM_REPLACEMENTS])
-            sets += ([*units, *others[:count]] for count in (1, 3))
-        else:
-            sets += ([other for other in units if other != unit] for unit in units)
-            sets.append([*units, *others[: len(units)]][: self._limits.max_set])
-        if (missing := self._order.complement(self._part, units)) is not None:
-            sets.append([*units, missing])
-        evidence.expect(map(evidence.keeping, sets))
-        evidence.expect_without([units, *([x] for x in [*units, *others[:3]])])
+    def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
+        """The units that are tried beside these, which leave this row."""
+        reliance = self._losses.reliance
+        worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
+        most = min(self._limits.max_set, 2 ** int(worth))
+        is_far = len(units) == 1 and row is not None and self._losses.of(row) >= reliance / 2
+        count = 3 if is_far else max(1, len(units))
+        room = min(count, most - len(units))
+        return self._promising(self._losses.words(row), units)[:room] if room > 0 else []
+
+    def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
+        """The sets that these units grow to as if each left this row, where that takes no time."""
+        grown = [*units]
+        while self._order.is_ranked and (added := self._growth(grown, row)):
+            grown = [*grown, *added]
+            yield grown
 
     def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.
@@ -176,7 +171,7 @@ class _Search:
         if len(units) < 2 or None in rows.values():
             return []
         losses, limits = self._losses, self._limits
-        needed = [unit for unit in units if not losses.keeps(rows[unit])]
+        needed = losses.irreplaceable(units)
         nats = sum(losses.of(rows[unit]) for unit in needed)
         if nats < max(limits.min_effect, (1 - limits.kept_share) * losses.reliance):
             return []
@@ -213,7 +208,7 @@ class _Search:
         unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
         tried = unneeded if len(units) > 1 else []
         for index, unit in enumerate(tried):
-            self._expect_fewer(units, tried[index:])
+            self._foresight.of_fewer(units, tried[index:])
             fewer = [other for other in units if other != unit]
             yield [evidence.keeping(fewer)]
             if fewer and self._losses.suffice(fewer):
@@ -247,18 +242,6 @@ class _Search:
         except BudgetEnded:
             return ()
 
-    def _expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
-        """Expect the rows on this set without any of the units that are tried next."""
-        if not self._evidence.scorer.num_spare:
-            return
-        subsets = [
-            [unit for unit in units if unit not in gone]
-            for count in range(1, len(units))
-            for gone in combinations(tried, count)
-        ]
-        self._evidence.expect(map(self._evidence.keeping, subsets))
-        self._evidence.expect_without(subsets)
-
     def _is_replaceable(self, unit: int) -> bool:
         """Whether neither the part nor any of its words needs the unit."""
         row, limits = self._evidence.without([unit]), self._limits
@@ -272,7 +255,7 @@ class _Search:
     def _replacements(self, unit: int) -> Steps[tuple[int, ...]]:
         """The units that suffice alone instead of this one."""
         losses, only = self._losses, self._evidence.only
-        candidates = self._promising(losses.words(None), [unit])[:_NUM_REPLACEMENTS]
+        candidates = self._promising(losses.words(None), [unit])[:NUM_REPLACEMENTS]
         self._evidence.expect_without(
             [[unit, *candidates], *(each for x in candidates for each in ([x], [unit, x]))]
         )

@@ -25,6 +25,7 @@ class Scripted:
         self._present = frozenset(scorer.context.present)
         self._real_bare = real_bare
         self.scored: list[frozenset[int]] = []
+        self.num_calls = 0
         self.most_rows: int | None = None
         self._known: dict[Request, tuple[float, ...] | None] = {}
         self._rows: dict[Request, Any] = {}
@@ -38,6 +39,7 @@ class Scripted:
         return self.score_each([(ablation, recompute) for ablation in ablations])
 
     def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
+        self.num_calls += 1
         if all(map(self._is_real, requests)):
             result = self._scorer.score_each(requests)
         else:

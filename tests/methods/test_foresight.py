@@ -1,0 +1,86 @@
+"""Where a pass takes the same time whatever its tokens, a search asks for what may follow."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from support.scorers import TREATY, other_chat, scorer
+from support.scripted import Scripted
+
+from attribot_rag.methods.base import Carriers, Part, whole_response
+from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.order import Order, Ranking
+from attribot_rag.methods.sufficiency import carriers_of
+
+Ids = frozenset[int]
+PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("boats", "brine"))
+"""'ships' and 'salt' in words that no source holds."""
+HELD = Part(PART.tokens, PART.words, ("ships", "salt"), frozenset({"ships", "salt", "seals"}))
+"""In words that source 3 holds; source 7 is about the seals."""
+
+
+def either(*units: int) -> Callable[[Ids], dict[int, float]]:
+    """These together, or the last four, for which the search does not look."""
+    return lambda kept: {4: 20.0 * ({*units} <= kept or {7, 8, 9, 10} <= kept)}
+
+
+def in_part(kept: Ids) -> dict[int, float]:
+    """Each source is worth as much, so no few suffice."""
+    return {4: 2.0 * len(kept)}
+
+
+def beside(kept: Ids) -> dict[int, float]:
+    """Source 3 suffices, and 7 adds to it."""
+    return {4: 20.0 * (3 in kept), 0: 5.0 * (7 in kept)}
+
+
+def searched(
+    worth: Callable[[Ids], dict[int, float]], part: Part, order: Sequence[int], pass_tokens: int
+) -> tuple[Carriers, int]:
+    """The carriers of a part, and how many passes the search for them took."""
+    target = scorer(
+        TREATY,
+        response="The ships came with salt.",
+        language_model=other_chat(),
+        pass_tokens=pass_tokens,
+        token_budget=60_000,
+    )
+    shown: Any = Scripted(target, worth)
+    whole = shown.score([shown.context.whole]).changes[0]
+
+    class Ordered(Ranking):
+        def of(self, part: Part) -> Sequence[int]:
+            return order
+
+    tried = Order(shown, Ordered(whole_response(shown, None, "nats")))
+    (carriers,) = carriers_of([part], Evidence(shown, whole), tried, Limits())
+    return carriers, shown.num_calls - 1
+
+
+@pytest.mark.parametrize(
+    ("worth", "part", "order", "frugal", "ahead"),
+    [
+        (either(0), PART, [0], 2, 2),
+        (either(0, 4), PART, [0, 4], 5, 3),
+        (either(0, 4), PART, [0, 1, 4], 6, 3),
+        (either(0, 5), PART, [0, 1, 2, 3, 4, 5], 9, 3),
+        (in_part, PART, [0], 6, 3),
+        (beside, HELD, [0], 4, 3),
+    ],
+    ids=["one", "two", "two of four", "two of six", "no few", "one, and one beside it"],
+)
+def test_a_search_takes_fewer_passes(
+    worth: Callable[[Ids], dict[int, float]],
+    part: Part,
+    order: Sequence[int],
+    frugal: int,
+    ahead: int,
+) -> None:
+    """And finds what it finds step by step."""
+    every = [*order, *(unit for unit in range(11) if unit not in order)]
+    (as_needed, steps), (foreseen, passes) = (
+        searched(worth, part, every, pass_tokens) for pass_tokens in (0, 20_000)
+    )
+    assert foreseen == as_needed
+    assert (steps, passes) == (frugal, ahead)
