@@ -170,7 +170,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
 def unless_out_of_memory(compute: Callable[[], Result]) -> Result | None:
     """The result computed without gradients, or None if it does not fit into memory."""
     try:
-        with torch.inference_mode():
+        with torch.no_grad():
             return compute()
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):

@@ -32,10 +32,12 @@ from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.state import model_version
 from attribot_rag.recording import GenerationRecorder
+from attribot_rag.recording.generating import generate_with
 from attribot_rag.scoring import ScoringOptions
 from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.local.packed import Packed
 from attribot_rag.scoring.local.twin import make_twin
+from attribot_rag.scoring.row import Row
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))
@@ -69,6 +71,14 @@ class BrokenAttention(LlamaAttention):
         if self.config._attn_implementation == Packed.attention_function:
             raise RuntimeError("no kernel image is available for execution on the device")
         return super().forward(hidden_states, *args, **kwargs)
+
+
+class VersionedAttention(LlamaAttention):
+    """Its weights count their changes, as quanto's of 4 bits do, which inference mode forbids."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        torch.ones(1).add_(1.0)._version  # noqa: B018
+        return super().forward(*args, **kwargs)
 
 
 class OwnAttention(LlamaAttention):
@@ -111,6 +121,22 @@ def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFix
     )
     assert (
         backend.encode_prefix(GENERATION).fallback == "packed: a probe of it failed (RuntimeError)"
+    )
+
+
+def test_a_model_that_does_not_run_in_inference_mode_generates_and_is_scored_as_fast() -> None:
+    model = llama_with(VersionedAttention)
+    with pytest.raises(RuntimeError, match="Inference"), torch.inference_mode():
+        model(torch.tensor([[1]]))
+    settings = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False}
+    generation = generate_with(LocalModel(model, byte_tokenizer()), [*range(3, 33)], settings)
+    assert generation is not None and len(generation.response_ids) == 3
+    backend = LocalBackend(model)
+    prefix, reference = backend.encode_prefix(generation), backend.reference(generation)
+    assert (prefix.name, prefix.masked_refusal) == ("packed", None)
+    rows = [Row.exact(tuple(range(3, 33)), 30, generation)]
+    torch.testing.assert_close(
+        prefix.log_likelihoods(rows), reference.log_likelihoods(rows), atol=1e-4, rtol=0.0
     )
 
 

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
+from typing import TypeVar
 
+import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -28,6 +30,8 @@ IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
 logger = logging.getLogger(__name__)
+
+Prefixed = TypeVar("Prefixed", bound=LocalPrefix)
 
 
 def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
@@ -75,12 +79,19 @@ class LocalBackend:
 
     def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether it is right or not."""
-        return kind(self.twin(kind.attention_function), generation, self.twin())
+        prefix = kind(self.twin(kind.attention_function), generation, self.twin())
+        return self._without_gradients(prefix)
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself; in training mode, where it draws at random, on its twin."""
         model = self.twin() if self._model.training else self._model
-        return Reference(model, generation)
+        return self._without_gradients(Reference(model, generation))
+
+    def _without_gradients(self, prefix: Prefixed) -> Prefixed:
+        """A prefix in inference mode, which takes fewer operations, if the model runs in it."""
+        if self._derived.value("inference mode", self._probes.runs_in_inference_mode):
+            prefix.without_gradients = torch.inference_mode
+        return prefix
 
     def encode_prefix(
         self,

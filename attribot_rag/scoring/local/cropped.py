@@ -60,7 +60,7 @@ class CachedPrefix(LocalPrefix):
 
     def read(self, reading: Reading | None = None) -> None:
         if not self._is_read:
-            with torch.inference_mode():
+            with self.without_gradients():
                 self._read(reading or Reading())
             self._is_read = True
 

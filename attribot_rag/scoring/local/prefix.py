@@ -6,6 +6,7 @@ import copy
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,10 +89,12 @@ class LocalPrefix(Prefix):
 
     `attention_function` is the one that the twin needs, None for the model's own; `native` is the
     twin with that, which is this one by default.
+    `without_gradients` is what the model runs in.
     """
 
     attention_function: ClassVar[str | None] = None
     masked_refusal: str | None = None  # a probe looks
+    without_gradients: Callable[[], AbstractContextManager[None]] = torch.no_grad
 
     def __init__(
         self, twin: PreTrainedModel, generation: Generation, native: PreTrainedModel | None = None
@@ -131,7 +134,8 @@ class LocalPrefix(Prefix):
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         self.read()
         self.scored_tokens += sum(map(self.num_tokens, rows))
-        return self.score(rows)
+        with self.without_gradients():
+            return self.score(rows)
 
     @abstractmethod
     def score(self, rows: Sequence[Row]) -> Tensor:

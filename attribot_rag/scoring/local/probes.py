@@ -112,6 +112,15 @@ class Probes:
         plain = self._score(Reference, self._generation, rows)
         return torch.equal(plain, self._score(Reference, conditioned, rows))
 
+    def runs_in_inference_mode(self) -> bool:
+        """Whether a plain pass does, as it does not with weights that quanto holds in 4 bits."""
+        try:
+            with torch.inference_mode():
+                Reference(self._twin(None), self._generation).score([_full(self._generation)])
+        except FAILURES:
+            return False
+        return True
+
     def unscorable(self) -> str | None:
         """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
         *before, late, last = self._generation.response_ids
