@@ -1,4 +1,4 @@
-"""Figures of an evaluation: six methods are named, in colour; all others are gray."""
+"""Figures of an evaluation: seven methods are named, in colour; all others are gray."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.experiment.grid import BASELINES, EXACT, NAIVE
+from benchmarks.experiment.grid import BASELINES, EXACT, NAIVE, PROXY
 from benchmarks.experiment.measures import CasesByMethod, cases_by_method
 from benchmarks.experiment.metrics import recall
 from benchmarks.experiment.pareto import compared, pareto_front
@@ -24,6 +24,7 @@ STYLES = {
     "masked": ("#00704f", "^", "--"),
     "ContextCite, 32 ablations": ("#b34700", "D", "-."),
     "gradient norm": ("#8a2c7f", "v", ":"),
+    PROXY: ("#6b5f00", "X", "-."),
 }
 """Colour, marker and dash of the methods that are named."""
 
