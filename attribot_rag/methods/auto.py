@@ -102,8 +102,8 @@ class Auto:
         """Rows that are scored with the reliance, where a pass has room for them.
 
         With few units, each is left out. Else, part by part, the units that hold most of the words
-        are kept alone, together, and left out. At last, each document is left out: a sentence of
-        little reliance is asked for that.
+        are kept alone, together, and left out. Then each document is left out: a sentence of little
+        reliance is asked for that. At last, each part's first unit is kept with what it lacks.
         """
         if not scorer.num_spare:
             return

@@ -24,11 +24,11 @@ class Foresight:
         self._order = order
         self._necessity = necessity
         self._evidence = losses.evidence
-        self.is_free = bool(self._evidence.scorer.num_spare)
+        self._is_free = bool(self._evidence.scorer.num_spare)
 
-    def after_first(self, unit: int) -> None:
+    def expect_after_first(self, unit: int) -> None:
         """Expect what may replace the first unit, or is tried beside it."""
-        if not self.is_free:
+        if not self._is_free:
             return
         held = self._order.holding(self._losses.part, self._losses.words(None))
         others = [other for other in held if other != unit]
@@ -37,31 +37,30 @@ class Foresight:
         self._expect_lacking([unit])
         self._evidence.expect_without([x] for x in [unit, *others[:NUM_REPLACEMENTS]])
 
-    def after_several(self, units: Sequence[int], growths: Iterable[Sequence[int]]) -> None:
+    def expect_after_several(self, units: Sequence[int], growths: Iterable[Sequence[int]]) -> None:
         """Expect the sets that the units may grow to, or what follows if none or they suffice.
 
         If none suffices, documents are left out; if they do, each of them is.
         """
-        if not self.is_free:
+        if not self._is_free:
             return
-        evidence = self._evidence
-        self._expect_only([units])
+        evidence, least = self._evidence, self._losses.reliance / 2
         for larger in growths:
             self._expect_only([larger])
             evidence.expect_without([unit] for unit in larger)
-        if self._order.is_ranked:
-            evidence.expect(next(self._necessity.documents(self._losses.reliance / 2), ()))
+        if evidence.can_mask and self._order.is_ranked:  # else that is not what follows
+            evidence.expect(next(self._necessity.mattering_documents(least), ()))
         self._expect_only([self._losses.irreplaceable(units)])
         self._expect_only([other for other in units if other != unit] for unit in units)
         self._expect_lacking(units)
         evidence.expect_without([units])
 
-    def of_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
+    def expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
         """Expect the sets without any of the units that are tried next, in turn.
 
         Then what follows when one of them is the smallest.
         """
-        if not self.is_free:
+        if not self._is_free:
             return
         gone = [
             {unit, *earlier}

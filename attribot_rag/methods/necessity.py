@@ -42,7 +42,7 @@ class Necessity:
         evidence, least = self._evidence, _MASKED_SHARE * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
         if not all(evidence.without(unit, exact=True) for unit in units):
-            documents = yield from self.documents(least)
+            documents = yield from self.mattering_documents(least)
             units = [[unit] for unit in chain.from_iterable(documents)]
         for unit in (yield from self._mattering(units, least))[:1]:
             if (yield from self.decides(unit)):
@@ -74,7 +74,7 @@ class Necessity:
         losses = yield from self._without(units)
         half = self._losses.reliance / 2
         if self._evidence.can_mask and all(loss < half for loss in losses):
-            documents = yield from self.documents(half)
+            documents = yield from self.mattering_documents(half)
             units += [[unit] for unit in chain(*documents[:1]) if [unit] not in units]
             losses = yield from self._without(units)
         order = best(losses)
@@ -85,7 +85,7 @@ class Necessity:
         yield [self._evidence.keeping(members)]
         return Carriers(tuple(members), sufficient=False)
 
-    def documents(self, least: float) -> Steps[list[list[int]]]:
+    def mattering_documents(self, least: float) -> Steps[list[list[int]]]:
         """The units of each document without which the part loses `least` nats, most nats first.
 
         The likeliest is left out, and all others together; then each third of what matters. What

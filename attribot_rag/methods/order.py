@@ -37,7 +37,7 @@ class Ranking:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether units need no more be estimated."""
+        """Whether the estimates are made, or there are none to make."""
         return self._estimate is None or "estimated" in vars(self)
 
     def of(self, part: Part) -> Sequence[int]:

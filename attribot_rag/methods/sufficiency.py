@@ -96,7 +96,7 @@ class _Search:
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
             return False
-        self._foresight.after_first(*holder)
+        self._foresight.expect_after_first(holder[0])
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
@@ -122,18 +122,15 @@ class _Search:
         return Carriers(tuple(members), alternatives, further=further, beside=beside)
 
     def _enough(self) -> Steps[list[int]]:
-        """The first unit, two, four, six, until they suffice; none if no set does.
-
-        Four follow the first if that leaves half of the reliance unexplained.
-        """
+        """The first unit, two, four, six, until they suffice; none if no set does."""
         losses = self._losses
         units, row = list[int](), None
         while added := self._growth(units, row):
             units += added
             if len(units) == 1:
-                self._foresight.after_first(*units)
+                self._foresight.expect_after_first(units[0])
             else:
-                self._foresight.after_several(units, self._growths(units, row))
+                self._foresight.expect_after_several(units, self._growths(units, row))
             needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
             yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
             row = self._evidence.only(units)
@@ -144,7 +141,10 @@ class _Search:
         return []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
-        """The units that are tried beside these, which leave this row."""
+        """The units that are tried next, beside these, whose row this is: as many again.
+
+        Three follow the first if that leaves half of the reliance unexplained.
+        """
         reliance = self._losses.reliance
         worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
         most = min(self._limits.max_set, 2 ** int(worth))
@@ -154,7 +154,7 @@ class _Search:
         return self._promising(self._losses.words(row), units)[:room] if room > 0 else []
 
     def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
-        """The sets that these units grow to as if each left this row, where that takes no time."""
+        """The sets that these would grow to if each left this row; none if ranking takes time."""
         grown = [*units]
         while self._order.is_ranked and (added := self._growth(grown, row)):
             grown = [*grown, *added]
@@ -208,7 +208,7 @@ class _Search:
         unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
         tried = unneeded if len(units) > 1 else []
         for index, unit in enumerate(tried):
-            self._foresight.of_fewer(units, tried[index:])
+            self._foresight.expect_fewer(units, tried[index:])
             fewer = [other for other in units if other != unit]
             yield [evidence.keeping(fewer)]
             if fewer and self._losses.suffice(fewer):

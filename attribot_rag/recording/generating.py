@@ -37,7 +37,7 @@ def generate_with(
 ) -> Generation | None:
     """Let the model's own `generate` answer a prompt with these settings and no others."""
     inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
-    with GenerationRecorder(language_model) as recorder:
+    with GenerationRecorder(language_model) as recorder, torch.no_grad():
         generate = cast(Callable[..., Any], model_here(language_model).generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile

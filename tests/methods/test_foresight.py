@@ -1,6 +1,7 @@
 """Where a pass takes the same time whatever its tokens, a search asks for what may follow."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,9 +37,18 @@ def beside(kept: Ids) -> dict[int, float]:
 
 
 def searched(
-    worth: Callable[[Ids], dict[int, float]], part: Part, order: Sequence[int], pass_tokens: int
-) -> tuple[Carriers, int]:
-    """The carriers of a part, and how many passes the search for them took."""
+    worth: Callable[[Ids], dict[int, float]],
+    part: Part,
+    order: Sequence[int],
+    pass_tokens: int = 20_000,
+    *,
+    masks: bool = True,
+    ranked: list[Part] | None = None,
+) -> tuple[Carriers, Any]:
+    """The carriers of a part, and the scorer; `ranked` gets the part if sources are ranked for it.
+
+    Then they are ranked when they are asked for, which takes time.
+    """
     target = scorer(
         TREATY,
         response="The ships came with salt.",
@@ -47,15 +57,21 @@ def searched(
         token_budget=60_000,
     )
     shown: Any = Scripted(target, worth)
+    if not masks:
+        shown.masked_refusal = "no masks"
     whole = shown.score([shown.context.whole]).changes[0]
 
     class Ordered(Ranking):
         def of(self, part: Part) -> Sequence[int]:
+            if ranked is not None:
+                ranked.append(part)
             return order
 
-    tried = Order(shown, Ordered(whole_response(shown, None, "nats")))
+    estimate = None if ranked is None else lambda scores: scores
+    tried = Order(shown, Ordered(whole_response(shown, None, "nats"), estimate))
     (carriers,) = carriers_of([part], Evidence(shown, whole), tried, Limits())
-    return carriers, shown.num_calls - 1
+    shown.num_calls -= 1
+    return carriers, shown
 
 
 @pytest.mark.parametrize(
@@ -79,8 +95,31 @@ def test_a_search_takes_fewer_passes(
 ) -> None:
     """And finds what it finds step by step."""
     every = [*order, *(unit for unit in range(11) if unit not in order)]
-    (as_needed, steps), (foreseen, passes) = (
+    (as_needed, one_by_one), (foreseen, together) = (
         searched(worth, part, every, pass_tokens) for pass_tokens in (0, 20_000)
     )
     assert foreseen == as_needed
-    assert (steps, passes) == (frugal, ahead)
+    assert (one_by_one.num_calls, together.num_calls) == (frugal, ahead)
+
+
+def test_without_masks_no_document_is_left_out() -> None:
+    """A row without one is as long as the prompt, and none is asked for."""
+    for masks in (True, False):
+        _, shown = searched(in_part, PART, range(11), masks=masks)
+        assert (Ids(range(3, 11)) in shown.scored) == masks
+
+
+@pytest.mark.parametrize(("texts", "is_ranked"), [(("ships", "seals"), False), (None, True)])
+def test_sources_are_ranked_only_where_a_search_comes_to_that(
+    texts: tuple[str, ...] | None, is_ranked: bool
+) -> None:
+    """Two hold the words, or none does."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        return {4: 10.0 * (3 in kept), 20: 10.0 * (7 in kept)}
+
+    part = replace(PART, texts=texts, said=frozenset(texts)) if texts else PART
+    asked: list[Part] = []
+    carriers, _ = searched(worth, part, range(11), ranked=asked)
+    assert 3 in carriers.members
+    assert bool(asked) == is_ranked

@@ -138,6 +138,14 @@ def test_a_model_that_does_not_run_in_inference_mode_generates_and_is_scored_as_
     torch.testing.assert_close(
         prefix.log_likelihoods(rows), reference.log_likelihoods(rows), atol=1e-4, rtol=0.0
     )
+    options = ScoringOptions(self_check=True)
+    for method in ("masked", "patching"):
+        attributor = Attributor(
+            model, byte_tokenizer(), method=method, scoring=options, progress=False
+        )
+        text = "The treaty was signed."
+        provenance = attributor.attribute(f"{text} Who?", "They.", documents=[text]).provenance
+        assert (provenance.implementation, provenance.fallback) == ("packed", None)
 
 
 def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:

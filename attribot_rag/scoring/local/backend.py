@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from typing import TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -30,8 +29,6 @@ IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
 logger = logging.getLogger(__name__)
-
-Prefixed = TypeVar("Prefixed", bound=LocalPrefix)
 
 
 def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
@@ -80,14 +77,14 @@ class LocalBackend:
     def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether it is right or not."""
         prefix = kind(self.twin(kind.attention_function), generation, self.twin())
-        return self._without_gradients(prefix)
+        return self._in_its_mode(prefix)
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself; in training mode, where it draws at random, on its twin."""
         model = self.twin() if self._model.training else self._model
-        return self._without_gradients(Reference(model, generation))
+        return self._in_its_mode(Reference(model, generation))
 
-    def _without_gradients(self, prefix: Prefixed) -> Prefixed:
+    def _in_its_mode(self, prefix: LocalPrefix) -> LocalPrefix:
         """A prefix in inference mode, which takes fewer operations, if the model runs in it."""
         if self._derived.value("inference mode", self._probes.runs_in_inference_mode):
             prefix.without_gradients = torch.inference_mode

@@ -89,7 +89,7 @@ class LocalPrefix(Prefix):
 
     `attention_function` is the one that the twin needs, None for the model's own; `native` is the
     twin with that, which is this one by default.
-    `without_gradients` is what the model runs in.
+    `without_gradients` makes the context of each pass.
     """
 
     attention_function: ClassVar[str | None] = None

@@ -113,11 +113,13 @@ class Probes:
         return torch.equal(plain, self._score(Reference, conditioned, rows))
 
     def runs_in_inference_mode(self) -> bool:
-        """Whether a plain pass does, as it does not with weights that quanto holds in 4 bits."""
+        """Whether the model does; with weights that quanto holds in 4 bits it does not."""
         try:
             with torch.inference_mode():
                 Reference(self._twin(None), self._generation).score([_full(self._generation)])
-        except FAILURES:
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
             return False
         return True
 
