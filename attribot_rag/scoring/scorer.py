@@ -153,16 +153,22 @@ class Scorer:
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
     def filling(self, asked: Sequence[Request], others: Iterable[Request]) -> Iterator[Request]:
-        """Those of the others that fill a pass of what is asked, up to `pass_tokens` together."""
+        """Those of the others that fill a pass of what is asked, up to `pass_tokens` together.
+
+        It ends once the shortest row so far would not fit: to make a row takes time as well.
+        """
         prefix = self._engine.prefix
-        requests, room = [*asked, *others], prefix.pass_tokens
+        requests, room, shortest = [*asked, *others], prefix.pass_tokens, prefix.pass_tokens
         rows = AblatedRows(self.context, self.generation, self.language_model, requests)
         for index, (request, row) in enumerate(zip(requests, rows, strict=True)):
             is_asked, num_tokens = index < len(asked), prefix.num_tokens(row)
+            shortest = min(shortest, num_tokens)
             if is_asked or num_tokens <= room:
                 room -= num_tokens
                 if not is_asked:
                     yield request
+            if room < shortest and index + 1 >= len(asked):
+                return
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
