@@ -15,7 +15,8 @@ class Scripted:
     """A real scorer, but for the ablations of its sources: `worth` gives their log-likelihoods.
 
     It maps the sources that are left to the nats by which some response tokens are more likely than
-    without any source. `scored` are the sources that were left, row by row. With `real_bare`, the
+    without any source. `scored` are the sources that were left, row by row, in
+    `num_calls` calls. With `real_bare`, the
     row without the whole context is what the model says.
     """
 
