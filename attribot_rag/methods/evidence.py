@@ -53,6 +53,10 @@ class Evidence:
         """The loss of each response token with only these units."""
         return self.scorer.known(self.keeping(units))
 
+    def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
+        """The same, if a search asked for that row: whether others are known is chance."""
+        return self.only(units) if self.keeping(units) in self._asked else None
+
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
         """The row without these units."""
         request = Ablation(self._ids(units)), None if exact else self._recompute

@@ -71,19 +71,24 @@ class Citing:
         self, carriers: Carriers, source_ids: Units, relation: Relation = "each"
     ) -> Citation:
         """The necessity and the sufficiency of the cited sources."""
-        evidence, reliance = self._evidence, self._losses.reliance
+        evidence = self._evidence
         sets = [(unit,) for unit in source_ids] if relation == "each" else [tuple(source_ids)]
-        evidence.fetch_without(sets)
         alone = carriers.members if relation == "either" else source_ids
-        lost = self._losses.of(evidence.only(alone))
+        evidence.fetch([*map(evidence.ablating, sets), evidence.keeping(alone)])
         return Citation(
             source_ids=tuple(source_ids),
             relation=relation,
             effect=sum(self._losses.of(evidence.without(units)) for units in sets),
             word_effects=tuple(self._word_effects(source_ids)),
-            kept=min(1.0, max(0.0, 1.0 - lost / reliance)) if reliance > 0 else None,
+            kept=self._kept(alone),
             sufficient=carriers.sufficient,
         )
+
+    def _kept(self, units: Units) -> float | None:
+        row, reliance = self._evidence.only(units), self._losses.reliance
+        if row is None or reliance <= 0:
+            return None
+        return min(1.0, max(0.0, 1.0 - self._losses.of(row) / reliance))
 
     def _word_effects(self, source_ids: Units) -> Iterator[tuple[float, float]]:
         rows = {unit: self._evidence.without([unit]) for unit in source_ids}
@@ -119,10 +124,10 @@ class Citing:
     def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:
         """The words that the other members alone lose, with the losses in nats.
 
-        If that row was not scored, it is the row with the units beside which the member is needed,
-        or with all other units: more units cannot lose what fewer keep.
+        If no search asked for that row, it is the row with the units beside which the member is
+        needed, or with all other units: more units cannot lose what fewer keep.
         """
-        only = self._evidence.only
+        only = self._evidence.only_as_asked
         others = tuple(unit for unit in carriers.members if unit != member)
         row = only(others) or only(carriers.beside.get(member, others))
         return self._losses.words(row or self._evidence.without([member]))

@@ -12,7 +12,9 @@ from attribot_rag.methods.base import Carriers, Part, whole_response
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order, Ranking
+from attribot_rag.methods.part_losses import PartLosses
 from attribot_rag.methods.sufficiency import carriers_of
+from attribot_rag.verdicts.citation import Citing
 
 Ids = frozenset[int]
 PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("boats", "brine"))
@@ -69,8 +71,10 @@ def searched(
 
     estimate = None if ranked is None else lambda scores: scores
     tried = Order(shown, Ordered(whole_response(shown, None, "nats"), estimate))
-    (carriers,) = carriers_of([part], Evidence(shown, whole), tried, Limits())
+    evidence = Evidence(shown, whole)
+    (carriers,) = carriers_of([part], evidence, tried, Limits())
     shown.num_calls -= 1
+    shown.citation = Citing(PartLosses(part, evidence, Limits()), tried).citation
     return carriers, shown
 
 
@@ -100,6 +104,22 @@ def test_a_search_takes_fewer_passes(
     )
     assert foreseen == as_needed
     assert (one_by_one.num_calls, together.num_calls) == (frugal, ahead)
+
+
+def test_a_citation_goes_by_what_was_asked_for() -> None:
+    """What the other source of two keeps alone was foreseen, and is not asked for."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        return {4: 10.0 * (0 in kept), 20: 10.0 * ({4, 8} <= kept) or 4.0 * ({2, 4} <= kept)}
+
+    said = ("queen", "treaty")
+    part = replace(PART, texts=said, said=frozenset([*said, "river"]))
+    cited = []
+    for pass_tokens in (0, 20_000):
+        carriers, shown = searched(worth, part, (), pass_tokens)
+        cited.append(shown.citation(carriers))
+    assert cited[0] == cited[1]
+    assert cited[0].source_ids == (0, 8)
 
 
 def test_without_masks_no_document_is_left_out() -> None:
