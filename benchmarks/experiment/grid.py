@@ -69,6 +69,8 @@ def methods(proxy: LocalModel | None = None) -> dict[str, Method]:
             grid[f"proxy pruning, keep {keep}, full prompt"] = Pruned(
                 Proxy(proxy), keep=keep, shorten=False
             )
+        # The paper's "KV + all".
+        grid["proxy pruning by groups, keep 10"] = Pruned(Proxy(proxy, Hierarchical()), keep=10)
     return grid | BASELINES
 
 
