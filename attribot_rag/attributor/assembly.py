@@ -237,8 +237,8 @@ def _absent_note(context: Context) -> Iterator[str]:
         names.append(f"and {len(absent) - len(names)} more")
     yield (
         f"The model did not receive {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}): they do not stand in its prompt. Retrieve fewer, or pass them as "
-        "they stand there."
+        f"({', '.join(names)}): not in its prompt. Retrieve fewer, or pass their texts as they "
+        "stand there."
     )
 
 

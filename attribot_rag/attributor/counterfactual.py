@@ -171,12 +171,13 @@ def _check_documents(attribution: Attribution, documents: Collection[int]) -> No
     for index in documents:
         if index not in range(num_documents):
             raise InvalidInput(
-                f"document {index!r} is not one of the {num_documents} documents; pass its index, "
-                "from 0"
+                f"no document has the index {index!r}: there are {num_documents}, and the first "
+                "has the index 0"
             )
         if index in attribution.not_located:
             raise InvalidInput(
-                f"document {index} was not found in the prompt, so there is nothing to leave out"
+                f"the document with the index {index} was not found in the prompt, so there is "
+                "nothing to leave out"
             )
 
 

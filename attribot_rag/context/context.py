@@ -12,7 +12,12 @@ from attribot_rag.context.intervals import Interval, merge, overlapping, subtrac
 from attribot_rag.context.labels import DocumentLabels, document_labels
 from attribot_rag.context.prompt_parts import PromptPart, prompt_parts
 from attribot_rag.context.retrieved_text import separator, with_labels
-from attribot_rag.context.splitting.splitter import Splitter, language_of, make_splitter
+from attribot_rag.context.splitting.splitter import (
+    Splitter,
+    check_language,
+    language_of,
+    make_splitter,
+)
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel, Prompt
@@ -40,10 +45,8 @@ class ContextOptions:
             value = getattr(self, name)
             if not isinstance(value, float | int) or not 0 < value <= 1:
                 raise InvalidInput(f"{name}={value!r} is not a similarity; use a value in (0, 1]")
-        if not isinstance(self.language, str | None) or self.language == "":
-            raise InvalidInput(
-                f"language={self.language!r}; pass an ISO 639-1 code such as 'en', or None"
-            )
+        if self.language is not None:
+            check_language(self.language)
         make_splitter(self.source_unit, self.language)
 
 

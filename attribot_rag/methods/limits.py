@@ -97,7 +97,7 @@ class VerdictOptions:
         numbers = {**self._given, "token_share": self.token_share, "min_tokens": self.min_tokens}
         for name, value in numbers.items():
             if not (isinstance(value, int | float) and value > 0):
-                raise InvalidInput(f"{name}={value!r}; use more than 0")
+                raise InvalidInput(f"{name}={value!r}; use a number above 0")
 
     def limits(self, *, is_reader: bool = False) -> Limits:
         """The limits for what the model itself answered, or for another one's answer."""

@@ -203,7 +203,9 @@ class Session:
         return usage
 
 
-_FORMAT = "{desc}: {percentage:3.0f}% |{bar}| {n_fmt} of {total_fmt} {unit} [{elapsed}<{remaining}]"
+# The total grows with what a search finds that it needs, so a share of it would go back and forth.
+_FORMAT = "{desc}: {n_fmt} of {total_fmt} {unit} [{elapsed}<{remaining}]"
+_NOT_YET = 1e-9  # seconds, so that nothing is drawn before something is expected
 
 
 class ProgressBar(Progress):
@@ -222,7 +224,7 @@ class ProgressBar(Progress):
 
 @contextmanager
 def progress_bar(
-    *, shown: bool, doing: str = "attributing", unit: str = "source", every: float = 0.1
+    *, shown: bool, doing: str = "attributing", unit: str = "ablation", every: float = 0.1
 ) -> Iterator[Progress]:
     """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
     if not shown:  # a bar takes a lock that forked processes share
@@ -235,5 +237,6 @@ def progress_bar(
         bar_format=_FORMAT,
         leave=False,
         mininterval=every,
+        delay=_NOT_YET,
     ) as bar:
         yield ProgressBar(bar)

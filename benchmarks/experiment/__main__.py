@@ -139,7 +139,7 @@ def _result(options: argparse.Namespace) -> str:
     if missing := [name for name in needed if find_spec(name) is None]:
         raise InvalidInput(
             f"the experiment needs {', '.join(missing)}: pip install --group experiment in a "
-            "clone of attribot-rag"
+            "clone of attribot-rag (pip 25.1 or newer), or make install"
         )
     from benchmarks.experiment.run import compare, run  # which import these packages
 

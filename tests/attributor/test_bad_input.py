@@ -60,7 +60,7 @@ NO_DOCUMENTS = r"documents=.*pass a list of at least one"
         ("documents", [[], (), "one text", ""], InvalidInput, NO_DOCUMENTS),
         ("documents", [[3], [None], [{"content": "a"}]], InvalidInput, "a document"),
         ("documents", [[{"text": None}], [["a"]]], InvalidInput, "a document"),
-        ("documents", [[PENGUINS]], DocumentsNotLocated, "none of the 1 documents .* 'Penguins"),
+        ("documents", [[PENGUINS]], DocumentsNotLocated, "none of the documents .* 'Penguins"),
     ],
 )
 def test_invalid_arguments_are_refused(

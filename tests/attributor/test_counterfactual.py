@@ -163,9 +163,9 @@ def test_documents_that_cannot_be_left_out() -> None:
     first = attributor.attribute(PROMPT, ANSWER, documents)
     for indices, message in [
         ((), "no document to leave out"),
-        ((4,), "document 4 is not one of the 4 documents"),
-        ((-1,), "document -1 is not one of the 4"),
-        ((0, 3), "document 3 was not found in the prompt"),
+        ((4,), "no document has the index 4: there are 4"),
+        ((-1,), "no document has the index -1"),
+        ((0, 3), "the document with the index 3 was not found"),
     ]:
         with pytest.raises(InvalidInput, match=message):
             attributor.answer_without(first, *indices)

@@ -308,7 +308,9 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
         ({"duplicate_threshold": 0}, r"duplicate_threshold=0 is not a similarity; use .* \(0, 1\]"),
         ({"fuzzy_threshold": float("nan")}, "fuzzy_threshold=nan"),
         ({"source_unit": "word"}, "'word'; choose one of sentence, paragraph, document"),
-        ({"language": ""}, "language=''; pass an ISO 639-1 code"),
+        ({"language": ""}, "language='' is not known; pass an ISO 639-1 code"),
+        ({"language": "deu"}, "language='deu' is not known"),
+        ({"language": 7}, "language=7 is not known"),
     ],
 )
 def test_bad_options_name_the_value_and_the_fix(options: dict[str, Any], message: str) -> None:

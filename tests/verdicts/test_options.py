@@ -17,7 +17,7 @@ LIMITS = ("min_effect", "min_word", "min_reliance", "min_follows")
 @pytest.mark.parametrize("value", [0.0, math.nan, "4"])
 def test_options_are_more_than_0(name: str, value: float) -> None:
     options: dict[str, Any] = {name: value}
-    with pytest.raises(InvalidInput, match=f"^{name}={value!r}; use more than 0"):
+    with pytest.raises(InvalidInput, match=f"^{name}={value!r}; use a number above 0"):
         VerdictOptions(**options)
 
 

@@ -56,9 +56,9 @@ def locate_context(
     late = indices(work.left)
     if not places:
         raise DocumentsNotLocated(
-            f"none of the {len(retrieved)} documents stands in the prompt; the first begins "
-            f"{retrieved[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose "
-            "text was put into this prompt"
+            f"none of the documents ({len(retrieved)}) stands in the prompt, of "
+            f"{len(prompt.text):,} characters; the first begins {retrieved[0].text[:60]!r}; pass "
+            "the chunks whose text was put into this prompt"
             + (f"; {len(late)} of them were not located in time" if late else "")
         )
     threshold = options.duplicate_threshold

@@ -109,6 +109,15 @@ _MIN_CONFIDENCE = 0.5
 _MAX_LENGTH = 400
 
 
+def check_language(code: object) -> None:
+    """Raises InvalidInput for what is not the code of a language that is told apart here."""
+    if code not in _identifier().nb_classes or code == "zxx":
+        raise InvalidInput(
+            f"language={code!r} is not known; pass an ISO 639-1 code such as 'en', or None to have "
+            "it detected"
+        )
+
+
 def language_of(text: str, further: Iterable[str] = ()) -> str:
     """The ISO 639 code of a text's language, by its beginning.
 
