@@ -172,6 +172,16 @@ def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.Mo
     assert prefix.name == "packed" and prefix.pass_tokens == 0
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_any_model_is_scored_where_passes_are_timed(
+    monkeypatch: pytest.MonkeyPatch, architecture: Architecture
+) -> None:
+    timed = property(lambda backend: pass_tokens(backend.twin()))
+    monkeypatch.setattr(LocalBackend, "pass_tokens", timed)
+    prefix = LocalBackend(architecture.build()).encode_prefix(generation_for(architecture))
+    assert prefix.name == architecture.expected
+
+
 @pytest.mark.parametrize(
     ("answer", "num_saved"), [*zip(ANSWERS, (1, 1, 0), strict=True)], ids=("one", "two", "none")
 )

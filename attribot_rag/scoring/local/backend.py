@@ -108,9 +108,9 @@ class LocalBackend:
                 prefix = self.make(kind, generation)
                 prefix.masked_refusal = self.masked_refusal(kind, generation)
                 prefix.fallback = fallback
-                worth = self.pass_tokens if pass_tokens is None else pass_tokens
-                if kind is Packed and worth and self._is_right_at_once():
-                    prefix.pass_tokens = worth
+                if kind is Packed:
+                    worth = self.pass_tokens if pass_tokens is None else pass_tokens
+                    prefix.pass_tokens = worth if worth and self._is_right_at_once() else 0
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(
