@@ -243,7 +243,9 @@ def check_loaded(field: str, value: object, kind: type) -> None:
                 "its tokenizer"
             )
         name = value if isinstance(value, str) else "gpt2"
-        shown = repr(value) if isinstance(value, str | None) else f"an object of {type(value).__name__}"
+        shown = (
+            repr(value) if isinstance(value, str | None) else f"an object of {type(value).__name__}"
+        )
         raise InvalidInput(
             f"{shown} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
             f"transformers loaded, such as a pipeline's .{field}"

@@ -73,6 +73,21 @@ def test_a_mask_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPa
     assert operations(backend, rows, pass_tokens=1) == frugal
 
 
+@pytest.mark.parametrize(("worth", "num_rows"), [(0, 8), (100, 2), (5000, 2)])
+def test_a_pass_is_as_large_as_its_layers_attend_to_at_once(
+    monkeypatch: pytest.MonkeyPatch, worth: int, num_rows: int
+) -> None:
+    generation = generation_for(ARCHITECTURES[0])
+    prompt = generation.prompt_ids
+    most = 4 * 150 * (len(prompt) + 150)
+    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", most)
+    prefix = LocalBackend(model_of(ARCHITECTURES[0])).encode_prefix(generation, pass_tokens=worth)
+    assert prefix.pass_tokens == min(worth, 150)
+    rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)] * 8
+    assert 50 < prefix.num_tokens(rows[0]) <= 75
+    assert len(prefix.batching(60_000).next_batch(rows)) == num_rows
+
+
 def test_patching_has_the_operations_of_a_few_passes() -> None:
     backend = LocalBackend(model_of(ARCHITECTURES[0]))
     generation = generation_for(ARCHITECTURES[0])

@@ -108,9 +108,10 @@ class LocalBackend:
                 prefix = self.make(kind, generation)
                 prefix.masked_refusal = self.masked_refusal(kind, generation)
                 prefix.fallback = fallback
-                if kind is Packed:
+                if isinstance(prefix, Packed):
                     worth = self.pass_tokens if pass_tokens is None else pass_tokens
-                    prefix.pass_tokens = worth if worth and self._is_right_at_once() else 0
+                    if worth and self._is_right_at_once():
+                        prefix.attend_at_once(worth)
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
@@ -12,10 +13,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from attribot_rag.scoring.backend import Attention, Effects, Patch, Unsupported
+from attribot_rag.scoring.backend import Attention, Batching, Effects, Patch, Unsupported
 from attribot_rag.scoring.local.cropped import CachedPrefix
 from attribot_rag.scoring.local.observed_attention import Observer
-from attribot_rag.scoring.local.packed_attention import PackedLayout, packed_layout
+from attribot_rag.scoring.local.packed_attention import (
+    PackedLayout,
+    most_tokens_at_once,
+    packed_layout,
+)
 from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
 from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
@@ -111,6 +116,26 @@ class Packed(CachedPrefix):
         spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
         scored = torch.tensor([*chain.from_iterable(spans)])
         return self.target_log_probabilities(self._run(rows, observer, scored), rows)
+
+    def attend_at_once(self, pass_tokens: int) -> None:
+        """Let a pass be worth so many tokens, as far as layers can attend to all keys at once."""
+        self.pass_tokens = min(pass_tokens, self._most_at_once)
+
+    def batching(self, token_budget: int | None) -> Batching:
+        batching = super().batching(token_budget)
+        if not self.pass_tokens:
+            return batching
+        share, cost = batching.budget / max(1, self._most_at_once), batching.cost
+        return replace(
+            batching, cost=lambda row: max(cost(row), math.ceil(self.num_tokens(row) * share))
+        )
+
+    @property
+    def _most_at_once(self) -> int:
+        config = self.twin.config.get_text_config(decoder=True)
+        num_heads = config.num_attention_heads
+        num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
+        return most_tokens_at_once(len(self.generation.prompt_ids), num_groups)
 
     @property
     def attention(self) -> Attention | None:

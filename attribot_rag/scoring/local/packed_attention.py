@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -74,6 +75,12 @@ class PackedBlock(NamedTuple):
             yield View((first, last), (own,), tuple(keys for keys in cached if keys is not None))
 
 
+def most_tokens_at_once(num_cached: int, num_groups: int) -> int:
+    """Tokens after a cache for which a mask for so many groups of query heads may be made."""
+    most_pairs = _MOST_AT_ONCE // max(num_groups, 4)
+    return (math.isqrt(num_cached**2 + 4 * most_pairs) - num_cached) // 2
+
+
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Rows in one sequence, block by block.
@@ -128,9 +135,8 @@ class PackedLayout:
 
     def is_at_once(self, num_groups: int) -> bool:
         """Whether a mask for so many groups of query heads may be made."""
-        num_tokens = len(self.positions)
-        num_pairs = num_tokens * (self.num_cached + num_tokens)
-        return self.at_once and num_pairs * max(num_groups, 4) <= _MOST_AT_ONCE
+        most = most_tokens_at_once(self.num_cached, num_groups)
+        return self.at_once and len(self.positions) <= most
 
     def bias(
         self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
