@@ -1,10 +1,12 @@
 """Nodes whose text in the prompt is not their own, and postprocessors before and after ours."""
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
-from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
 from engines import engine_of, llm_of, nodes, scored
 from llama_index.core import Document
 from llama_index.core.node_parser import (
@@ -32,6 +34,16 @@ GUIDE = Document(text="".join(SENTENCES), doc_id="guide", metadata={"file_name":
 
 def sources_of(response: Any) -> set[str]:
     return {source["text"].strip() for source in summary_of(response)["sources"]}
+
+
+def test_a_postprocessor_that_nobody_holds_is_freed(tiny_llm: LocalLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    assert ids_of(engine_of(tiny_llm, postprocessor).query(QUESTION))
+    postprocessor.close()
+    left = weakref.ref(postprocessor)
+    del postprocessor
+    gc.collect()
+    assert left() is None
 
 
 @pytest.mark.parametrize("ours_first", [False, True])

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -69,15 +70,16 @@ class PassedNodes:
     """
 
     def __init__(self) -> None:
-        self._objects: MutableMapping[NodeWithScore, QueryObserver] = WeakIdKeyDictionary()
-        self._texts: OrderedDict[tuple[str, int], QueryObserver] = OrderedDict()
+        self._objects: MutableMapping[NodeWithScore, ref[QueryObserver]] = WeakIdKeyDictionary()
+        self._texts: OrderedDict[tuple[str, int], ref[QueryObserver]] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
+        found = ref(observer)  # the tracker outlives each of them
         with self._lock:
             for node in nodes:
-                self._objects[node] = observer
-                self._texts[_key(node)] = observer
+                self._objects[node] = found
+                self._texts[_key(node)] = found
             while len(self._texts) > _MAX_NODES:
                 self._texts.popitem(last=False)
 
@@ -85,10 +87,10 @@ class PassedNodes:
         self, nodes: Sequence[NodeWithScore], *, same_objects: bool
     ) -> QueryObserver | None:
         """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
-        observers = [self._objects.get(node) for node in nodes]
+        found = [self._objects.get(node) for node in nodes]
         if self._texts and not same_objects:
-            observers += [self._texts.get(_key(node)) for node in nodes]
-        return next(filter(None, observers), None)
+            found += [self._texts.get(_key(node)) for node in nodes]
+        return next(filter(None, (each() for each in found if each is not None)), None)
 
 
 def _key(node: NodeWithScore) -> tuple[str, int]:
