@@ -72,6 +72,14 @@ def sentences(page: Page) -> Locator:
     return receipts(page).locator(".sentence")
 
 
+def wait_for_scrolling(page: Page) -> None:
+    """Gradio scrolls to the end of an answer some time after it has come."""
+    before, scrolled = -1, page.locator(".panel-wrap")
+    while (now := scrolled.evaluate("element => element.scrollTop")) != before:
+        before = now
+        page.wait_for_timeout(1000)
+
+
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -171,6 +179,8 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(page.get_by_text("harbour.PDF: 1 passage added")).to_be_visible(timeout=PATIENCE)
     ask(page, "Who designed the harbour hall?")
     expect(sentences(page).first).to_be_visible(timeout=PATIENCE)
+    expect(receipts(page).locator(".progress")).to_have_count(0, timeout=PATIENCE)
+    wait_for_scrolling(page)
     look_up(receipts(page), "The harbour")
     expect(receipts(page).locator(".panel h2").first).to_contain_text("p. 1–2")
     document = opened_citation(receipts(page), "harbour.PDF")
