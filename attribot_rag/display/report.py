@@ -49,7 +49,7 @@ class CitedDocument:
     """A document under its number, with its sentences that caused the answer, best first.
 
     `name` stands in the number's place where the prompt calls the document so. `title` is its
-    title, else its id, else its first words.
+    title, else its id, else empty.
     """
 
     index: int
@@ -176,8 +176,17 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
 
 
 def title_of(document: Document) -> str:
-    """A document's title, else its id, else its first words, in a few words on one line."""
-    name = on_one_line(document.title or str(document.id or "") or without_tags(document.text))
+    """A document's title, else its id, in a few words on one line; empty without either."""
+    return _in_brief(document.title or str(document.id or ""))
+
+
+def name_of(document: Document) -> str:
+    """Its title, or its first words in quotation marks."""
+    return title_of(document) or f"“{_in_brief(without_tags(document.text))}”"
+
+
+def _in_brief(text: str) -> str:
+    name = on_one_line(text)
     brief = shorten(name, _TITLE_LENGTH, placeholder="…")
     return brief if len(brief) > 1 else ellipsize(name, _TITLE_LENGTH)  # no space
 

@@ -20,8 +20,8 @@ from attribot_rag.display.report import (
     ListedSource,
     Report,
     ellipsize,
+    name_of,
     report_on,
-    title_of,
 )
 from attribot_rag.result import Counterfactual, Result, cite
 
@@ -98,8 +98,8 @@ def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[Re
 
 
 def _titles(attribution: Result, documents: Iterable[int]) -> str:
-    titles = (title_of(attribution.documents[index]) for index in sorted(documents))
-    return " and ".join(dict.fromkeys(titles))
+    names = (name_of(attribution.documents[index]) for index in sorted(documents))
+    return " and ".join(dict.fromkeys(names))
 
 
 def _with_changes(attribution: Result, response: str) -> Text:
@@ -157,9 +157,9 @@ def _named(mark: Mark, titles: dict[int, str]) -> Iterator[str]:
 def _citations(documents: Iterable[CitedDocument]) -> RenderableType:
     grid = _grid()
     for document in documents:
-        cell = Text(document.title, style="dim", overflow="fold")
-        quotes = (Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes)
-        grid.add_row(Text(f"[{_label(document.mark)}]", style="cyan"), Group(cell, *quotes))
+        cells = [Text(document.title, style="dim", overflow="fold")] if document.title else []
+        cells += [Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes]
+        grid.add_row(Text(f"[{_label(document.mark)}]", style="cyan"), Group(*cells))
     return grid
 
 

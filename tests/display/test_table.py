@@ -14,6 +14,7 @@ from support.hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
 from attribot_rag import Document
 from attribot_rag.attribution import Counterfactual
 from attribot_rag.display import print_counterfactual, print_table, render_table
+from attribot_rag.display.report import name_of
 
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -47,19 +48,35 @@ def test_figures_follow_where_they_are_asked_for() -> None:
     [
         (Document("It is red.", "d7", {"title": "Lamp Night"}), "Lamp Night"),
         (Document("It is red.", "d7"), "d7"),
-        (
-            Document("It is red.\nAnd old. It carries eighteen people."),
-            "It is red. And old. It carries eighteen…",
-        ),
-        (Document("紅" * 90 + "It is red."), "紅" * 39 + "…"),
-        (Document("<p>It is red.</p>"), "It is red."),
         (Document("It is red.", metadata={"title": "A " * 90}), "A A A"),
     ],
 )
-def test_a_source_has_its_title_or_its_first_words(document: Document, title: str) -> None:
+def test_a_citation_has_the_title_of_its_document(document: Document, title: str) -> None:
     attribution = handmade("Red.", [document], {"It is red.": (5.0,)})
     (mark,) = re.findall(r"\[1 ([^]]*)\]", render_table(attribution, width=200))
     assert mark.startswith(title) and len(mark) <= 40
+
+
+def test_a_document_without_a_title_is_known_by_its_quote() -> None:
+    attribution = handmade("Red.", [Document("It is red. And old.")], {"It is red.": (5.0,)})
+    shown = render_table(attribution, width=200)
+    assert shown.startswith("Red. [1]\n\n[1]  “It is red.”\n")
+    assert "And old" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "It is red.\nAnd old. It carries eighteen people.",
+            "“It is red. And old. It carries eighteen…”",
+        ),
+        ("紅" * 90 + "It is red.", f"“{'紅' * 39}…”"),
+        ("<p>It is red.</p>", "“It is red.”"),
+    ],
+)
+def test_elsewhere_it_has_its_first_words(text: str, name: str) -> None:
+    assert name_of(Document(text)) == name
 
 
 def test_colors_change_nothing_but_colors() -> None:

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 _FEW, _MANY = 4, 32
-_REPEATS = 2
+_REPEATS = 4
 _LEAST_SECONDS = 0.01  # less is waited for by nobody
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096
 
@@ -17,9 +17,10 @@ def pass_tokens(model: PreTrainedModel) -> int:
     """The number of tokens that take as long as what a pass takes whatever its tokens.
 
     0 if that is little: then tokens are the price of a pass. By passes over few and over many
-    tokens, the second of each.
+    tokens in turn, the fastest of each, as other work may slow some down.
     """
-    few, many = _seconds(model, _FEW), _seconds(model, _MANY)
+    pairs = [(_seconds(model, _FEW), _seconds(model, _MANY)) for _ in range(_REPEATS)]
+    few, many = map(min, zip(*pairs, strict=True))
     per_token = max(0.0, many - few) / (_MANY - _FEW)
     fixed = few - _FEW * per_token
     if fixed < max(_LEAST_SECONDS, _LEAST_TOKENS * per_token):
@@ -29,10 +30,7 @@ def pass_tokens(model: PreTrainedModel) -> int:
 
 def _seconds(model: PreTrainedModel, count: int) -> float:
     ids = torch.zeros(1, count, dtype=torch.long, device=model.device)
-    seconds = 0.0
     with torch.no_grad():
-        for _ in range(_REPEATS):
-            started = time.perf_counter()
-            float(model(input_ids=ids, use_cache=False).logits[0, -1, 0])  # waits for the device
-            seconds = time.perf_counter() - started
-    return seconds
+        started = time.perf_counter()
+        float(model(input_ids=ids, use_cache=False).logits[0, -1, 0])  # waits for the device
+        return time.perf_counter() - started
