@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import torch
 from transformers import PreTrainedModel
 
 _FEW, _MANY = 4, 32
-_REPEATS = 4
+_LEAST_REPEATS, _MOST_REPEATS = 2, 4
 _LEAST_SECONDS = 0.01  # less is waited for by nobody
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096
 
@@ -17,10 +18,20 @@ def pass_tokens(model: PreTrainedModel) -> int:
     """The number of tokens that take as long as what a pass takes whatever its tokens.
 
     0 if that is little: then tokens are the price of a pass. By passes over few and over many
-    tokens in turn, the fastest of each, as other work may slow some down.
+    tokens in turn, the fastest of each: other work slows some down, and may hide what tokens take,
+    so that a price of passes is looked at again.
     """
-    pairs = [(_seconds(model, _FEW), _seconds(model, _MANY)) for _ in range(_REPEATS)]
-    few, many = map(min, zip(*pairs, strict=True))
+    few = many = math.inf
+    worth = 0
+    for done in range(_MOST_REPEATS):
+        if done >= _LEAST_REPEATS and not worth:
+            break
+        few, many = min(few, _seconds(model, _FEW)), min(many, _seconds(model, _MANY))
+        worth = _worth(few, many)
+    return worth
+
+
+def _worth(few: float, many: float) -> int:
     per_token = max(0.0, many - few) / (_MANY - _FEW)
     fixed = few - _FEW * per_token
     if fixed < max(_LEAST_SECONDS, _LEAST_TOKENS * per_token):
