@@ -23,6 +23,11 @@ HELD = Part(PART.tokens, PART.words, ("ships", "salt"), frozenset({"ships", "sal
 """In words that source 3 holds; source 7 is about the seals."""
 
 
+@pytest.fixture(autouse=True)
+def room_for_all_that_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", 1 << 30)
+
+
 def either(*units: int) -> Callable[[Ids], dict[int, float]]:
     """These together, or the last four, for which the search does not look."""
     return lambda kept: {4: 20.0 * ({*units} <= kept or {7, 8, 9, 10} <= kept)}

@@ -141,7 +141,8 @@ def test_the_page_s_code_prints_statistics(
         assert text in code
         code = code.replace(text, other)
     exec(code, {"__name__": "__main__"})
-    assert capsys.readouterr().out.startswith("4 answers, 0 of them not fully checked\n")
+    printed = capsys.readouterr().out  # Ray's own warnings may stand before it
+    assert "4 answers, 0 of them not fully checked\n" in printed
     assert parquet.read_table("batch/ray").num_rows == 5
 
 
