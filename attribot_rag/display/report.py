@@ -181,7 +181,7 @@ def title_of(document: Document) -> str:
 
 
 def name_of(document: Document) -> str:
-    """Its title, or its first words in quotation marks."""
+    """Its title or id, else its first words in quotation marks."""
     return title_of(document) or f"“{_in_brief(without_tags(document.text))}”"
 
 

@@ -87,17 +87,17 @@ def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[Re
     answer = _with_changes(attribution, visible(response) or "(no answer)")
     is_same = response.split() == attribution.response.split()
     says = "gives the same answer" if is_same else "answers"
-    text = Text(f"Without {_titles(attribution, left_out)}, the model {says}:", style="dim")
+    text = Text(f"Without {_names(attribution, left_out)}, the model {says}:", style="dim")
     yield Group(text, answer)
     cited = {index for sentence in cite(attribution) for index in sentence.source_ids}
     holders = [{*attribution.sources[index].documents} for index in cited]
     if others := set[int]().union(*(held - left_out for held in holders if held & left_out)):
-        yield Text(f"The same stands in {_titles(attribution, others)}; any of these is enough.")
+        yield Text(f"The same stands in {_names(attribution, others)}; any of these is enough.")
     if counterfactual.notes:
         yield _warnings(counterfactual.notes)
 
 
-def _titles(attribution: Result, documents: Iterable[int]) -> str:
+def _names(attribution: Result, documents: Iterable[int]) -> str:
     names = (name_of(attribution.documents[index]) for index in sorted(documents))
     return " and ".join(dict.fromkeys(names))
 

@@ -311,8 +311,14 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
         ({"language": ""}, "language='' is not known; pass an ISO 639-1 code"),
         ({"language": "deu"}, "language='deu' is not known"),
         ({"language": 7}, "language=7 is not known"),
+        ({"language": "DE"}, "language='DE' is not known"),
     ],
 )
 def test_bad_options_name_the_value_and_the_fix(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         ContextOptions(**options)
+
+
+@pytest.mark.parametrize("language", ["de", "nb", "yue"])
+def test_a_language_need_not_be_one_that_is_detected(language: str) -> None:
+    assert ContextOptions(language=language).language == language

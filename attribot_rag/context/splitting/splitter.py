@@ -110,8 +110,12 @@ _MAX_LENGTH = 400
 
 
 def check_language(code: object) -> None:
-    """Raises InvalidInput for what is not the code of a language that is told apart here."""
-    if code not in _identifier().nb_classes or code == "zxx":
+    """Raises InvalidInput for what is neither of ISO 639-1's form nor a longer code known here.
+
+    The splitter has more languages than are detected, such as `nb`, and asking it tells nothing.
+    """
+    has_form = isinstance(code, str) and re.fullmatch("[a-z]{2}", code)
+    if not has_form and (code not in _identifier().nb_classes or code == "zxx"):
         raise InvalidInput(
             f"language={code!r} is not known; pass an ISO 639-1 code such as 'en', or None to have "
             "it detected"

@@ -125,7 +125,7 @@ class Packed(CachedPrefix):
         batching = super().batching(token_budget)
         if not self.pass_tokens:
             return batching
-        share, cost = batching.budget / max(1, self._most_at_once), batching.cost
+        share, cost = batching.budget / self._most_at_once, batching.cost
         return replace(
             batching, cost=lambda row: max(cost(row), math.ceil(self.num_tokens(row) * share))
         )
