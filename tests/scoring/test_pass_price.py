@@ -270,3 +270,21 @@ def test_what_a_pass_is_worth_is_measured() -> None:
 def test_a_pass_is_worth_no_negative_number_of_tokens() -> None:
     with pytest.raises(InvalidInput, match="pass_tokens=-1"):
         ScoringOptions(pass_tokens=-1)
+
+
+class Disturbed(Slow):  # type: ignore[no-untyped-call]
+    """Beside other work, which holds up its first two passes over few tokens."""
+
+    num_passes = 0
+
+    def forward(self, input_ids: torch.Tensor, **keywords: Any) -> Any:
+        self.num_passes += 1
+        if self.num_passes in (1, 3):
+            time.sleep(0.3)
+        return super().forward(input_ids, **keywords)
+
+
+def test_other_work_makes_no_pass_dear() -> None:
+    model = Disturbed(0.0, 0.003)
+    assert pass_tokens(model) == 0
+    assert model.num_passes == 6
