@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval
 
 # Zero-width spaces, soft hyphens, marks of direction and the like, but for joiners, which change

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from attribot_rag.attribution.attribution import Attribution
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.prompt_parts import PromptPart

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, overlapping, subtract

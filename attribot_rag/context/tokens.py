@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.alignment import places_in
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.model.language_model import LanguageModel

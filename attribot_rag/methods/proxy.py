@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import cast
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import (
     Ablation,
     DocumentSpan,

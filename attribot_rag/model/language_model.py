@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
 from typing import Protocol, cast
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.background import Background
 from attribot_rag.model.chat_messages import Message, render

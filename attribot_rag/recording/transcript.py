@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput

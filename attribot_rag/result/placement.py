@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval, at
 from attribot_rag.context.splitting.markup import json_in
 from attribot_rag.result.segments import Block, Markdown, markdown

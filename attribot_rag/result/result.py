@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags

@@ -6,13 +6,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.markup import json_in, json_values
 from attribot_rag.context.splitting.splitter import Splitter, split_spans

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.attribution.composition import cited_documents
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
 from attribot_rag.display.markdown import with_legend, with_reader
 from attribot_rag.display.own_markers import Markers

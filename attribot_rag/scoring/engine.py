@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory, UnsupportedModel
 from attribot_rag.model.generation import Generation
@@ -95,7 +96,6 @@ class Engine:
 
     @property
     def prefix(self) -> Prefix:
-        # Until Python 3.12, a cached_property would hold up all other engines.
         if self._prefix is None:
             chosen = self.options.implementation
             worth = self.options.pass_tokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced

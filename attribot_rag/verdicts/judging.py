@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, scores_of, total
 from attribot_rag.methods.evidence import Evidence, Steps

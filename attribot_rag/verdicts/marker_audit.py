@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import chain
 from operator import attrgetter
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
 from attribot_rag.methods.base import total
 from attribot_rag.methods.evidence import Evidence

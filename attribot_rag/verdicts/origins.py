@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 
 from rapidfuzz import fuzz
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, total
 from attribot_rag.methods.evidence import Evidence, Steps

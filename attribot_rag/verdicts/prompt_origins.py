@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.prompt_parts import PromptPart

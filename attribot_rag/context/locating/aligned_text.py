@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.locating.characters import SILENT, letters_of, number_sign
 from attribot_rag.context.locating.escapes import ESCAPE, MAX_DEPTH, meaning

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.location import Location, located
 from attribot_rag.context.locating.runs import Run

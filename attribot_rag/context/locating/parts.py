@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval, add, merge, overlapping, subtract
 from attribot_rag.context.locating.aligned_text import AlignedText
 from attribot_rag.context.locating.location import Location, located

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.context import Context, ContextOptions
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.context.intervals import Interval, merge

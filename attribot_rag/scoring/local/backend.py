@@ -6,11 +6,12 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 from transformers import PreTrainedModel
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import placeholder_ids
