@@ -2,8 +2,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from attribot_rag.cached_property import cached_property
 from support.patience import scaled
+
+from attribot_rag.cached_property import cached_property
 
 
 class Work:

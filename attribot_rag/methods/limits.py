@@ -25,6 +25,8 @@ class Limits:
     """The mean reliance of the tokens below which nothing is cited; 0 for no such limit."""
     min_follows: float = 8.0
     """The effect of an earlier sentence that another follows from."""
+    max_unexplained: float = 8.0
+    """How unlikely new words may be after the earlier sentence, in all, if one follows from it."""
     min_turn: float = 4.0
     """The effect of a turn, or of what the prompt states, that a sentence comes from."""
     min_sought: float = 2.0

@@ -256,7 +256,8 @@ class _Judge:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self.evidence, self._sentences, self._limits, self._order)
+        parts = {index: part for part, index in self._parts.items()}
+        return Origins(self.evidence, self._sentences, parts, self._limits, self._order)
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -10,7 +10,8 @@ from rapidfuzz import fuzz
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, total
+from attribot_rag.context.words import UNSPACED, same_word
+from attribot_rag.methods.base import Carriers, Part, total, words_in
 from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order
@@ -49,10 +50,12 @@ class Origins:
         self,
         evidence: Evidence,
         sentences: Sequence[AnswerSentence],
+        parts: Mapping[int, Part],
         limits: Limits = _DEFAULTS,
         order: Order | None = None,
     ) -> None:
         self._order = order
+        self._parts = parts
         self._evidence = evidence
         self._scorer = evidence.scorer
         self._sentences = sentences
@@ -129,7 +132,8 @@ class Origins:
         effect = self._effect(alone, index, tokens) if earlier else None
         if effect is not None and effect >= max(limits.min_follows, reliance):
             source = yield from self._source(earlier, index, tokens)
-            if source is not None and self._gives_numbers(index, earlier):
+            is_given = self._gives_numbers(index, earlier) and self._gives_words(index, earlier)
+            if source is not None and is_given:
                 origins.append(Origin(source, effect))
         return origins
 
@@ -157,6 +161,26 @@ class Origins:
             if -alone >= least:
                 explained.append(after - alone >= share * -alone)
         return any(explained) or not explained
+
+    def _gives_words(self, index: int, earlier: Sequence[int]) -> bool:
+        """Whether earlier text explains the sentence's new content words, not a name alone.
+
+        A word is new if neither the question nor an earlier sentence has it. What stays unlikely
+        after the earlier sentences, and is not much likelier than without them, is added up. Words
+        of scripts without spaces are not told apart, and do not count.
+        """
+        part = self._parts.get(index, Part())
+        said = [word.casefold() for i in earlier for word in words_in(self._sentences[i].text)]
+        unexplained = 0.0
+        for tokens, word in zip(part.words, part.texts, strict=True):
+            if word[0] >= UNSPACED or any(same_word(word, other) for other in said):
+                continue
+            after = self._likely(self._bare, index, tokens)
+            alone = self._likely(self._saying([], index), index, tokens)
+            assert after is not None and alone is not None
+            if after - alone < self._limits.kept_word * -alone:
+                unexplained -= after
+        return unexplained < self._limits.max_unexplained
 
     def _text(self, tokens: Sequence[int]) -> str:
         """The response's text at neighbouring tokens."""

@@ -294,6 +294,44 @@ def test_a_number_that_was_said_follows(attributor: Attributor) -> None:
     assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "follows"]
 
 
+@pytest.mark.parametrize(
+    ("first", "invented"),
+    [
+        (
+            "The ferry Kittiwake carries up to 84 passengers.",
+            "The Kittiwake was painted by artists.",
+        ),
+        ("The observatory was founded by Lena Brask in 1908.", "Lena Brask also wrote a cookbook."),
+        ("La escuela de Aldby tiene 210 alumnos.", "La escuela de Aldby cocina para los vecinos."),
+    ],
+)
+def test_what_shares_a_name_alone_does_not_follow(
+    attributor: Attributor, first: str, invented: str
+) -> None:
+    attribution = attribute(
+        attributor, "What is known of it?", [first, "The lake is cold."], f"{first} {invented}"
+    )
+    assert attribution.verdicts[0].kind == "grounded"
+    assert attribution.verdicts[1].kind == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("first", "conclusion"),
+    [
+        ("The pool is closed on Tuesdays.", "So you cannot swim there on Tuesdays."),
+        (
+            "The lighthouse is 38 metres high, and the church tower is 31 metres high.",
+            "Therefore the lighthouse is higher than the church tower.",
+        ),
+    ],
+)
+def test_a_conclusion_follows(attributor: Attributor, first: str, conclusion: str) -> None:
+    attribution = attribute(
+        attributor, "What is known of it?", [first, "The lake is cold."], f"{first} {conclusion}"
+    )
+    assert [verdict.kind for verdict in attribution.verdicts] == ["grounded", "follows"]
+
+
 SHOPS = [
     MUSEUM,
     "The library lends books for three weeks. It has a cafe.",

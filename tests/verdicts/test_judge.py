@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -407,18 +408,19 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
 
 def test_follows_from_an_earlier_sentence() -> None:
     response = "The ships came. They had salt."
-    options = VerdictOptions(min_follows=2.0)
+    options = with_limits(Limits(min_follows=2.0, max_unexplained=inf))  # all is unlikely here
     first, second = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
     assert first.kind == "grounded"
     assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
     target = scorer(response=response, language_model=other_chat())
     evidence = Evidence(target, ())
-    origins = Origins(evidence, sentences_of(shown(target)), options.limits())
+    origins = Origins(evidence, sentences_of(shown(target)), {}, options.limits())
     (origin,) = evidence.in_rounds([origins.largest(1, 0.0)])
     assert origin is not None
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)
     assert second.reliance == 0.0
-    options = VerdictOptions(min_follows=20.0)  # the earlier sentence has little effect
+    # the earlier sentence has little effect
+    options = with_limits(Limits(min_follows=20.0, max_unexplained=inf))
     verdicts = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
     assert [verdict.kind for verdict in verdicts] == ["grounded", "unsupported"]
 
@@ -436,8 +438,8 @@ def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: li
         suffices = 4 in kept or len(kept) > LIMITS.max_set
         return {SHIPS: earlier * (3 in kept), 26: 1.9 * suffices}
 
-    options = with_limits(Limits(min_follows=2.0, min_reliance=1.0, min_sought=0.6))
-    verdicts = judged_by(worth, target, [3, 4], options).verdicts
+    limits = Limits(min_follows=2.0, max_unexplained=inf, min_reliance=1.0, min_sought=0.6)
+    verdicts = judged_by(worth, target, [3, 4], with_limits(limits)).verdicts
     assert [verdict.kind for verdict in verdicts] == kinds
     assert verdicts[1].source_ids == (() if kinds[1] == "follows" else (4,))
 
@@ -453,7 +455,7 @@ def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: li
 def test_a_marker_beside_the_sentence_that_relies_on_a_source(
     response: str, kinds: list[str]
 ) -> None:
-    options = VerdictOptions(min_follows=2.0)
+    options = with_limits(Limits(min_follows=2.0, max_unexplained=inf))
     target = scorer(response=response, language_model=other_chat())
     judgement = judged({3: 9.0}, reliance=8.0, target=target, options=options)
     assert [verdict.kind for verdict in judgement.verdicts] == kinds

@@ -64,7 +64,7 @@ def without_turns(prompt: str) -> str:
 def finder(target: Scorer, sentences: Sequence[AnswerSentence]) -> Callable[[int], list[Origin]]:
     """The origins of a sentence, whatever their effects are."""
     evidence = Evidence(target, ())
-    origins = Origins(evidence, sentences, Limits(min_turn=-inf, min_follows=-inf))
+    origins = Origins(evidence, sentences, {}, Limits(min_turn=-inf, min_follows=-inf))
     return lambda index: evidence.in_rounds([origins.find(index, -inf)])[0]
 
 
