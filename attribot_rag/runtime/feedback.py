@@ -36,9 +36,10 @@ class Feedback:
     """The verdict of an attribution on the whole answer.
 
     `score` is the share of its sentences, from 0 to 1, that retrieved text caused, or of another
-    model's answer supports (the `basis` of the metadata says which); sentences that
-    follow from others, and those that are not judged, do not count. It is None where no sentence
-    was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose
+    model's answer supports (the `basis` of the metadata says which). A sentence with a value that
+    no document has, or of which its source has another, does not count as caused. Sentences that
+    follow from others, and those that are not judged, do not count at all. It is None where no
+    sentence was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose
     attribution it is and how it came about, a `DocumentScore` for each of the `documents`, and
     `sentences_to_check`, the number of those with values that their cited sources do not have.
     """
@@ -98,8 +99,10 @@ def document_scores(attribution: Attribution) -> list[DocumentScore]:
 
 
 def _is_grounded(verdict: Verdict) -> bool:
-    """Whether a sentence comes from retrieved text, and no value of it is missing there."""
-    return verdict.kind in _GROUNDED and not any(check.in_no_document for check in verdict.checks)
+    """Whether a sentence comes from retrieved text, and no value of it differs or is missing."""
+    return verdict.kind in _GROUNDED and not any(
+        check.in_no_document or check.source_value is not None for check in verdict.checks
+    )
 
 
 def _label(num_grounded: int, num_judged: int) -> Label:

@@ -49,14 +49,18 @@ def test_the_score_is_the_share_of_sentences_that_retrieved_text_caused(
     assert (feedback.score, feedback.label) == (score, label)
 
 
-@pytest.mark.parametrize(("absent", "score"), [(True, 0.5), (False, 1.0)])
-def test_a_sentence_with_a_value_of_no_document_does_not_come_from_them(
-    absent: bool, score: float
+@pytest.mark.parametrize(
+    ("absent", "other", "score"), [(True, None, 0.5), (False, "new", 0.5), (False, None, 1.0)]
+)
+def test_a_sentence_with_a_value_that_the_documents_lack_does_not_come_from_them(
+    absent: bool, other: str | None, score: float
 ) -> None:
     run = run_of("grounded", "redundant")
     assert run.attribution is not None
     first, second = run.attribution.verdicts
-    check = Check(start=6, end=9, kind="number", value="old", in_no_document=absent)
+    check = Check(
+        start=6, end=9, kind="number", value="old", source_value=other, in_no_document=absent
+    )
     verdicts = (replace(first, checks=(check,)), second)
     feedback = feedback_of(replace(run, attribution=replace(run.attribution, verdicts=verdicts)))
     assert feedback.score == score
