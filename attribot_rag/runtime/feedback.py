@@ -39,9 +39,9 @@ class Feedback:
     model's answer supports (the `basis` of the metadata says which). A sentence with a value that
     no document has, or of which its source has another, does not count as caused. Sentences that
     follow from others, and those that are not judged, do not count at all. It is None where no
-    sentence was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose
-    attribution it is and how it came about, a `DocumentScore` for each of the `documents`, and
-    `sentences_to_check`, the number of those with values that their cited sources do not have.
+    sentence was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts:
+    whose attribution it is and how it came about, a `DocumentScore` for each of the `documents`,
+    and `sentences_to_check`, the number of those with values that their cited sources do not have.
     """
 
     name: str
