@@ -169,11 +169,19 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
                 "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
                 "or llama.cpp gave the answer, its log-probabilities differ."
             )
-    if scorer.generation.cut_at is not None:
-        yield (
-            f"The answer was cut off at its length limit of {scorer.generation.cut_at} tokens; "
-            "raise max_new_tokens for a longer one."
+    if (cut_at := scorer.generation.cut_at) is not None:
+        room = scorer.language_model.room(len(scorer.generation.prompt_ids))
+        remedy = (
+            "raise max_new_tokens"
+            if room is None or cut_at < room
+            else ("no more fit into the model's positions: retrieve fewer or shorter documents")
         )
+        yield (
+            f"The answer was cut off at its length limit of {cut_at} tokens; {remedy} for a longer "
+            "one."
+        )
+    if scorer.generation.out_of_time:
+        yield "The answer was cut off when its time was over; raise max_time for a longer one."
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
         names = ", ".join(settings.constraints)

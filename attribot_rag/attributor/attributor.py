@@ -254,10 +254,18 @@ class Attributor:
         """Answer a question from the documents, greedily by default, and attribute the answer.
 
         `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
-        result's `response` is the answer; a note says if it was cut at `max_new_tokens`.
+        result's `response` is the answer; a note says if it was cut at `max_new_tokens`, or at the
+        seconds of `max_time`, which a long prompt takes its part of. Raises ContextTooLong, before
+        the model runs, if the prompt leaves no room for an answer.
         """
-        settings = {"max_new_tokens": max_new_tokens, **generate}
-        generation, prompt, chunks = answered(question, documents, self.language_model, **settings)
+        generation, prompt, chunks = answered(
+            question,
+            documents,
+            self.language_model,
+            max_new_tokens=max_new_tokens,
+            between_steps=self.between_steps,
+            **generate,
+        )
         return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
 
     def answer_without(
@@ -291,6 +299,9 @@ class Attributor:
             self.backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
             return rerun.compared(second, self.backend, self.scoring_options, session)
+
+    def between_steps(self) -> None:
+        """For subclasses: before each piece of a prompt that `ask` reads, and after each token."""
 
     def between_batches(self) -> float:
         """Let generations go first, before each pass; the seconds that no budget counts."""

@@ -32,18 +32,26 @@ TEMPLATE = (
 
 
 def answered(
-    question: str, documents: Documents, language_model: LanguageModel, **settings: Any
+    question: str,
+    documents: Documents,
+    language_model: LanguageModel,
+    *,
+    max_new_tokens: int,
+    **settings: Any,
 ) -> tuple[Generation, str | list[Message], tuple[Document, ...]]:
     """The model's answer from the documents, its prompt, and the documents that were read.
 
-    Raises InvalidInput for an empty question, no documents, or an empty answer.
+    An answer has as many tokens as fit into the model's positions. Raises InvalidInput for an empty
+    question, no documents, or an empty answer, ContextTooLong before anything is generated.
     """
     if not isinstance(question, str) or not question.strip():
         raise InvalidInput(f"the question is empty, or no text: {question!r:.80}")
     chunks = documents_of(documents)
     prompt = rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template))
     prompt_ids = language_model.encode_prompt(prompt)
-    generation = generate_answer(language_model, prompt_ids, **settings)
+    room = language_model.room(len(prompt_ids))
+    most = max_new_tokens if room is None else min(max_new_tokens, room)
+    generation = generate_answer(language_model, prompt_ids, max_new_tokens=most, **settings)
     if generation is None:
         raise InvalidInput(
             f"the model answered {question!r} with nothing; ask in other words, or set "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
 from torch import nn
-from transformers import Cache
+from transformers import Cache, PreTrainedModel
 from transformers.generation import utils
 
 from attribot_rag.errors import InvalidInput
@@ -98,10 +98,10 @@ class Generation:
     `model_version` is that of the model when it answered (`state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
     ended otherwise; `unfinished` says that it, a stop string or a reader ended the response and not
-    the model. `settings` are how it was generated, None if that is not known; `span` is the
-    OpenTelemetry span in which it answered, None without any. `refusal` says why it cannot be
-    attributed, None if it can. Raises InvalidInput for an empty response, and for an empty prompt
-    that nothing else conditioned.
+    the model, `out_of_time` that the end of its seconds did. `settings` are how it was generated,
+    None if that is not known; `span` is the OpenTelemetry span in which it answered, None without
+    any. `refusal` says why it cannot be attributed, None if it can. Raises InvalidInput for an
+    empty response, and for an empty prompt that nothing else conditioned.
     """
 
     prompt_ids: tuple[int, ...]
@@ -113,6 +113,7 @@ class Generation:
     model_version: int | None = None
     cut_at: int | None = None
     unfinished: bool = False
+    out_of_time: bool = False
     settings: GenerationSettings | None = None
     span: Span | None = None
     refusal: str | None = None
@@ -142,7 +143,7 @@ class Generation:
         if num_response_tokens >= len(self.response_ids):
             return self
         shorter = self.response_ids[:num_response_tokens]
-        return replace(self, response_ids=shorter, cut_at=None, unfinished=True)
+        return replace(self, response_ids=shorter, cut_at=None, unfinished=True, out_of_time=False)
 
     @property
     def num_bytes(self) -> int:
@@ -152,6 +153,9 @@ class Generation:
         tensors = (value for value in chain(layers, inputs) if isinstance(value, torch.Tensor))
         return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
 
+
+_CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
+_GPU_TOKENS = 2048
 
 _NAMES = ("cache", "past_key_values", "cache_params")
 
@@ -180,6 +184,36 @@ def holds_cache(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(map(holds_cache, value))
     return isinstance(value, Cache)
+
+
+def piece_size(device: torch.device) -> int:
+    """The number of tokens of a prompt that are read at once."""
+    return _CPU_TOKENS if device.type == "cpu" else _GPU_TOKENS
+
+
+def read_in_pieces(
+    model: PreTrainedModel,
+    token_ids: Sequence[int],
+    cache: Cache,
+    before_piece: Callable[[int], None],
+    conditioning: Conditioning | None = None,
+) -> None:
+    """Encode ids into an empty cache, with `conditioning` in one piece.
+
+    `before_piece` is called with the position of each piece; what it raises ends the reading.
+    """
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    size = len(token_ids) if conditioning else piece_size(model.device)
+    for start in range(0, len(token_ids), size):
+        before_piece(start)
+        chunk = torch.tensor([token_ids[start : start + size]], device=model.device)
+        inputs = {"input_ids": chunk, "use_cache": True, **cache_inputs(model, cache)}
+        if conditioning:
+            inputs |= conditioning.inputs(token_ids, model.device)
+        elif takes_positions:  # else the model counts on from its images
+            stop = start + chunk.shape[1]
+            inputs["position_ids"] = torch.arange(start, stop, device=model.device)[None]
+        model(**inputs)
 
 
 def _is_cache(annotation: object) -> bool:

@@ -143,6 +143,17 @@ class LanguageModel:
                 "retrieve fewer or shorter documents"
             )
 
+    def room(self, num_prompt_tokens: int) -> int | None:
+        """The most tokens of a response after a prompt of this length, None without a limit.
+
+        Raises ContextTooLong if there is room for none.
+        """
+        self.check_length(num_prompt_tokens, 1)
+        limit = self.weights.max_positions
+        if limit is None:
+            return None
+        return limit + 1 - (0 if self.weights.is_encoder_decoder else num_prompt_tokens)
+
     @cached_property
     def boundary_ids(self) -> frozenset[int]:
         """Ids of added and special tokens, across which tokenizers never merge."""

@@ -4,44 +4,161 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from transformers import (
+    GenerationMixin,
+    PreTrainedModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
-from attribot_rag.model.generation import Generation
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.generation import (
+    CACHE_NAMES,
+    Generation,
+    cache_inputs,
+    piece_size,
+    read_in_pieces,
+)
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_model import LocalModel, model_here
+from attribot_rag.recording.arguments import GenerateArguments
+from attribot_rag.recording.reading import PromptRead
 from attribot_rag.recording.recorder import GenerationRecorder
+from attribot_rag.scoring.local.checkpoints import keeps_states
+from attribot_rag.scoring.local.cropped import Cropped
 
 if TYPE_CHECKING:
     from attribot_rag.model.served import ServedWeights
 
 
+# Settings by which `generate` goes on from something else than one row's keys and values.
+_OTHERWISE = (
+    *("assistant_model", "cache_implementation", "custom_generate", "inputs_embeds"),
+    *("prompt_lookup_num_tokens", *CACHE_NAMES),
+)
+_ONE_ROW = ("num_beams", "num_return_sequences")
+
+
 def generate_answer(
-    language_model: LanguageModel, prompt_ids: Sequence[int], *, max_new_tokens: int, **options: Any
+    language_model: LanguageModel,
+    prompt_ids: Sequence[int],
+    *,
+    max_new_tokens: int,
+    between_steps: Callable[[], None] | None = None,
+    **options: Any,
 ) -> Generation | None:
     """Let the model answer a prompt, greedily by default; None if the answer has no tokens.
 
-    `options` go to the model's own `generate`, or to the server of a served model, which is waited
-    for no longer than `max_time` seconds, and whose answer a `streamer` gets as a whole.
+    `options` go to the model's own `generate`, see `generate_with`, or to the server of a served
+    model, which is waited for no longer than `max_time` seconds, and whose answer a `streamer` gets
+    as a whole.
     """
     if isinstance(language_model, LocalModel):
         settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
-        return generate_with(language_model, prompt_ids, settings)
+        return generate_with(language_model, prompt_ids, settings, between_steps)
     server = cast("ServedWeights", language_model.weights)
     return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
 
 
 def generate_with(
-    language_model: LanguageModel, prompt_ids: Sequence[int], settings: Mapping[str, Any]
+    language_model: LanguageModel,
+    prompt_ids: Sequence[int],
+    settings: Mapping[str, Any],
+    between_steps: Callable[[], None] | None = None,
 ) -> Generation | None:
-    """Let the model's own `generate` answer a prompt with these settings and no others."""
-    inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
+    """Let the model's own `generate` answer a prompt with these settings and no others.
+
+    A long prompt is read in pieces where that gives the same numbers, so that `max_time`, in
+    seconds, bounds the reading as well. `between_steps` runs before each piece and after each
+    token; what it raises ends the answer. Raises InvalidInput if the time is over before the answer
+    has a word.
+    """
+    model, prompt_ids = model_here(language_model), tuple(prompt_ids)
+    inputs = torch.tensor([prompt_ids], device=language_model.device)
+    limits = _Limits(settings.get("max_time"), between_steps)
+    own = {name: value for name, value in settings.items() if name != "max_time"}
+    own["stopping_criteria"] = StoppingCriteriaList(
+        [*(settings.get("stopping_criteria") or ()), limits]
+    )
     with GenerationRecorder(language_model) as recorder, torch.no_grad():
-        generate = cast(Callable[..., Any], model_here(language_model).generate)
-        generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
+        if _reads_in_pieces(model, prompt_ids, settings):
+            cache = PromptRead(config=model.config.get_text_config(decoder=True))
+            read_in_pieces(model, prompt_ids[:-1], cache, limits.before_piece)
+            own |= cache_inputs(model, cache)
+        generate = cast(Callable[..., Any], model.generate)
+        generate(inputs, attention_mask=torch.ones_like(inputs), **own)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile
-    return next((match for match in latest if match.prompt_ids == tuple(prompt_ids)), None)
+    answer = next((match for match in latest if match.prompt_ids == prompt_ids), None)
+    if limits.are_over and not (answer and language_model.decode(answer.response_ids).strip()):
+        raise limits.no_answer(len(prompt_ids))
+    if answer is None or answer.settings is None:
+        return answer
+    recorded = answer.settings
+    given = replace(
+        recorded,
+        values={
+            name: settings[name] for name in (*recorded.values, "max_time") if name in settings
+        },
+        left_out=tuple(name for name in recorded.left_out if name in settings),
+    )
+    return replace(answer, settings=given, out_of_time=limits.are_over)
+
+
+class _Limits(StoppingCriteria):
+    """The end of an answer's seconds, by a clock that cannot be set, and what runs between steps.
+
+    transformers' own limit goes by the time of day, and begins with the first token.
+    """
+
+    def __init__(self, seconds: float | None, between_steps: Callable[[], None] | None) -> None:
+        self._seconds = seconds
+        self._between_steps = between_steps or (lambda: None)
+        self._started = time.perf_counter()
+        self.are_over = False
+
+    def __call__(self, input_ids: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        self._step()
+        return torch.full((len(input_ids),), self.are_over, device=input_ids.device)
+
+    def before_piece(self, position: int) -> None:
+        self._step()
+        if position and self.are_over:
+            raise self.no_answer(position)
+
+    def no_answer(self, num_read: int) -> InvalidInput:
+        return InvalidInput(
+            f"the {self._seconds:g} seconds of max_time were over when {num_read:,} tokens of the "
+            "prompt were read and nothing was answered; allow more time, or retrieve fewer or "
+            "shorter documents"
+        )
+
+    def _step(self) -> None:
+        self._between_steps()
+        passed = time.perf_counter() - self._started
+        self.are_over = self._seconds is not None and passed > self._seconds
+
+
+def _reads_in_pieces(
+    model: PreTrainedModel, prompt_ids: Sequence[int], settings: Mapping[str, Any]
+) -> bool:
+    """Whether the prompt has several pieces, and a cache of them is as good as `generate`'s own."""
+    if len(prompt_ids) <= piece_size(model.device):
+        return False
+    call = GenerateArguments(model, settings)
+    generate = getattr(model.generate, "original", model.generate)  # under the recorder's hook
+    num_tokens = len(prompt_ids) + call.max_new_tokens(len(prompt_ids))
+    return (
+        Cropped.refusal(model, num_tokens) is None
+        and not keeps_states(model)
+        and call.setting("use_cache") is not False
+        and not any(call.setting(name) is not None for name in _OTHERWISE)
+        and all(call.setting(name) in (None, 1) for name in _ONE_ROW)
+        and getattr(generate, "__func__", None) is GenerationMixin.generate
+    )
 
 
 def _served_answer(

@@ -22,6 +22,10 @@ from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.telemetry import current_span
 
 
+class PromptRead(DynamicCache):
+    """A cache of the prompt of the call that it is given to, as that call would have made it."""
+
+
 def read_generations(
     arguments: GenerateArguments,
     output: Mapping[str, Any] | torch.Tensor,
@@ -104,13 +108,16 @@ def _plain_cache(
     where its numbers are not those of the scored model.
     """
     model, by_name = arguments.model, arguments.by_name
-    is_set = any(by_name.get(name) is not None for name in (*CACHE_NAMES, "position_ids"))
-    is_set = is_set or any(map(holds_cache, by_name.values()))
+    given = {name: value for name, value in by_name.items() if not isinstance(value, PromptRead)}
+    is_set = any(given.get(name) is not None for name in (*CACHE_NAMES, "position_ids"))
+    is_set = is_set or any(map(holds_cache, given.values()))
     cache = next((value for value in output.values() if isinstance(value, Cache)), None)
     device = model.device.type
     if is_set or model.training or device == "meta" or torch.is_autocast_enabled(device):
         return None
-    if not isinstance(output, GenerateDecoderOnlyOutput) or type(cache) is not DynamicCache:
+    if not isinstance(output, GenerateDecoderOnlyOutput) or not isinstance(cache, DynamicCache):
+        return None
+    if type(cache) not in (DynamicCache, PromptRead):
         return None
     num_cached = output["sequences"].shape[1] - 1
     layers = [layer for layer in cache.layers if type(layer) is DynamicLayer]

@@ -133,6 +133,25 @@ def test_too_long_for_the_model() -> None:
         attributor_of(model).attribute(prompt, "y" * (258 - len(prompt)), [document])
 
 
+def test_a_question_is_too_long_before_the_model_runs() -> None:
+    model = build("llama")
+    model.model.register_forward_pre_hook(lambda *_: pytest.fail("the model runs"))
+    with pytest.raises(ContextTooLong, match=r"take \d+ positions, .* has 256; retrieve fewer"):
+        attributor_of(model).ask("Where?", ["The treaty was signed here. " * 20])
+
+
+def test_an_answer_has_as_many_tokens_as_fit() -> None:
+    model = build("llama")
+    model.model.generation_config.eos_token_id = None  # type: ignore[union-attr]
+    documents = ["The treaty was signed here. " * 3]
+    result = attributor_of(model).ask("Where?", documents, max_new_tokens=300)
+    num_tokens = len(result.token_spans)
+    assert num_tokens + result.provenance.prompt_tokens == 257
+    assert any(f"limit of {num_tokens} tokens; no more fit" in note for note in result.notes)
+    short = attributor_of(model).ask("Where?", documents, max_new_tokens=3)
+    assert any("limit of 3 tokens; raise max_new_tokens" in note for note in short.notes)
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_the_last_token_needs_no_position(name: str) -> None:
     model = build(name)

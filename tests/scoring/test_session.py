@@ -117,7 +117,7 @@ class SlowClock:
 def test_the_prompt_is_not_read_on_when_time_is_over(
     implementation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attribot_rag.scoring.local.cropped._CPU_TOKENS", 20)
+    monkeypatch.setattr("attribot_rag.model.generation._CPU_TOKENS", 20)
     pieces: list[float] = []
     whole = make_scorer(implementation=implementation)
     assert len(whole.generation.prompt_ids) > 60

@@ -20,6 +20,8 @@ from attribot_rag.model.generation import (
     LayerCache,
     PromptCache,
     cache_inputs,
+    piece_size,
+    read_in_pieces,
 )
 from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.scoring.backend import Reading, Unsupported
@@ -28,9 +30,6 @@ from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference, length_dependent_rope
 from attribot_rag.scoring.memory import Footprint, cache_bytes
 from attribot_rag.scoring.row import Row
-
-_CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
-_GPU_TOKENS = 2048
 
 
 class CachedPrefix(LocalPrefix):
@@ -199,21 +198,10 @@ def prefill(
     """
     cache = DynamicCache()
     base = getattr(twin, twin.base_model_prefix, twin)
-    takes_positions = "position_ids" in inspect.signature(base.forward).parameters
-    size = len(token_ids) if conditioning else piece_size(twin.device)
-    for start in range(0, len(token_ids), size):
-        before_piece(start)
-        chunk = torch.tensor([token_ids[start : start + size]], device=twin.device)
-        inputs = {"input_ids": chunk, "use_cache": True, **cache_inputs(twin, cache)}
-        if conditioning:
-            inputs |= conditioning.inputs(token_ids, twin.device)
-        elif takes_positions:  # else the model counts on from its images
-            stop = start + chunk.shape[1]
-            inputs["position_ids"] = torch.arange(start, stop, device=twin.device)[None]
-        try:
-            base(**inputs)
-        except (TypeError, ValueError, AttributeError) as error:
-            raise Unsupported(f"its cache cannot be taken over ({error})") from error
+    try:
+        read_in_pieces(base, token_ids, cache, before_piece, conditioning)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Unsupported(f"its cache cannot be taken over ({error})") from error
     layers = []
     for layer in cache.layers:
         if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
@@ -225,11 +213,6 @@ def prefill(
     if len(layers) != num_layers:
         raise Unsupported(f"{len(layers)} of its {num_layers} layers keep keys and values")
     return tuple(layers)
-
-
-def piece_size(device: torch.device) -> int:
-    """The number of tokens of a prompt that are read at once."""
-    return _CPU_TOKENS if device.type == "cpu" else _GPU_TOKENS
 
 
 def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCache:
