@@ -20,7 +20,6 @@ from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
 from attribot_rag.recording import generate_with
 from attribot_rag.recording.arguments import GenerateArguments
-from attribot_rag.result.provenance import without_folder
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 
 Ask = Callable[..., str]
@@ -90,7 +89,7 @@ class Rerun:
         if the documents cannot be taken out of its prompt.
         """
         name = self.answered_by or "the model that answered"
-        reader = without_folder(self.language_model.name)
+        reader = self.language_model.public_name
         if ask is None:
             raise NotRecorded(
                 f"{reader!r} only read this answer; pass ask=, a function that "

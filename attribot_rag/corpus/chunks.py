@@ -26,8 +26,8 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
     `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
-    folder's files without readable text (a scanned PDF, another encoding than UTF-8) are left out
-    with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text,
+    folder's files without readable text (a scanned PDF, another encoding than UTF-8), and links to
+    files outside of it, are left out with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text,
     and MissingExtra without semantic-text-splitter or, for PDF files, pypdfium2.
     """
     MissingExtra.check("reading files", "cli", "semantic_text_splitter")
@@ -133,6 +133,9 @@ def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
 def _texts_within(folder: Path) -> Iterator[tuple[Path, str | PdfText]]:
     for file in sorted(folder.rglob("*")):
         if any(part.startswith(".") for part in file.relative_to(folder).parts):
+            continue
+        if not file.resolve().is_relative_to(folder.resolve()):
+            logger.warning("left out: %s is a link out of the folder; name it itself", file)
             continue
         if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size:
             try:

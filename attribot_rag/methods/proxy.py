@@ -44,7 +44,7 @@ class Proxy:
 
     @property
     def name(self) -> str:
-        return f"proxy ({self.language_model.name}, {self.method.name})"
+        return f"proxy ({self.language_model.public_name}, {self.method.name})"
 
     @cached_property
     def _backend(self) -> Backend:
@@ -65,7 +65,9 @@ class Proxy:
         columns = partial(_columns, scorer, other)
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
         of_groups = columns([group.token_scores for group in scores.groups])
-        note = f"Scores that are not exact are those of the proxy {self.language_model.name}."
+        note = (
+            f"Scores that are not exact are those of the proxy {self.language_model.public_name}."
+        )
         return replace(
             scores,
             token_log_likelihoods=full,
@@ -121,8 +123,8 @@ def _check_length(generation: Generation, proxy: LanguageModel) -> None:
     length = len(generation.prompt_ids) + len(generation.response_ids) - 1
     if proxy.weights.max_positions is not None and length > proxy.weights.max_positions:
         raise ContextTooLong(
-            f"prompt and response take {length} positions of the proxy {proxy.name!r}, which has "
-            f"{proxy.weights.max_positions}; use another proxy"
+            f"prompt and response take {length} positions of the proxy {proxy.public_name!r}, "
+            f"which has {proxy.weights.max_positions}; use another proxy"
         )
 
 

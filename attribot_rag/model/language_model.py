@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import PurePath
 from typing import Protocol, cast
 
 import torch
@@ -103,9 +104,10 @@ class LanguageModel:
         self._private = PrivateTokenizer(tokenizer)
         tokenizer_size, model_size = len(tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
+            name = without_folder(tokenizer.name_or_path)
             raise TokenizerMismatch(
-                f"the tokenizer {tokenizer.name_or_path!r} has {tokenizer_size} tokens, the "
-                f"model {self.name!r} embeds {model_size}; load both from the same checkpoint"
+                f"the tokenizer {name!r} has {tokenizer_size} tokens, the model "
+                f"{self.public_name!r} embeds {model_size}; load both from the same checkpoint"
             )
 
     def __repr__(self) -> str:
@@ -114,6 +116,11 @@ class LanguageModel:
     @property
     def name(self) -> str:
         return self.weights.name
+
+    @property
+    def public_name(self) -> str:
+        """The name for results and errors, which strangers may read: without a folder."""
+        return without_folder(self.name)
 
     @property
     def device(self) -> torch.device:
@@ -139,7 +146,7 @@ class LanguageModel:
         length = max(lengths) if self.weights.is_encoder_decoder else sum(lengths)
         if limit is not None and length > limit:
             raise ContextTooLong(
-                f"prompt and response take {length} positions, {self.name!r} has {limit}; "
+                f"prompt and response take {length} positions, {self.public_name!r} has {limit}; "
                 "retrieve fewer or shorter documents"
             )
 
@@ -214,7 +221,7 @@ class LanguageModel:
             if not 0 <= token_id < size:
                 raise TokenizerMismatch(
                     f"token id {token_id} is outside the {size} embeddings of "
-                    f"{self.name!r}; pass ids made by this model's own tokenizer"
+                    f"{self.public_name!r}; pass ids made by this model's own tokenizer"
                 )
         return ids
 
@@ -229,6 +236,13 @@ class LanguageModel:
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )
         return ids[:-1] if ends_with_added_eos else ids
+
+
+def without_folder(name: str) -> str:
+    """A model's name without the folder that it was loaded from; a hub id keeps its owner."""
+    path = PurePath(name)
+    is_path = path.is_absolute() or name.startswith(".") or len(path.parts) > 2
+    return path.name if is_path else name
 
 
 def is_chat(prompt: Prompt) -> bool:

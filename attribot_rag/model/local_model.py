@@ -67,8 +67,8 @@ def model_here(language_model: LanguageModel) -> PreTrainedModel:
     if isinstance(language_model, LocalModel):
         return language_model.model
     raise UnsupportedModel(
-        f"{language_model.name!r} is on the server at {language_model.weights.device_name}; what "
-        "was asked for needs its weights on this machine"
+        f"{language_model.public_name!r} is on the server at {language_model.weights.device_name}; "
+        "what was asked for needs its weights on this machine"
     )
 
 

@@ -20,7 +20,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedServer,
 )
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel, without_folder
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.served.client import Client, ServerOptions
 from attribot_rag.model.served.protocols import SglangGenerate, VllmCompletions, VllmGenerate
@@ -96,10 +96,11 @@ class ServedModel(LanguageModel):
             ours = list(tokenizer(_TEST_TEXT)["input_ids"])
         theirs = self._their_ids(prompt=_TEST_TEXT, add_special_tokens=True)
         if theirs is not None and theirs != ours:
+            name = without_folder(self.tokenizer.name_or_path)
             raise TokenizerMismatch(
-                f"the tokenizer {self.tokenizer.name_or_path!r} and that of the server at "
+                f"the tokenizer {name!r} and that of the server at "
                 f"{self.weights.client.url} give different ids for a text; pass the tokenizer of "
-                f"{self.name!r}"
+                f"{self.public_name!r}"
             )
         if not self.tokenizer.chat_template:
             return
@@ -165,7 +166,8 @@ class ServedModel(LanguageModel):
     ) -> tuple[float, ...]:
         if reference.encode(_TEST_TEXT) != token_ids:
             raise TokenizerMismatch(
-                f"the reference {reference.name!r} has another tokenizer than {self.name!r}; pass "
+                f"the reference {reference.public_name!r} has another tokenizer than "
+                f"{self.public_name!r}; pass "
                 "the same weights"
             )
         ids = torch.tensor([token_ids], device=reference.device)

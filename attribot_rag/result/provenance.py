@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Literal
 
+from attribot_rag.model.language_model import without_folder
+
 Basis = Literal["cause", "reader"]
-
-
-def without_folder(name: str) -> str:
-    """A model's name without the folder that it was loaded from."""
-    path = PurePath(name)
-    return path.name if path.is_absolute() else name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,7 +224,7 @@ class AttributionService:
             return self._finish(replace(run, answer=kept, attribution=made))
         same = self.store.same_answer(run)
         if same is None:
-            name = self.attributor.language_model.name
+            name = self.attributor.language_model.public_name
             raise NotRecorded(
                 f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
                 f"{self.recorder.why_unmatched(answer)}"

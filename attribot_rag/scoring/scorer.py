@@ -136,7 +136,7 @@ class Scorer:
             return self.attention
         reason = f": {self.masked_refusal}" if self.masked_refusal else ""
         raise UnsupportedModel(
-            f"attention is not seen in {self.language_model.name!r}{reason}; use 'auto'"
+            f"attention is not seen in {self.language_model.public_name!r}{reason}; use 'auto'"
         )
 
     @property

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.served import ServedWeights
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading, Requested
@@ -101,8 +102,9 @@ class ServedBackend:
         pass_tokens: int | None = None,
     ) -> ServedPrefix:
         if implementation not in ("auto", ServedPrefix.name):
+            name = without_folder(self._weights.name)
             raise UnsupportedModel(
-                f"implementation={implementation!r} needs the weights of {self._weights.name!r}, "
+                f"implementation={implementation!r} needs the weights of {name!r}, "
                 "which are on a server; use 'auto' or 'server'"
             )
         return ServedPrefix(self._weights, generation, pass_tokens or 0)
@@ -110,9 +112,10 @@ class ServedBackend:
     def reference(self, generation: Generation) -> Prefix:
         model = self._weights.reference
         if model is None:
+            name = without_folder(self._weights.name)
             raise UnsupportedModel(
-                f"{self._weights.name!r} is on the server at {self._weights.client.url}; a check "
-                "of its scores needs its weights on this machine, too: connect with a `reference`"
+                f"{name!r} is on the server at {self._weights.client.url}; a check of its scores "
+                "needs its weights on this machine, too: connect with a `reference`"
             )
         return Reference(model, generation)
 

@@ -13,11 +13,12 @@ from support.tiny_models import (
     byte_level,
     byte_tokenizer,
     metaspace,
+    unshared,
 )
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attributor
-from attribot_rag.errors import InvalidInput, TokenizerMismatch
+from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.local_model import LocalModel
 
 BYTE_LEVEL = byte_level()
@@ -39,6 +40,31 @@ def test_the_tokenizer_of_another_model() -> None:
     with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
         LocalModel(sized(259 * 2 + 1), byte_tokenizer())
     assert LocalModel(sized(259 * 2), byte_tokenizer()).vocabulary_size == 518  # it is padded
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/srv/secret/models/smollm2", "smollm2"),
+        ("./models/smollm2", "smollm2"),
+        ("models/llama/smollm2", "smollm2"),
+        ("HuggingFaceTB/SmolLM2", "HuggingFaceTB/SmolLM2"),
+    ],
+)
+def test_errors_and_notes_name_a_model_without_its_folder(name: str, shown: str) -> None:
+    language_model = unshared()
+    language_model.model.name_or_path = name
+    assert (language_model.name, language_model.public_name) == (name, shown)
+    with pytest.raises(ContextTooLong, match=f"'{shown}' has 4096") as too_long:
+        language_model.check_length(9_999, 1)
+    assert "secret" not in str(too_long.value)
+    with pytest.raises(TokenizerMismatch, match=f"embeddings of '{shown}'"):
+        language_model.encode_prompt([99_999])
+    attribution = Attributor(byte_level(), proxy=language_model, method="leave_one_out").attribute(
+        messages(), "One.", DOCUMENTS
+    )
+    assert any(note.endswith(f"the proxy {shown}.") for note in attribution.notes)
+    assert attribution.provenance.method == f"proxy ({shown}, leave_one_out)"
 
 
 @pytest.mark.parametrize(

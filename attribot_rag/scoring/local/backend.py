@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.model.state import Derived, reads_elsewhere
 from attribot_rag.scoring.backend import Requested, Unsupported
@@ -56,7 +57,7 @@ class LocalBackend:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
-        self._name = model.name_or_path or type(model).__name__
+        self._name = without_folder(model.name_or_path or type(model).__name__)
         self._probes = Probes(model, self.make, self.twin)
         self._derived = Derived(model)
         self._logged: set[type[LocalPrefix]] = set()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import PurePath
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -78,8 +77,9 @@ def create_app(
     bounded = Options.of(
         "create_app", options, progress=False, budget=Budget(seconds=limits.seconds)
     )
+    queue = FairQueue(limits.waiting, at_once=limits.clients, stall_seconds=limits.stall_seconds)
     attributor = _Sharing(language_model, proxy=proxy, options=bounded)
-    queue = FairQueue(limits.waiting, at_once=limits.clients)
+    attributor.step = queue.step
     metrics = Metrics(num_waiting=lambda: len(queue))
     service = _Service(attributor, queue, metrics, tuple(chunks), limits)
     app = FastAPI(
@@ -94,7 +94,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, malformed)
     app.get("/", response_class=HTMLResponse)(page)
     app.get("/attribot-answer.js", response_class=Response)(script)
-    app.get("/health")(service.health)
+    app.get("/health", responses={503: {"model": Health}})(service.health)
     app.get("/schema.json")(attribution_schema)
     app.get("/queue")(service.queue)
     app.get("/metrics", include_in_schema=False)(metrics.show)
@@ -118,10 +118,21 @@ def create_app(
 
 
 class _Sharing(Attributor):
-    """Shares the model by time with other threads that attribute, between two batches."""
+    """Shares the model by time with other threads that attribute, between two batches.
+
+    `step` is told of each batch, piece of a prompt, and token of an answer.
+    """
+
+    step: Callable[[], None]
+
+    def between_steps(self) -> None:
+        self.step()
 
     def between_batches(self) -> float:
-        return self.language_model.weights.give_way()
+        self.step()
+        seconds = self.language_model.weights.give_way()
+        self.step()
+        return seconds
 
 
 @dataclass
@@ -132,9 +143,14 @@ class _Service:
     _chunks: Sequence[Document]
     _limits: Limits
 
-    async def health(self) -> Health:
+    async def health(self, response: Response) -> Health:
+        """Whether the service goes on; 503 while a request makes no progress."""
+        stalled = self._queue.num_stalled
+        response.status_code = 503 if stalled else 200
         return Health(
-            model=PurePath(self._attributor.language_model.name).name,
+            status="stalled" if stalled else "ok",
+            stalled=stalled,
+            model=self._attributor.language_model.public_name,
             waiting=len(self._queue),
             max_waiting=self._limits.waiting,
         )

@@ -20,9 +20,11 @@ class Limits:
         seconds: For an answer, and again for its attribution, which is then partial; the time in
             which other requests have the model does not count.
         chunks: Chunks of the files that are retrieved for a question.
-        clients: Clients whose requests are worked on at the same time. They share the model by
-            time, and each takes the memory of an attribution.
+        clients: Requests that are worked on at the same time, of which one client has half at
+            most. They share the model by time, and each takes the memory of an attribution.
         read_seconds: For the head of a request, and again for its body.
+        stall_seconds: Within which a request at work has to make progress: a batch of rows, a piece
+            of a prompt, a token of an answer. `/health` and the log tell of one that does not.
     """
 
     waiting: int = 8
@@ -31,6 +33,7 @@ class Limits:
     chunks: int = 4
     clients: int = 4
     read_seconds: float = 30.0
+    stall_seconds: float = 120.0
 
 
 class Body:

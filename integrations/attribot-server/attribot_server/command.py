@@ -31,9 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
     add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
     add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
-    add("--clients", type=int, default=4, help="whose requests are worked on at the same time")
+    add("--clients", type=int, default=4, help="requests that are worked on at the same time")
     add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
     add("--read-seconds", type=int, default=30, help="how long a client may take to send a request")
+    add(
+        "--stall-seconds", type=float, default=120.0, help="without progress, until /health says so"
+    )
     parser.epilog = (
         f"Clients must send the bearer token in {TOKEN}, if that is set, or one of its lines."
     )
@@ -69,6 +72,7 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: b
             seconds=options.seconds,
             clients=options.clients,
             read_seconds=options.read_seconds,
+            stall_seconds=options.stall_seconds,
         ),
         method=options.method,
         annotator=options.annotator,

@@ -1,9 +1,13 @@
-"""Admission of requests, and turns of clients: one request of each at a time."""
+"""Admission of requests, turns of clients, and a watch over the requests at work."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
+import threading
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +24,9 @@ from attribot_server.request_models import QueuePlace
 Result = TypeVar("Result")
 
 _NUM_DURATIONS = 20
+_THREADS = "attribot-rag-service"
+
+logger = logging.getLogger(__name__)
 
 
 class ServiceStopping(AttributionError):
@@ -32,24 +39,30 @@ class _Request:
     task: Callable[[], Any]
     result: asyncio.Future[Any]
     began: float = field(default=0.0, init=False)
+    stepped: float = field(default=0.0, init=False)  # when the last step of its work was done
+    thread: int = field(default=0, init=False)
 
 
 class FairQueue:
     """Clients take turns, round robin; each client's requests are served in their order.
 
-    The requests of `at_once` clients are worked on at the same time, each in a thread, and one of a
-    client. At most `max_requests` wait or are worked on, and as many of a client's are received at
-    once. If the queue is full, a client with fewer requests replaces the newest request of the
-    client with most. For one event loop.
+    `at_once` requests are worked on at the same time, each in a thread; no client has more than
+    half of these places. At most `max_requests` wait or are worked on, and as many of a client's
+    are received at once. If the queue is full, a client with fewer requests replaces the newest
+    request of the client with most. The work calls `step` as it goes on; a request that does not
+    for `stall_seconds` is stalled, and logged with its stack. For one event loop.
     """
 
-    def __init__(self, max_requests: int, *, at_once: int) -> None:
+    def __init__(self, max_requests: int, *, at_once: int, stall_seconds: float = 120.0) -> None:
         self._max_requests = max_requests
         self._at_once = at_once
+        self._of_one_client = max(1, at_once // 2)
+        self._stall_seconds = stall_seconds
+        self._own = threading.local()
         self._num_received: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="attribot-rag")
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=_THREADS)
         self._waiting: dict[str, deque[_Request]] = {}  # the client whose turn is next comes first
-        self._running: dict[str, _Request] = {}
+        self._running: list[_Request] = []
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
         self._is_closed = False
 
@@ -61,7 +74,7 @@ class FairQueue:
     def admitted(self, client: str) -> Iterator[None]:
         """A client's request, from before its body is read; raises QueueFull for one too many."""
         if self._num_received[client] >= self._max_requests:
-            raise QueueFull(f"you have {self._max_requests} requests here already; try again later")
+            raise self._full(f"you have {self._max_requests} requests here already")
         self._num_received[client] += 1
         try:
             yield
@@ -70,7 +83,8 @@ class FairQueue:
             self._num_received += Counter()  # forgets clients without requests
 
     async def run(self, client: str, task: Callable[[], Result]) -> Result:
-        """The task's result; if this is cancelled, a task that waits does not run.
+        """The task's result; if this is cancelled, a task that waits does not run, and one that runs
+        ends at its next step.
 
         Raises QueueFull if there is no place, or another client takes it, and ServiceStopping.
         """
@@ -86,6 +100,20 @@ class FairQueue:
         finally:
             if request in self._waiting.get(client, ()):
                 self._remove(request)
+
+    def step(self) -> None:
+        """A task has done a step; raises ServiceStopping in it if nobody waits for its result."""
+        request: _Request | None = getattr(self._own, "request", None)
+        if request is None:
+            return
+        request.stepped = time.monotonic()
+        if request.result.done():
+            raise ServiceStopping("nobody waits for this request any more")
+
+    @property
+    def num_stalled(self) -> int:
+        """The number of requests at work that have done no step for too long."""
+        return sum(map(self._is_stalled, self._running))
 
     def places(self, client: str) -> list[QueuePlace]:
         """The places of a client's waiting requests, in the order of their service."""
@@ -106,30 +134,55 @@ class FairQueue:
         for request in self._order():
             self._refuse(request, ServiceStopping("the service is stopping; it was not your turn"))
 
+    def abort(self) -> None:
+        """Close, and end the running requests at their next steps."""
+        self.close()
+        for request in self._running:
+            if not request.result.done():
+                message = "the service is stopping, and did not finish your request"
+                request.result.set_exception(ServiceStopping(message))
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait for the threads, at most so many seconds; whether all have ended their work."""
+        self._threads.shutdown(wait=False)
+        end = time.monotonic() + seconds
+        for thread in threading.enumerate():
+            if thread.name.startswith(f"{_THREADS}_"):
+                thread.join(max(0.0, end - time.monotonic()))
+                if thread.is_alive():
+                    return False
+        return True
+
     def _order(self) -> list[_Request]:
         rounds = zip_longest(*(self._waiting[client] for client in self._rotation()))
         return [request for request in chain.from_iterable(rounds) if request is not None]
 
     def _rotation(self) -> list[str]:
         """The waiting clients; clients that are being served come last."""
-        return sorted(self._waiting, key=self._running.__contains__)
+        return sorted(self._waiting, key=self._num_running)
+
+    def _num_running(self, client: str) -> int:
+        return sum(request.client == client for request in self._running)
 
     def _seconds_until(self, num_served: int) -> float | None:
         if not self._durations:
             return None
         mean = fmean(self._durations)
         now = time.monotonic()
-        done = sum(min(now - request.began, mean) for request in self._running.values())
+        done = sum(min(now - request.began, mean) for request in self._running)
         return max(0.0, num_served * mean - done)
 
     def _make_room(self, client: str) -> None:
-        counts = Counter(self._running.keys())
+        counts = Counter(request.client for request in self._running)
         counts.update({name: len(requests) for name, requests in self._waiting.items()})
         most = max(counts, key=counts.__getitem__)
         if counts[client] + 1 >= counts[most]:
-            raise QueueFull(f"the queue is full (it takes {self._max_requests}); try again later")
-        message = "the queue is full, and another client has fewer requests in it; try again later"
-        self._refuse(self._waiting[most][-1], QueueFull(message))
+            raise self._full(f"the queue is full (it takes {self._max_requests})")
+        full = self._full("the queue is full, and another client has fewer requests in it")
+        self._refuse(self._waiting[most][-1], full)
+
+    def _full(self, reason: str) -> QueueFull:
+        return QueueFull(f"{reason}; try again in {self.retry_after} s")
 
     def _refuse(self, request: _Request, error: Exception) -> None:
         self._remove(request)
@@ -141,23 +194,60 @@ class FairQueue:
         if not self._waiting[request.client]:
             del self._waiting[request.client]
 
+    def _to_the_end(self, client: str) -> None:
+        if client in self._waiting:
+            self._waiting[client] = self._waiting.pop(client)
+
     def _start_next(self) -> None:
-        """Start queued requests while threads are free, a client at a time."""
-        for client in self._rotation():
-            if client in self._running or len(self._running) == self._at_once:
+        """Start queued requests while there are places, those of clients with fewest first."""
+        loop = asyncio.get_running_loop()
+        while self._waiting and len(self._running) < self._at_once:
+            client = self._rotation()[0]
+            if self._num_running(client) >= self._of_one_client:
                 return
             request = self._waiting[client][0]
             self._remove(request)
-            self._running[client] = request
-            request.began = time.monotonic()
-            done = asyncio.get_running_loop().run_in_executor(self._threads, request.task)
+            self._to_the_end(client)
+            self._running.append(request)
+            request.began = request.stepped = time.monotonic()
+            done = loop.run_in_executor(self._threads, self._work, request)
             done.add_done_callback(partial(self._finish, request))
+            loop.call_later(self._stall_seconds, self._watch, request)
+
+    def _work(self, request: _Request) -> Any:
+        request.thread = threading.get_ident()
+        self._own.request = request
+        try:
+            self.step()
+            return request.task()
+        finally:
+            self._own.request = None
+
+    def _is_stalled(self, request: _Request) -> bool:
+        return time.monotonic() - request.stepped >= self._stall_seconds
+
+    def _watch(self, request: _Request, logged: float = 0.0) -> None:
+        """Log a request that is stalled, once until it goes on."""
+        if request not in self._running:
+            return
+        stepped = request.stepped
+        still = time.monotonic() - stepped
+        if still >= self._stall_seconds and stepped != logged:
+            logged = stepped
+            frame = sys._current_frames().get(request.thread)
+            logger.error(
+                "a request of %r has made no progress for %.0f seconds; it is at\n%s",
+                request.client,
+                still,
+                "".join(traceback.format_stack(frame)) if frame else "its end",
+            )
+        rest = self._stall_seconds - (still if still < self._stall_seconds else 0.0)
+        asyncio.get_running_loop().call_later(rest, self._watch, request, logged)
 
     def _finish(self, request: _Request, done: asyncio.Future[Any]) -> None:
         self._durations.append(time.monotonic() - request.began)
-        del self._running[request.client]
-        if request.client in self._waiting:  # to the end
-            self._waiting[request.client] = self._waiting.pop(request.client)
+        self._running.remove(request)
+        self._to_the_end(request.client)
         error = done.exception()
         if not request.result.done():  # else the client has gone
             if error is None:

@@ -100,10 +100,11 @@ class Problem(BaseModel):
 
 
 class Health(BaseModel):
-    status: Literal["ok"] = "ok"
+    status: Literal["ok", "stalled"]
     model: str
     waiting: int = Field(description="requests in the queue or in progress")
     max_waiting: int
+    stalled: int = Field(description="requests at work that have made no progress for too long")
 
 
 class QueuePlace(BaseModel):

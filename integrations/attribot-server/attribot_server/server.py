@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 
 import h11
 import uvicorn
@@ -14,12 +19,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from attribot_server.fair_queue import FairQueue
 
 _MAX_CONNECTIONS = 512
+_LAST_SECONDS = 5  # for the answers of what was ended, and for the steps that are under way
+
+logger = logging.getLogger(__name__)
 
 
 def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_seconds: int) -> None:
     """Serve until Ctrl-C or SIGTERM; a client has `read_seconds` for each request's head.
 
-    Then running requests are answered, for at most `stop_seconds`, and waiting ones are refused.
+    Then running requests are answered, for at most `stop_seconds`, and waiting ones are refused. A
+    second Ctrl-C ends the running ones, too. A request whose work does not end then ends with the
+    process. Queries, in which a client may have put its token, are not logged.
     """
     config = uvicorn.Config(
         app,
@@ -29,24 +39,51 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_se
         ws="none",
         timeout_keep_alive=read_seconds,
         limit_concurrency=_MAX_CONNECTIONS,
-        timeout_graceful_shutdown=stop_seconds,
+        timeout_graceful_shutdown=stop_seconds + _LAST_SECONDS,
         server_header=False,
         log_level="info",
     )
+    logging.getLogger("uvicorn.access").addFilter(_without_query)
+    queue: FairQueue = app.state.queue
     with suppress(KeyboardInterrupt):
-        _Server(config, app.state.queue).run()
+        _Server(config, queue, stop_seconds).run()
+    if not queue.has_ended(_LAST_SECONDS):
+        logger.error("a request does not end; the process ends without it")
+        logging.shutdown()
+        os._exit(1)
 
 
 class _Server(uvicorn.Server):
-    """Closes the queue before it waits for open requests."""
+    """Closes the queue before it waits for open requests, and ends what does not end itself."""
 
-    def __init__(self, config: uvicorn.Config, queue: FairQueue) -> None:
+    def __init__(self, config: uvicorn.Config, queue: FairQueue, stop_seconds: float) -> None:
         super().__init__(config)
         self._queue = queue
+        self._stop_seconds = stop_seconds
+        self._abort: Callable[[], object] = queue.close
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self._abort = lambda: loop.call_soon_threadsafe(self._queue.abort)
+        await super().serve(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit and sig == signal.SIGINT:
+            self._abort()
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._queue.close()
+        asyncio.get_running_loop().call_later(self._stop_seconds, self._queue.abort)
         await super().shutdown(sockets)
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """A filter that takes the query off the path of a line of the access log."""
+    if isinstance(record.args, tuple) and len(record.args) == 5:  # client, method, path, ...
+        client, method, path, *rest = record.args
+        record.args = (client, method, str(path).partition("?")[0], *rest)
+    return True
 
 
 class HeadTimeout(H11Protocol):

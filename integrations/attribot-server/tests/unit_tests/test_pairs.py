@@ -55,9 +55,7 @@ async def test_two_clients_are_answered(tiny_model: str, method: str) -> None:
 
 
 @pytest.mark.long
-async def test_two_clients_of_a_served_model_are_answered(
-    tiny: LocalModel, tmp_path: Path
-) -> None:
+async def test_two_clients_of_a_served_model_are_answered(tiny: LocalModel, tmp_path: Path) -> None:
     tiny.tokenizer.save_pretrained(tmp_path)
     with model_server(tiny) as server:
         options = ("--server", server.url, "--tokenizer", str(tmp_path))
