@@ -27,8 +27,9 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
     `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
     folder's files without readable text (a scanned PDF, another encoding than UTF-8), and links to
-    files outside of it, are left out with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text,
-    and MissingExtra without semantic-text-splitter or, for PDF files, pypdfium2.
+    files outside of it, are left out with a logged warning. Raises InvalidInput with the path that
+    cannot be read, or has no text, and MissingExtra without semantic-text-splitter or, for PDF
+    files, pypdfium2.
     """
     MissingExtra.check("reading files", "cli", "semantic_text_splitter")
     try:

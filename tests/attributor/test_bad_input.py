@@ -142,7 +142,7 @@ def test_a_question_is_too_long_before_the_model_runs() -> None:
 
 def test_an_answer_has_as_many_tokens_as_fit() -> None:
     model = build("llama")
-    model.model.generation_config.eos_token_id = None  # type: ignore[union-attr]
+    model.model.generation_config.eos_token_id = None
     documents = ["The treaty was signed here. " * 3]
     result = attributor_of(model).ask("Where?", documents, max_new_tokens=300)
     num_tokens = len(result.token_spans)

@@ -101,6 +101,25 @@ def test_an_unreadable_file_is_named_and_does_not_stop_its_folder(
     assert logged.startswith(f"left out: {tmp_path / name} ")
 
 
+def test_links_out_of_a_folder_are_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside, outside = tmp_path / "served", tmp_path / "secret"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "bell.txt").write_text(f"The bell is {folder.name}.")
+    (inside / "link.txt").symlink_to(outside / "bell.txt")
+    (inside / "folder").symlink_to(outside)
+    (inside / "same.md").symlink_to(inside / "bell.txt")
+    assert [chunk.text for chunk in read_chunks([inside])] == ["The bell is served."]
+    assert any("link.txt is a link out of the folder" in message for message in caplog.messages)
+    named = read_chunks([inside / "link.txt"])
+    assert [chunk.text for chunk in named] == ["The bell is secret."]
+    by_link = tmp_path / "by link"
+    by_link.symlink_to(inside)
+    assert [chunk.text for chunk in read_chunks([by_link])] == ["The bell is served."]
+
+
 def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(InvalidInput, match="file with text is in the folder") as raised:

@@ -128,7 +128,7 @@ def test_an_answer_goes_by_a_clock_that_cannot_be_set(monkeypatch: pytest.Monkey
 
 
 class Third(StoppingCriteria):
-    def __call__(self, input_ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # type: ignore[override]
+    def __call__(self, input_ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return torch.full((len(input_ids),), input_ids.shape[1] >= len(LONG) + 3)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 
 CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
@@ -21,9 +22,12 @@ LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 @contextmanager
 def service(
-    model: str, *options: str, token: str | None = TOKEN
+    model: str, *options: str, token: str | None = TOKEN, said: list[str] | None = None
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of a service that listens, and its process."""
+    """The address of a service that listens, and its process.
+
+    What it logs is among what the test printed, and in `said` at the end.
+    """
     command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", model]
     environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
     if token is not None:
@@ -42,3 +46,16 @@ def service(
         finally:
             process.kill()
             process.wait()
+            logged = output.read_text("utf-8")
+            sys.stderr.write(logged)
+            if said is not None:
+                said.append(logged)
+
+
+def is_refused(address: str) -> bool:
+    """Whether the service takes no connection any more."""
+    try:
+        httpx.get(f"{address}/health", timeout=60)
+    except httpx.ConnectError:
+        return True
+    return False

@@ -34,6 +34,7 @@ from attribot_server.body import Limits as Limits
 from attribot_server.fair_queue import FairQueue
 from attribot_server.metrics import CountResponses, Metrics
 from attribot_server.problems import REFUSALS, json_response, malformed, refused
+from attribot_server.reading import BodyRoute
 from attribot_server.request_models import (
     AskRequest,
     AskResponse,
@@ -90,6 +91,7 @@ def create_app(
         responses=REFUSALS,
     )
     app.state.queue = queue
+    app.router.route_class = BodyRoute
     app.add_exception_handler(AttributionError, refused)
     app.add_exception_handler(RequestValidationError, malformed)
     app.get("/", response_class=HTMLResponse)(page)

@@ -83,8 +83,7 @@ class FairQueue:
             self._num_received += Counter()  # forgets clients without requests
 
     async def run(self, client: str, task: Callable[[], Result]) -> Result:
-        """The task's result; if this is cancelled, a task that waits does not run, and one that runs
-        ends at its next step.
+        """The task's result; if this is cancelled, the task does not begin, or ends at a step.
 
         Raises QueueFull if there is no place, or another client takes it, and ServiceStopping.
         """

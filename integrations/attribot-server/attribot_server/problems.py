@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import Request, Response
@@ -22,8 +23,10 @@ _STATUSES: dict[type[AttributionError], int] = {
     ServiceStopping: 503,
 }
 # The alternatives of union types, which pydantic puts into the places of errors.
-_ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
-_NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: application/json"
+_ALTERNATIVES = {"str", "constrained-str", "list[Message]", "list[TextPart]", "GivenDocument"}
+_MOST_LISTED = 3
+_LONGEST = 100  # characters of a field's name
+NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: application/json"
 
 
 def detail_of(error: AttributionError) -> str:
@@ -46,16 +49,23 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def malformed(_: Request, error: Exception) -> Response:
-    """422 with the wrong fields, but not with their values, which may be anything."""
+    """422 for a body that did not come as JSON, and was not validated."""
     assert isinstance(error, RequestValidationError)
-    messages = []
-    for problem in error.errors():
-        place = [part for part in problem["loc"][1:] if part not in _ALTERNATIVES]
-        if not place or problem["type"] == "json_invalid":
-            messages = [_NO_OBJECT]
-            break
-        messages.append(f"{'.'.join(map(str, place))}: {problem['msg']}")
-    return json_response({"detail": "; ".join(dict.fromkeys(messages))}, 422)
+    return json_response({"detail": NO_OBJECT}, 422)
+
+
+def listed(problems: Sequence[Any]) -> str:
+    """The first wrong fields, but not their values, which may be anything."""
+    messages: dict[str, None] = {}
+    for problem in problems:
+        place = [str(part) for part in problem["loc"] if part not in _ALTERNATIVES]
+        if not place:
+            return NO_OBJECT
+        name = ".".join(place)
+        name = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+        messages[f"{name}: {problem['msg']}"] = None
+    shown = "; ".join([*messages][:_MOST_LISTED])
+    return f"{shown}; and more" if len(messages) > _MOST_LISTED else shown
 
 
 def json_response(data: Any, status: int = 200) -> Response:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from attribot_rag import Document
 from attribot_rag.model import Prompt
 
 MAX_DOCUMENTS = 1_000
+MAX_MESSAGES = 1_000
+_MOST_UNKNOWN = 3  # fields, to be named in an error
 
+Part = TypeVar("Part")
+# A list with an error has one; a large body would have a hundred thousand.
+Few = Annotated[list[Part], Field(max_length=MAX_MESSAGES, fail_fast=True)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_few_unknown_fields(cls, data: Any) -> Any:
+        """Each unknown field is an error, and a body may hold a hundred thousand."""
+        if not isinstance(data, dict) or len(data) <= len(cls.model_fields):
+            return data
+        unknown = [name for name in data if name not in cls.model_fields]
+        named = {*cls.model_fields, *unknown[:_MOST_UNKNOWN]}
+        return {name: value for name, value in data.items() if name in named}
 
 
 class TextPart(_Body):
@@ -29,9 +44,9 @@ class Message(_Body):
     """A turn of a conversation, for chat templates."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    content: str | Few[TextPart] | None = None
     name: str | None = None
-    tool_calls: list[JsonValue] | None = None
+    tool_calls: Few[JsonValue] | None = None
     tool_call_id: str | None = None
 
 
@@ -43,7 +58,10 @@ class GivenDocument(_Body):
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Documents = Annotated[list[Text | GivenDocument], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+Documents = Annotated[
+    list[Text | GivenDocument],
+    Field(min_length=1, max_length=MAX_DOCUMENTS, fail_fast=True),
+]
 
 
 def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
@@ -58,7 +76,7 @@ def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
 class AttributeRequest(_Body):
     """A rendered prompt or chat messages, and the response of this model, or of another one."""
 
-    prompt: Text | Annotated[list[Message], Field(min_length=1)]
+    prompt: Text | Annotated[Few[Message], Field(min_length=1)]
     response: Text
     documents: Documents
     answered_by: str | None = Field(

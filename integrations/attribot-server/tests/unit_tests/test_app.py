@@ -1,6 +1,8 @@
 """The service in this process: its answers and its refusals."""
 
+import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import jsonschema
@@ -25,6 +27,7 @@ PROMPT = [
     {"role": "user", "content": f"{DOCUMENTS[0]}\n\nThe lighthouse is 38 metres high.\n\nHow high?"}
 ]
 GIVEN = {"prompt": PROMPT, "response": "38 metres.", "documents": DOCUMENTS}
+MOST_AWAITS = 60
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
@@ -122,7 +125,12 @@ def test_a_context_that_does_not_fit_into_memory_is_refused(tiny: LocalModel) ->
         ({"documents": [" "]}, "documents"),
         ({"documents": [{"text": "One.", "extra": 1}]}, "extra"),
         ({"surprise": 1}, "surprise"),
-        ({"prompt": "\ud800", "documents": ["\ud800"]}, "unicode"),
+        ({"prompt": "\ud800", "documents": ["\ud800"]}, "surrogate"),
+        ({"documents": [{"text": "One.", "metadata": {"\ud800": 1}}]}, "surrogate"),
+        ({"documents": [{"text": "One.", "id": "\udfff"}]}, "surrogate"),
+        ({"answered_by": "\ud83d"}, "surrogate"),
+        ({"prompt": [{"role": "user", "content": "a"}] * 1001}, "at most 1000"),
+        ({"prompt": [{"role": "user", "tool_calls": ["\ud800"]}]}, "surrogate"),
     ],
 )
 def test_invalid_requests_are_refused(
@@ -136,12 +144,60 @@ def test_invalid_requests_are_refused(
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"null", b"\xff\xfe", b'{"prompt": NaN}', b"[" * 100_000],
+    [
+        *(b"", b"{", b"null", b"[1]", b"\xff\xfe", b"\xff{}", b'{"prompt": NaN}', b"[" * 100_000),
+        *(b'{"prompt": %s}' % (b"9" * 5_000), b'{"prompt": "a"} {}', b'{"prompt": -Infinity}'),
+    ],
 )
-def test_malformed_bodies_are_refused(client: TestClient, body: bytes) -> None:
-    answer = client.post("/attribute", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (400, 422), answer.text
+@pytest.mark.parametrize("path", ["/attribute", "/ask"])
+def test_malformed_bodies_are_refused(client: TestClient, path: str, body: bytes) -> None:
+    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
     assert answer.json()["detail"]
+
+
+def test_a_number_that_no_float_holds_is_refused(client: TestClient) -> None:
+    body = json.dumps({**GIVEN, "documents": [{"text": "One.", "metadata": {"page": 12345}}]})
+    for number in ("1e999", "-1e999", "NaN"):
+        answer = client.post(
+            "/attribute",
+            content=body.replace("12345", number),
+            headers={"Content-Type": "application/json"},
+        )
+        assert answer.status_code == 422, answer.text
+        assert number in answer.json()["detail"]
+
+
+def test_numbers_in_metadata_come_back_as_they_were_sent(client: TestClient) -> None:
+    metadata = {"big": 2**70, "small": -0.1, "tiny": 5e-324, "emoji": "🙂"}
+    documents = [{"text": "The lighthouse is 38 metres high.", "metadata": metadata}]
+    answer = client.post("/attribute", json={**GIVEN, "documents": documents})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["documents"][0]["metadata"] == metadata
+
+
+MANY = 100_000
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"prompt": [{}] * MANY},
+        {"prompt": [{"role": "user", "content": [1] * MANY}]},
+        {"prompt": [{"role": "user", **{f"k{number}": 1 for number in range(MANY)}}]},
+        {"documents": [1] * MANY},
+        {f"k{number}": 1 for number in range(MANY)},
+        {"k" * MANY: 1},
+    ],
+    ids=["messages", "parts", "fields of a message", "documents", "fields", "a long field"],
+)
+def test_what_is_wrong_with_a_large_body_is_told_in_short(
+    tiny: LocalModel, changed: dict[str, Any]
+) -> None:
+    client = TestClient(create_app(tiny, limits=Limits(bytes=10_000_000)))
+    answer = client.post("/attribute", json={**GIVEN, **changed})
+    assert answer.status_code == 422
+    assert len(answer.content) < 1_000
 
 
 @pytest.mark.parametrize("body", [b"{", json.dumps(GIVEN).encode()])
@@ -196,6 +252,63 @@ def test_time_runs_out_and_the_result_is_partial(tiny: LocalModel) -> None:
     answer = TestClient(app).post("/attribute", json=GIVEN)
     assert answer.status_code == 200
     assert answer.json()["partial"]
+
+
+async def called(app: Any, path: str, body: bytes) -> int:
+    """The status of the answer to a request whose client stays until it has it."""
+    statuses: list[int] = []
+    messages = [{"type": "http.request", "body": body}]
+    answered = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+        if not message.get("more_body", True):
+            answered.set()
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    scope = {
+        **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST"},
+        **{"scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b""},
+        **{"headers": headers, "client": ("127.0.0.1", 1), "server": ("localhost", 80)},
+    }
+    await app(scope, receive, send)
+    return statuses[0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("stream", [None, False, True])
+async def test_a_request_may_be_cancelled_at_each_await(
+    tiny: LocalModel, stream: bool | None
+) -> None:
+    """Its place is free again, and the next request is answered."""
+    app = create_app(tiny, limits=Limits(waiting=1), **EXACT)
+    given: dict[str, Any] = GIVEN
+    if stream is not None:
+        given = {"question": "How high?", "documents": DOCUMENTS, "max_new_tokens": 2}
+        given["stream"] = stream
+    request = ("/attribute" if stream is None else "/ask", json.dumps(given).encode())
+    num_awaits = num_cancelled = 0
+    while num_cancelled == num_awaits:
+        task = asyncio.ensure_future(called(app, *request))
+        for _ in range(num_awaits + 1):
+            await asyncio.sleep(0)
+        num_awaits += 1
+        num_cancelled += task.cancel()
+        with suppress(asyncio.CancelledError):
+            assert await task == 200
+        while len(app.state.queue):
+            await asyncio.sleep(0.001)
+        assert app.state.queue._num_received == {}
+        if num_awaits > MOST_AWAITS:
+            break
+    assert num_cancelled > 5
+    assert await called(app, *request) == 200
 
 
 def test_nothing_may_run_or_be_framed(client: TestClient) -> None:

@@ -61,23 +61,102 @@ async def test_clients_take_turns() -> None:
     assert crowd.queue.places("a") == []
 
 
-async def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None:
+async def begun(crowd: Crowd, count: int) -> list[str]:
+    limit = time.monotonic() + scaled(60)
+    while len(crowd.begun) < count:
+        assert time.monotonic() < limit
+        await asyncio.sleep(0.01)
+    return sorted(crowd.begun)
+
+
+async def test_requests_of_several_clients_run_at_once() -> None:
     crowd = Crowd(at_once=2)
     tasks = await crowd.enter("a1", "a2", "b1", "c1", "b2")
     assert [place.before for place in crowd.queue.places("c")] == [2]
     assert [place.before for place in crowd.queue.places("a")] == [3]
-    while len(crowd.begun) < 2:
-        await asyncio.sleep(0.01)
-    assert sorted(crowd.begun) == ["a1", "b1"]
+    assert await begun(crowd, 2) == ["a1", "b1"]
     crowd.opened.set()
     await asyncio.gather(*tasks)
     assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
 
 
+async def test_a_client_has_half_of_the_places_and_those_with_fewer_at_work_are_next() -> None:
+    crowd = Crowd(at_once=4)
+    tasks = await crowd.enter("a1", "a2", "a3", "a4")
+    assert await begun(crowd, 2) == ["a1", "a2"]
+    tasks += await crowd.enter("b1", "b2", "c1")
+    assert await begun(crowd, 4) == ["a1", "a2", "b1", "b2"]
+    assert [place.before for place in crowd.queue.places("c")] == [4]
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    assert crowd.begun[4] == "c1"
+
+
+class Steps:
+    """Work of several steps, each of which waits for `go`; `done` counts them."""
+
+    def __init__(self, queue: FairQueue) -> None:
+        self._queue = queue
+        self.go = threading.Semaphore(0)
+        self.done = 0
+        self.ended = threading.Event()
+
+    def __call__(self) -> None:
+        try:
+            while True:
+                assert self.go.acquire(timeout=scaled(60))
+                self._queue.step()
+                self.done += 1
+        finally:
+            self.ended.set()
+
+
+@pytest.mark.parametrize("ending", ["cancel", "abort"])
+async def test_work_that_nobody_waits_for_ends_at_its_next_step(ending: str) -> None:
+    queue = FairQueue(4, at_once=1)
+    steps = Steps(queue)
+    task = asyncio.create_task(queue.run("a", steps))
+    steps.go.release()
+    while not steps.done:
+        await asyncio.sleep(0.01)
+    if ending == "cancel":
+        task.cancel()
+    else:
+        queue.abort()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError | ServiceStopping)
+    steps.go.release(9)
+    assert await asyncio.to_thread(steps.ended.wait, scaled(60))
+    assert steps.done == 1
+    while len(queue):
+        await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(queue.has_ended, scaled(60))
+
+
+async def test_a_request_without_a_step_is_stalled_until_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue = FairQueue(4, at_once=1, stall_seconds=0.2)
+    steps = Steps(queue)
+    task = asyncio.create_task(queue.run("a", steps))
+    while not caplog.records:
+        await asyncio.sleep(0.01)
+    assert queue.num_stalled == 1
+    assert "request of 'a'" in caplog.text
+    assert "self.go.acquire(timeout=scaled(60))" in caplog.text  # where it stands
+    steps.go.release()
+    while queue.num_stalled:
+        steps.go.release()
+        await asyncio.sleep(0.01)
+    task.cancel()
+    steps.go.release()
+    assert await asyncio.to_thread(steps.ended.wait, scaled(60))
+
+
 async def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
     crowd = Crowd(max_requests=3)
     *tasks, dropped = await crowd.enter("a1", "a2", "a3")
-    with pytest.raises(QueueFull, match="it takes 3"):
+    with pytest.raises(QueueFull, match=r"it takes 3.*try again in 5 s"):
         await crowd.queue.run("a", print)
     tasks += await crowd.enter("b1")
     with pytest.raises(QueueFull, match="another client has fewer"):

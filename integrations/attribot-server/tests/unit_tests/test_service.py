@@ -181,3 +181,25 @@ def test_other_machines_need_a_token(
     monkeypatch.delenv("ATTRIBOT_RAG_TOKEN", raising=False)
     assert main(["serve", "--host", "0.0.0.0", "--model", "nowhere/model"]) == 2
     assert "ATTRIBOT_RAG_TOKEN" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_token_in_a_query_is_not_logged(folder: Path) -> None:
+    said: list[str] = []
+    with service(str(folder), said=said) as (address, _):
+        assert get(f"{address}/health?token={TOKEN}&a=%22").status_code == 200
+        assert get(f"{address}/queue?access_token={TOKEN}").status_code == 401
+    assert "GET /health " in said[0] and "GET /queue " in said[0]
+    assert TOKEN not in said[0]
+
+
+@pytest.mark.slow
+def test_a_prompt_that_is_too_long_is_refused_and_no_path_is_told(folder: Path) -> None:
+    with service(str(folder)) as (address, _):
+        question = {"question": "How high?", "documents": [f"Tower {n}." for n in range(900)]}
+        options: dict[str, Any] = {"headers": ALLOWED, "timeout": scaled(60)}
+        for sent in (question, {**question, "stream": True}):
+            answer = httpx.post(f"{address}/ask", json=sent, **options)
+            assert answer.status_code == 422
+            assert f"{folder.name!r} has 2048" in answer.json()["detail"]
+            assert str(folder.parent) not in answer.text

@@ -7,8 +7,8 @@ import time
 
 import httpx
 import pytest
-from support.patience import scaled
-from support.service_process import LONG, service
+from support.patience import scaled, wait_until
+from support.service_process import LONG, is_refused, service
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -38,7 +38,7 @@ async def test_a_running_request_is_answered_and_a_waiting_one_is_refused(
         ended.append((answer.status_code, time.monotonic()))
         return answer.text
 
-    options = ("--seconds", "20", "--method", "leave_one_out")
+    options = ("--seconds", "20", "--method", "leave_one_out", "--clients", "1")
     with service(tiny_model, *options, token=None) as (address, process):
         async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
             tasks = [asyncio.create_task(ask(client)) for _ in range(3)]
@@ -84,3 +84,21 @@ async def test_a_running_attribution_is_answered_though_other_clients_hang_or_ha
         assert refusal.startswith(b"HTTP/1.1 408")
         await asyncio.to_thread(process.wait, scaled(60))
         writer.close()
+
+
+async def test_a_second_ctrl_c_ends_what_runs(tiny_model: str) -> None:
+    options = ("--seconds", "3000", "--method", "leave_one_out")
+    said: list[str] = []
+    with service(tiny_model, *options, token=None, said=said) as (address, process):
+        async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+            endless = {**LONG, "max_new_tokens": 1_024}
+            asked = asyncio.create_task(client.post("/ask", json=endless))
+            while (await client.get("/health")).json()["waiting"] < 1:
+                await asyncio.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            await asyncio.to_thread(wait_until, lambda: is_refused(address))
+            assert not asked.done()
+            process.send_signal(signal.SIGINT)
+            await asyncio.gather(asked, return_exceptions=True)
+        assert await asyncio.to_thread(process.wait, scaled(60)) == 0
+    assert "does not end" not in said[0]
