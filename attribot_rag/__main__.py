@@ -1,5 +1,6 @@
 """The command `attribot-rag`, also as `python -m attribot_rag`."""
 
+import signal
 import sys
 
 _SILENT = {"-h", "--help", "--version", "--no-progress"}
@@ -14,7 +15,10 @@ def main() -> int:
     from attribot_rag import cli
 
     sys.stderr.write(_ERASED * told)
-    return cli.main()
+    status = cli.main()
+    if status == cli.INTERRUPTED:  # what still runs may take a while; another Ctrl-C ends it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return status
 
 
 if __name__ == "__main__":

@@ -16,9 +16,15 @@ from attribot_rag.attribution import Attribution, Counterfactual, Provenance
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.transcripts import answered, located, read_transcript, transcript_of
+from attribot_rag.attributor.transcripts import (
+    answered,
+    check_texts,
+    located,
+    read_transcript,
+    transcript_of,
+)
 from attribot_rag.context import ContextOptions, PromptInput
-from attribot_rag.context.document import Documents
+from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.methods import make_method
 from attribot_rag.model.generation import Conditioning, Generation
@@ -127,6 +133,8 @@ class Attributor:
         attribution so far after each sentence but the last: later sentences are open, with the
         reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
         """
+        documents = documents_of(documents)
+        check_texts("the prompt", prompt, documents, response)
         if self.is_reader or answered_by is not None:
             read, text = read_transcript(prompt, response, self.language_model)
             return self._attribute(

@@ -15,7 +15,13 @@ from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, continued_text, message_text, readable
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
+from attribot_rag.model.language_model import (
+    LanguageModel,
+    Prompt,
+    check_characters,
+    is_chat,
+    plain_ids,
+)
 from attribot_rag.recording import (
     Answer,
     GenerationRecorder,
@@ -47,6 +53,7 @@ def answered(
     if not isinstance(question, str) or not question.strip():
         raise InvalidInput(f"the question is empty, or no text: {question!r:.80}")
     chunks = documents_of(documents)
+    check_texts("the question", question, chunks)
     prompt = rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template))
     prompt_ids = language_model.encode_prompt(prompt)
     room = language_model.room(len(prompt_ids))
@@ -58,6 +65,24 @@ def answered(
             "min_new_tokens"
         )
     return generation, prompt, chunks
+
+
+def check_texts(
+    name: str, prompt: Prompt, documents: Sequence[Document], response: object = ""
+) -> None:
+    """Raises InvalidInput for half of a surrogate pair, which no tokenizer takes, naming its place.
+
+    `name` is what the caller calls the prompt.
+    """
+    texts = {name: prompt} if isinstance(prompt, str) else {}
+    if is_chat(prompt):
+        messages = cast(Sequence[Message], prompt)
+        texts = {f"{name}[{i}]": message_text(messages[i]) for i in range(len(messages))}
+    if isinstance(response, str):
+        texts["the response"] = response
+    texts.update({f"documents[{i}]": documents[i].text for i in range(len(documents))})
+    for place, text in texts.items():
+        check_characters(place, text)
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:

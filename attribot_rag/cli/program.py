@@ -27,7 +27,7 @@ from attribot_rag.model.served_model import ServedModel
 
 FAILED = 2
 INTERRUPTED = 130
-_FULL = (errno.ENOSPC, errno.EFBIG)
+_UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 # The entry points of other packages' commands, and the packages of those that are known.
 _GROUP = "attribot_rag.commands"
 _PACKAGES = {"batch": "attribot-batch", "serve": "attribot-server"}
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has gone
         discard_stdout()
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in _UNWRITABLE:
             raise
         discard_stdout()
         return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import PurePath
@@ -18,6 +19,8 @@ from attribot_rag.model.chat_messages import Message, render
 from attribot_rag.model.tokenizer import PrivateTokenizer, stream
 
 Prompt = str | Sequence[Message] | Sequence[int]
+
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class Weights(Protocol):
@@ -167,10 +170,14 @@ class LanguageModel:
         return frozenset(self.tokenizer.added_tokens_decoder)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """The ids of a text; `special` makes special tokens of strings such as `<|im_end|>`."""
+        """The ids of a text; `special` makes special tokens of strings such as `<|im_end|>`.
+
+        Raises InvalidInput for half of a surrogate pair, which no tokenizer takes.
+        """
         return self._encode(text, add_special_tokens=False, split_special_tokens=not special)
 
     def _encode(self, text: str, **settings: bool) -> tuple[int, ...]:
+        check_characters("the text", text)
         with self._private.locked() as tokenizer:
             return tuple(tokenizer(text, verbose=False, **settings)["input_ids"])
 
@@ -243,6 +250,16 @@ def without_folder(name: str) -> str:
     path = PurePath(name)
     is_path = path.is_absolute() or name.startswith(".") or len(path.parts) > 2
     return path.name if is_path else name
+
+
+def check_characters(name: str, text: str) -> None:
+    """Raises InvalidInput for half of a surrogate pair in the text that goes by this name."""
+    if half := _HALF_OF_A_PAIR.search(text):
+        raise InvalidInput(
+            f"{name} has half of a surrogate pair, U+{ord(half.group()):04X}, at character "
+            f"{half.start()}, as a text that was cut in an emoji; leave it out, or replace it by "
+            "U+FFFD"
+        )
 
 
 def is_chat(prompt: Prompt) -> bool:

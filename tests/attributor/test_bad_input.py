@@ -255,6 +255,37 @@ def test_unicode(make: Any) -> None:
     assert all(character in joined for text in UNICODE for character in text.replace("\n", ""))
 
 
+HALF = "cut in an emoji \ud83d"
+
+
+@pytest.mark.parametrize(
+    ("place", "values"),
+    [
+        ("the prompt", {"prompt": PROMPT + HALF}),
+        ("the prompt[1]", {"prompt": [*messages()[:1], {"role": "user", "content": HALF}]}),
+        ("the response", {"response": ANSWER + HALF}),
+        ("documents[1]", {"documents": [DOCUMENTS[0], Document(HALF)]}),
+    ],
+)
+@pytest.mark.parametrize("is_reader", [False, True])
+def test_half_of_a_surrogate_pair_is_refused_where_it_stands(
+    place: str, values: dict[str, Any], is_reader: bool
+) -> None:
+    attributor = attributor_of(MODEL, method="leave_one_out", is_reader=is_reader)
+    with pytest.raises(InvalidInput) as refused:
+        attributor.attribute(**{**ARGUMENTS, **values})
+    assert str(refused.value).startswith(f"{place} has half of a surrogate pair, U+D83D")
+
+
+def test_half_of_a_surrogate_pair_is_not_asked(attributor: Attributor) -> None:
+    with pytest.raises(InvalidInput, match="the question has half of a surrogate pair"):
+        attributor.ask(HALF, DOCUMENTS)
+    with pytest.raises(InvalidInput, match=r"documents\[0\] has half of a surrogate pair"):
+        attributor.ask("who?", [HALF])
+    with pytest.raises(InvalidInput, match="U\\+D83D, at character 16"):
+        MODEL.encode(HALF)
+
+
 def test_a_question_without_words_is_refused(attributor: Attributor) -> None:
     with pytest.raises(InvalidInput, match="the question is empty"):
         attributor.ask(" \n", DOCUMENTS)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attribot_batch.records import MAX_BYTES
 from attribot_batch.run import run_batch
 from attribot_rag import Attributor, Budget, LanguageModel
 from attribot_rag.cli import Command, encode_stdout, only_on_stderr
@@ -37,6 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the model only reads: others gave the answers (`answered_by` in a record names one)",
     )
+    add(
+        "--max-bytes",
+        type=int,
+        default=MAX_BYTES,
+        metavar="N",
+        help="a record with more bytes is rejected unread (default: %(default)s)",
+    )
+    add(
+        "--anyway",
+        action="store_true",
+        help="go on, though other settings or other records made the results in the folder",
+    )
     add("--report", action="store_true", help="write a page of the statistics, too: report.html")
     add(
         "--parquet",
@@ -64,6 +77,8 @@ def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, sh
             options.input,
             options.output,
             workers=options.workers,
+            max_bytes=options.max_bytes,
+            anyway=options.anyway,
             report=options.report,
             parquet=options.parquet,
             shown=shown,

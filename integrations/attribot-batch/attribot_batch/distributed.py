@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from attribot_batch.records import Line
+from attribot_batch.records import MAX_BYTES, bounded
 from attribot_batch.tables import outcome_table
 from attribot_batch.workers import MakeAttributor, workers_of
 from attribot_rag import Attributor
@@ -31,6 +31,7 @@ def attribute_dataset(
     num_cpus: float = 1,
     num_gpus: float = 0,
     batch_size: int = 16,
+    max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """The outcome of each record, as rows of `attribot_batch.tables.outcome_schema`.
 
@@ -52,6 +53,7 @@ def attribute_dataset(
             threads. Reading needs a CPU, too.
         num_gpus: GPUs that Ray reserves for an actor, perhaps a fraction.
         batch_size: Records that an actor gets at a time.
+        max_bytes: A record with more bytes has an error, and is not tokenized.
     """
     if isinstance(make_attributor, Attributor):
         raise InvalidInput("actors make their own attributors; pass a function for that")
@@ -68,7 +70,7 @@ def attribute_dataset(
     # A block is what an actor gets, and gets again; that of a file may hold all of its records.
     return dataset.repartition(target_num_rows_per_block=batch_size).map_batches(
         AttributeBatch,
-        fn_constructor_args=(make_attributor,),
+        fn_constructor_args=(make_attributor, max_bytes),
         batch_format="pyarrow",
         batch_size=batch_size,
         compute=ActorPoolStrategy(min_size=least, max_size=most),
@@ -83,24 +85,28 @@ class AttributeBatch:
     It takes and gives Arrow tables (`batch_format="pyarrow"`), row by row in the same order.
     """
 
-    def __init__(self, make_attributor: MakeAttributor) -> None:
+    def __init__(self, make_attributor: MakeAttributor, max_bytes: int = MAX_BYTES) -> None:
         self._attributor = make_attributor()
+        self._max_bytes = max_bytes
 
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:
         rows = batch.to_pylist()
         with workers_of(self._attributor, 1) as workers:
-            outcomes = list(workers.outcomes(enumerate(map(_record, rows))))
+            records = (_record(row, self._max_bytes) for row in rows)
+            outcomes = sorted(workers.outcomes(enumerate(records)))
         return outcome_table(
             {"number": _number(row), **outcome.content}
             for row, outcome in zip(rows, outcomes, strict=True)
         )
 
 
-def _record(row: Mapping[str, Any]) -> object:
+def _record(row: Mapping[str, Any], max_bytes: int) -> object:
     text = row.get("text")
     if isinstance(text, str) and row.get("documents") is None:
-        return Line(text.encode("utf-8", "surrogatepass"))
-    return {name: value for name, value in row.items() if value is not None}
+        line = text.encode("utf-8", "surrogatepass")
+        return bounded(line, len(line), max_bytes)
+    value = {name: value for name, value in row.items() if value is not None}
+    return bounded(value, sum(len(repr(field)) for field in value.values()), max_bytes)
 
 
 def _number(row: Mapping[str, Any]) -> int | None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
-from itertools import islice
+import math
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 from pydantic_core import from_json
 
 from attribot_rag import Document
@@ -19,8 +27,20 @@ from attribot_rag.model import Prompt
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
+MAX_BYTES = 4_000_000
 _MAX_PROBLEMS = 3
 _QUERY_LENGTH = 300
+_PIECE = 1_000_000  # bytes of a long line that are read at a time
+
+
+def _finite(value: Any) -> Any:
+    """The value; raises ValueError for a number in it that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number of JSON's; write null, or leave it out")
+    inner = value.values() if isinstance(value, Mapping) else value
+    for item in inner if isinstance(value, Mapping | list) else ():
+        _finite(item)
+    return value
 
 
 class _Given(BaseModel):
@@ -40,7 +60,7 @@ class Message(_Given):
 class GivenDocument(_Given):
     text: Text
     id: str | int | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, Annotated[Any, AfterValidator(_finite)]] | None = None
 
 
 def _with_text(value: Any) -> Any:
@@ -109,39 +129,92 @@ class Record(_Given):
         return rag_prompt(str(self.question), self.read_documents(), chats)
 
 
-def count(path: Path) -> int:
-    """The number of records in a file, by its lines."""
-    if path.suffix == ".parquet":
-        return int(_parquet(path).metadata.num_rows)
-    with _opened(path) as file:
-        return sum(1 for line in file if line.strip())
+class Entry(NamedTuple):
+    """A record as its file has it: a digest, and what `parsed` reads; or why it is refused."""
+
+    digest: str
+    value: object
 
 
-def read(path: Path, start: int = 0) -> Iterator[object]:
-    """The values of a JSON lines or Parquet file from this record on, each read when it is wanted.
+class Log:
+    """The records of a JSON lines or Parquet file, read one at a time, as often as wanted.
 
-    Raises InvalidInput for a file that cannot be read.
+    A last line without a line break may still be being written. Unless it is a whole object, which
+    no beginning of one is, or too long already, it waits: it is no record yet, and `waits` is True
+    once it was met.
+
+    Raises InvalidInput for a file that cannot be read, or has nothing in it.
+
+    Args:
+        path: The file.
+        max_bytes: A record with more is refused before anything is made of it.
     """
-    values = _from_parquet(path) if path.suffix == ".parquet" else _from_lines(path)
-    return islice(values, start, None)
 
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+        if max_bytes < 1:
+            raise InvalidInput(f"max_bytes={max_bytes}; use 1 or more")
+        self.path = path
+        self.waits = False
+        self._max_bytes = max_bytes
+        if next(iter(self), None) is None and not self.waits:
+            raise InvalidInput(f"{path} has no records")
 
-def _from_lines(path: Path) -> Iterator[object]:
-    with _opened(path) as file:
-        for line in file:
-            if line.strip():
-                yield Line(line)
+    def count(self) -> int:
+        """About how many records there are: one that waits counts."""
+        if self.path.suffix == ".parquet":
+            return int(_parquet(self.path).metadata.num_rows)
+        with _opened(self.path) as file:
+            return sum(1 for line in file if line.strip())
+
+    def __iter__(self) -> Iterator[Entry]:
+        self.waits = False
+        return self._rows() if self.path.suffix == ".parquet" else self._lines()
+
+    def _lines(self) -> Iterator[Entry]:
+        with _opened(self.path) as file:
+            while line := file.readline(self._max_bytes + 1):
+                end, size = line, len(line)
+                while not end.endswith(b"\n") and (end := file.readline(_PIECE)):
+                    size += len(end)
+                if size <= self._max_bytes and not end.endswith(b"\n") and not _is_object(line):
+                    self.waits = bool(line.strip())
+                    return
+                if line.strip():
+                    yield Entry(_digest(line.strip()), bounded(line, size, self._max_bytes))
+
+    def _rows(self) -> Iterator[Entry]:
+        for batch in _parquet(self.path).iter_batches(batch_size=64):
+            for index in range(batch.num_rows):
+                row = batch.slice(index, 1)
+                (fields,) = row.to_pylist()
+                value = {name: field for name, field in fields.items() if field is not None}
+                digest = _digest(repr(fields).encode())
+                yield Entry(digest, bounded(value, row.nbytes, self._max_bytes))
 
 
 class Line(bytes):
     """A line, parsed lazily: finished records are not parsed again."""
 
 
+def bounded(value: object, size: int, max_bytes: int) -> object:
+    """The value of a record with so many bytes, lines as a `Line`; if it has too many, the reason
+    for its refusal."""
+    if size > max_bytes:
+        return InvalidInput(
+            f"the record has {size:,} bytes, more than {max_bytes:,}; leave out what is no part of "
+            "its prompt, or allow more by --max-bytes (max_bytes=)"
+        )
+    return Line(value) if isinstance(value, bytes) else value
+
+
 def parsed(value: object) -> object:
-    """The JSON of a line, other values as they are; raises InvalidInput for invalid JSON.
+    """The JSON of a line, other values as they are; raises InvalidInput for invalid JSON, and for
+    what `bounded` refused.
 
     Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
     """
+    if isinstance(value, InvalidInput):
+        raise value
     if not isinstance(value, Line):
         return value
     try:
@@ -150,10 +223,15 @@ def parsed(value: object) -> object:
         raise InvalidInput(f"it is not JSON: {error}") from error
 
 
-def _from_parquet(path: Path) -> Iterator[object]:
-    for batch in _parquet(path).iter_batches(batch_size=64):
-        for row in batch.to_pylist():
-            yield {name: value for name, value in row.items() if value is not None}
+def _digest(text: bytes) -> str:
+    return blake2b(text, digest_size=8).hexdigest()
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(from_json(line.strip().removeprefix(codecs.BOM_UTF8)), dict)
+    except ValueError:
+        return False
 
 
 def _parquet(path: Path) -> Any:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from attribot_batch.folder import BatchFolder, lines
-from attribot_batch.records import count, read
+from attribot_batch.records import MAX_BYTES, Log
 from attribot_batch.report import render_report, worklist, write_pages
 from attribot_batch.statistics import Statistics
 from attribot_batch.workers import MakeAttributor, workers_of
 from attribot_rag import Attributor
-from attribot_rag.errors import InvalidInput, MissingExtra
+from attribot_rag.errors import MissingExtra
 
 
 def run_batch(
@@ -25,17 +25,23 @@ def run_batch(
     folder: Path,
     *,
     workers: int = 1,
+    max_bytes: int = MAX_BYTES,
+    anyway: bool = False,
     report: bool = False,
     parquet: bool = False,
     shown: bool = False,
 ) -> Statistics:
     """Attribute the file's records that the folder lacks, and count over all records.
 
-    Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
-    `statistics.json` follows. Memory does not grow with the number of records. Answers of a served
-    model are attributed several at a time. Raises InvalidInput for files that cannot be used,
-    MissingExtra for Parquet without pyarrow (both before an attributor is made), ServerFailed if
-    the server fails for good, WorkerLost if a process ends; the same call goes on from there.
+    Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason),
+    as soon as it is finished; at the end these are in the order of the input, and `statistics.json`
+    follows. A last line that is still being written waits. Memory grows by 8 bytes for a record.
+    Answers of a served model are attributed several at a time.
+
+    Raises InvalidInput for files that cannot be used, for a folder that another batch writes to or
+    that has results made otherwise or of other records, MissingExtra for Parquet without pyarrow
+    (all but the difference before an attributor is made), ServerFailed if the server fails for
+    good, WorkerLost if a process ends; the same call goes on from there.
 
     Args:
         attributor: With several `workers` a function that each of them imports and calls to make
@@ -43,6 +49,9 @@ def run_batch(
         source: A JSON lines or Parquet file of records.
         folder: The folder of the results.
         workers: The number of processes, which share the cores.
+        max_bytes: A record with more bytes is rejected before it is tokenized.
+        anyway: Whether to go on in a folder whose results were made with other settings, or of
+            records that were changed since.
         report: Whether a page is written, too, `report.html`, and in `answers` a page for each
             answer to look at.
         parquet: Whether all records are written once more as `outcomes.parquet`, by pyarrow.
@@ -50,40 +59,61 @@ def run_batch(
     """
     if parquet or source.suffix == ".parquet":
         MissingExtra.check("Parquet", "parquet", "pyarrow", folder="integrations/attribot-batch")
-    first = _first(source)
-    with workers_of(attributor, workers) as group:
-        setting = {**first, **group.setting}
-        output = BatchFolder(folder, setting)
-        total = count(source)
-        values = enumerate(read(source, output.num_done), start=output.num_done)
-        with tqdm(
-            total=total, initial=output.num_done, unit="answer", disable=not shown, smoothing=0.05
-        ) as bar:
-            for outcome in group.outcomes(values):
-                output.add(outcome)
-                bar.update()
+    log = Log(source, max_bytes)
+    with BatchFolder.locked(folder) as output:
+        with workers_of(attributor, workers) as group:
+            setting = {"input": source.name, **group.setting}
+            output.begin(setting, log, anyway=anyway)
+            digests = dict[int, str]()
+            with tqdm(
+                total=log.count(),
+                initial=output.num_done,
+                unit="answer",
+                disable=not shown,
+                smoothing=0.05,
+            ) as bar:
+                for outcome in group.outcomes(_remaining(log, output, digests)):
+                    output.add(outcome, digests.pop(outcome.number))
+                    bar.update()
+        output.finish()
+        return _written(folder, output, setting, log, report=report, parquet=parquet)
+
+
+def _remaining(
+    log: Log, output: BatchFolder, digests: dict[int, str]
+) -> Iterator[tuple[int, object]]:
+    """The records that are not done; their digests are noted."""
+    for number, entry in enumerate(log):
+        if not output.is_done(number):
+            digests[number] = entry.digest
+            yield number, entry.value
+
+
+def _written(
+    folder: Path,
+    output: BatchFolder,
+    setting: Mapping[str, Any],
+    log: Log,
+    *,
+    report: bool,
+    parquet: bool,
+) -> Statistics:
+    """The statistics, once they and what else was asked for are written."""
     statistics = Statistics.of(lines(output.results))
     rejects = Counter(reject["error"]["type"] for reject in lines(output.rejects))
-    statistics.rejected = rejects.total()
-    counts = {"records": total, "rejected": statistics.rejected, **statistics.to_dict()}
-    text = json.dumps(counts, indent=2, ensure_ascii=False)
+    statistics.rejected, statistics.waits = rejects.total(), log.waits
+    counts = {"records": output.num_done, "rejected": statistics.rejected, "waits": log.waits}
+    text = json.dumps({**counts, **statistics.to_dict()}, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:
         items = worklist(lines(output.results))
         write_pages(folder, lines(output.results), items)
-        page = render_report(statistics, setting, records=total, rejects=rejects, items=items)
+        page = render_report(
+            statistics, setting, records=output.num_done, rejects=rejects, items=items
+        )
         (folder / "report.html").write_text(page, encoding="utf-8")
     if parquet:
         from attribot_batch.tables import write_outcomes
 
         write_outcomes(folder / "outcomes.parquet", output.outcomes())
     return statistics
-
-
-def _first(source: Path) -> dict[str, str]:
-    """The name and the first record of a file, which may grow before a batch goes on."""
-    first = next(islice(read(source), 1), None)
-    if first is None:
-        raise InvalidInput(f"{source} has no records")
-    digest = hashlib.sha256(first if isinstance(first, bytes) else repr(first).encode())
-    return {"input": source.name, "first_record": digest.hexdigest()}

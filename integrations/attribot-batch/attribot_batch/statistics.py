@@ -31,11 +31,13 @@ class Statistics:
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
     judged ones by the words for readers: a value that is in no document comes from none. `read` is
     the number of answers by each model that read them and did not give them. `rejected` are records
-    without an attribution.
+    without an attribution, and `waits` says that the input ends with half a line, which was left
+    for later.
     """
 
     answers: int = 0
     rejected: int = 0
+    waits: bool = False
     partial: int = 0
     to_check: int = 0
     read: Counter[str] = field(default_factory=Counter)
@@ -103,11 +105,13 @@ class Statistics:
         }
 
     def to_text(self) -> str:
-        """A few lines for the terminal."""
+        """A few lines for the terminal; nothing in a name takes effect there."""
         lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
         if self.rejected:
             lines.append(f"{self.rejected} rejected: rejects.jsonl has the reasons")
-        lines += [on_one_line(self.readers_line)] if self.readers_line else []
+        if self.waits:
+            lines.append("1 line waits: the input ends with it, and it has no line break yet")
+        lines += [self.readers_line] if self.readers_line else []
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
             lines.append(f"sentences: {', '.join(shares)}")
@@ -121,7 +125,7 @@ class Statistics:
         for heading, names in lists.items():
             more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
             lines += [f"{heading}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
-        return "\n".join(lines) + "\n"
+        return "".join(f"{on_one_line(line)}\n" for line in lines)
 
     @property
     def cited(self) -> list[tuple[str, DocumentCount]]:
@@ -141,4 +145,4 @@ class Statistics:
     def _ranked(self, rank: Callable[[DocumentCount], int]) -> list[tuple[str, DocumentCount]]:
         """The documents with a rank above 0, highest first."""
         ranked = [(name, count) for name, count in self.documents.items() if rank(count)]
-        return sorted(ranked, key=lambda item: -rank(item[1]))
+        return sorted(ranked, key=lambda item: (-rank(item[1]), item[0]))

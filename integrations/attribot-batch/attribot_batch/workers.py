@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import islice
 from multiprocessing import get_context, parent_process
-from typing import NamedTuple
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as ready
+from typing import Any, NamedTuple
 
 import torch
 
 from attribot_batch.outcome import Outcome
-from attribot_rag import Attributor
+from attribot_rag import Attributor, Budget, __version__
 from attribot_rag.errors import AttributionError, InvalidInput
 
 MakeAttributor = Callable[[], Attributor]
@@ -29,9 +39,9 @@ class WorkerLost(AttributionError):
 
 
 class Workers(NamedTuple):
-    """The setting that identifies their results, and the outcomes of values, in order."""
+    """What makes their results, and the outcomes of values, each as soon as it is finished."""
 
-    setting: dict[str, str]
+    setting: dict[str, Any]
     outcomes: Callable[[Values], Iterator[Outcome]]
 
 
@@ -56,70 +66,107 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     if concurrency == 1:
         yield Workers(setting, lambda values: (task(*value) for value in values))
         return
-    with _shut_down(ThreadPoolExecutor(concurrency)) as executor:
-        yield Workers(setting, lambda values: _in_order(executor, task, values, 2 * concurrency))
+    executor = ThreadPoolExecutor(concurrency)
+    try:
+        yield Workers(setting, lambda values: _as_finished(executor, task, values, 2 * concurrency))
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a server
+        raise
+    executor.shutdown()
 
 
 @contextmanager
 def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
     if isinstance(attributor, Attributor):
         raise InvalidInput(f"workers={count} make their own attributors; pass a function for that")
-    num_threads = max(1, torch.get_num_threads() // count)
-    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (attributor, num_threads))
+    context = get_context("spawn")
+    stopped, stop = context.Pipe(duplex=False)
+    begin = (attributor, max(1, torch.get_num_threads() // count), stopped, stop)
+    executor = ProcessPoolExecutor(count, context, _begin, begin)
     try:
-        with _shut_down(pool) as executor:
-            setting = executor.submit(_worker_setting).result()
-            yield Workers(
-                setting, lambda values: _in_order(executor, _worker_outcome, values, 2 * count)
-            )
-    except BrokenProcessPool as error:
+        setting = executor.submit(_worker_setting).result()
+        yield Workers(
+            setting, lambda values: _as_finished(executor, _worker_outcome, values, 2 * count)
+        )
+    except BaseException as error:
+        stop.close()  # the processes end, whatever they are doing
+        if not isinstance(error, BrokenProcessPool):
+            raise
         raise WorkerLost(
-            "a process that attributes answers has ended, perhaps for lack of memory; the same "
-            "call continues from there, if necessary with fewer workers"
+            "a process that attributes answers has ended, perhaps for lack of memory; what was "
+            "finished is written, and the same call continues from there, if necessary with fewer "
+            "workers"
         ) from error
-
-
-@contextmanager
-def _shut_down(executor: Executor) -> Iterator[Executor]:
-    try:
-        yield executor
     finally:
         executor.shutdown(cancel_futures=True)
 
 
-def _in_order(
+def _as_finished(
     executor: Executor, task: Callable[[int, object], Outcome], values: Values, ahead: int
 ) -> Iterator[Outcome]:
-    pending: deque[Future[Outcome]] = deque()
-    for number, value in values:
-        pending.append(executor.submit(task, number, value))
-        if len(pending) >= ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+    """The outcomes of values, of which so many are read ahead.
+
+    After an error nothing else is begun; it is raised when all that was begun has ended.
+    """
+    running = set[Future[Outcome]]()
+    failure: BaseException | None = None
+    while True:
+        try:
+            for value in islice(values, 0 if failure else ahead - len(running)):
+                running.add(executor.submit(task, *value))
+        except Exception as error:
+            failure = error
+        running -= {future for future in running if failure and future.cancel()}
+        if not running:
+            break
+        finished, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            failure = failure or future.exception()
+            if future.exception() is None:
+                yield future.result()
+    if failure is not None:
+        raise failure
 
 
-def _setting(attributor: Attributor) -> dict[str, str]:
-    setting = {"model": attributor.language_model.name, "method": attributor.method.name}
-    return {**setting, "basis": "reader"} if attributor.is_reader else setting
+def _setting(attributor: Attributor) -> dict[str, Any]:
+    """What changes the results of an attributor, for people to compare."""
+    options = attributor.options
+    budget = options.budget or Budget()
+    return {
+        "version": __version__,
+        "model": attributor.language_model.name,
+        "basis": "reader" if attributor.is_reader else "cause",
+        "method": attributor.method.name,
+        "keep": options.keep,
+        "seconds": budget.seconds,
+        "tokens": budget.tokens,
+        "numbering": options.numbering,
+        **{name: _told(getattr(options, name)) for name in ("annotator", "verdicts", "context")},
+    }
+
+
+def _told(value: object) -> str | None:
+    """The options of an object, without its address."""
+    return None if value is None else re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 _make: MakeAttributor
 
 
-def _begin(make: MakeAttributor, num_threads: int) -> None:
-    """Begin a process: it ignores Ctrl-C, and ends with its parent."""
+def _begin(make: MakeAttributor, num_threads: int, stopped: Connection, stop: Connection) -> None:
+    """Begin a process: it ignores Ctrl-C, and ends with its parent or when that closes `stop`."""
     global _make
     _make = make
+    stop.close()
     torch.set_num_threads(num_threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=[stopped], daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(stopped: Connection) -> None:
     parent = parent_process()
     if parent is not None:
-        parent.join()
+        ready([parent.sentinel, stopped])
         os._exit(1)
 
 
@@ -129,7 +176,7 @@ def _worker_attributor() -> Attributor:
     return _make()
 
 
-def _worker_setting() -> dict[str, str]:
+def _worker_setting() -> dict[str, Any]:
     return _setting(_worker_attributor())
 
 
