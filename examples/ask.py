@@ -1,4 +1,5 @@
 from attribot_rag import Attributor, load_model
+from attribot_rag.display import visible
 
 documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -7,6 +8,6 @@ documents = [
 language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
 attributor = Attributor(language_model)
 attribution = attributor.ask("How high is the lighthouse?", documents)
-print(attribution.response)
+print(visible(attribution.response))
 for ranked in attribution.top(3):
-    print(f"{ranked.score:6.2f} nats  {ranked.source.text}")
+    print(f"{ranked.score:6.2f} nats  {visible(ranked.source.text)}")

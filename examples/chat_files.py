@@ -27,7 +27,7 @@ from transformers import LogitsProcessor
 from attribot_rag import AttributionError
 from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
-from attribot_rag.display import answer_data, render_document
+from attribot_rag.display import answer_data, on_one_line, render_document
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
@@ -104,7 +104,7 @@ class Store:
             try:
                 self.add(path, path.name, insert, "folder")
             except ValueError as error:
-                print(error)
+                print(on_one_line(str(error)))
 
     def page(
         self, result: Callable[[str], AttributedRun], run_id: str, index: int, sentence: int

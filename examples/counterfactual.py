@@ -1,4 +1,5 @@
 from attribot_rag import Attributor, load_model
+from attribot_rag.display import visible
 
 documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -7,8 +8,9 @@ documents = [
 ]
 attributor = Attributor(load_model())
 attribution = attributor.ask("How many passengers does the ferry Kittiwake carry?", documents)
-print(attribution.response)
+print(visible(attribution.response))
 
 for ranked in attribution.documents_by_effect():
     without = attributor.answer_without(attribution, ranked.index)
-    print(f"{without.score:6.2f} nats  without {ranked.document.text[:20]!r}: {without.response}")
+    answer = visible(without.response)
+    print(f"{without.score:6.2f} nats  without {ranked.document.text[:20]!r}: {answer}")

@@ -9,6 +9,8 @@ from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index_corpus import chat_model, index
 
+from attribot_rag.display import visible
+
 questions = sys.argv[1:] or ["How high is the lighthouse?", "Who designed the lighthouse?"]
 
 llm = chat_model()
@@ -23,7 +25,7 @@ for question in questions:
     print(f"\n> {question}")
     response = chat.stream_chat(question)
     for piece in response.response_gen:
-        print(piece, end="", flush=True)
+        print(visible(piece), end="", flush=True)
     run = postprocessor.result(response)  # waits; a chatbot would show it when it comes
     print("\n")
     print(run.attribution.to_table(top=2))

@@ -12,6 +12,8 @@ from llama_index.core.tools import QueryEngineTool
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index_corpus import chat_model, index
 
+from attribot_rag.display import visible
+
 QUESTION = "How high is the lighthouse, and how many passengers does the ferry carry?"
 
 
@@ -42,12 +44,12 @@ composite = SubQuestionQueryEngine(
 )
 
 response = composite.query(QUESTION)
-print(postprocessor.cited_response(response))
+print(visible(str(postprocessor.cited_response(response))))
 summary = response.metadata["attribution"]
 for document in summary["documents"]:
     if document["number"]:
-        print(f"[{document['number']}] {document['title']} ({document['id']})")
+        print(visible(f"[{document['number']}] {document['title']} ({document['id']})"))
 for call in summary["calls"]:
-    print(f"\n{call['query']}\n{call['answer']}")
+    print(visible(f"\n{call['query']}\n{call['answer']}"))
     for source in call["sources"][:1]:
-        print(f"  {source['score']:.2f} nats: {source['text']}")
+        print(visible(f"  {source['score']:.2f} nats: {source['text']}"))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attribot_rag import LocalModel, load_model
+from attribot_rag.display import visible
 from attribot_rag.runtime import AttributedRun, AttributionService, Call, Observer
 
 
@@ -111,7 +112,7 @@ if __name__ == "__main__":
     framework.listeners.append(attributions)
     parts = ["How high is the lighthouse?", "How many passengers does the ferry carry?"]
     framework.answer(parts[0])
-    print(attributions.result(1).to_cited_text(sources=True), "\n")
+    print(visible(attributions.result(1).to_cited_text(sources=True)), "\n")
     framework.merged(parts, "Repeat these two sentences.")
-    print(attributions.result(4).to_cited_text(sources=True))
+    print(visible(attributions.result(4).to_cited_text(sources=True)))
     attributions.close()

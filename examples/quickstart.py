@@ -1,6 +1,7 @@
 """The sentence that made the model say that: your own `generate`, recorded and attributed."""
 
 from attribot_rag import Attributor, load_model
+from attribot_rag.display import visible
 
 documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -21,6 +22,6 @@ with attributor.recorder:  # keeps the ids that the model really saw, and its KV
 answer = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
 
 attribution = attributor.attribute(messages, answer, documents)
-print(attribution.response)
+print(visible(attribution.response))
 for ranked in attribution.top(2, *attribution.find("38 metres")):  # of these words alone
-    print(f"{ranked.score:6.2f} nats  {ranked.source.text}")
+    print(f"{ranked.score:6.2f} nats  {visible(ranked.source.text)}")

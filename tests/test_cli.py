@@ -1,5 +1,6 @@
 import io
 import json
+import logging
 import os
 import re
 import signal
@@ -202,6 +203,18 @@ def test_an_error_is_one_line_and_status_2(
     assert shown.out == ""
     assert shown.err.startswith(f"attribot-rag: {message}")
     assert shown.err.count("\n") == 1
+
+
+def test_nothing_in_the_name_of_a_file_reaches_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a\x1b]0;owned\x07\u202e.md").write_text(" ")
+    (tmp_path / "b.md").write_text("The ship is red.")
+    monkeypatch.setattr(logging.root, "handlers", [])  # as outside of pytest
+    assert main(["ask", "zebra?", str(tmp_path), "--chunks", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "left out: " in said and "a␛]0;owned␇<U+202E>.md is empty" in said
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
 
 
 @pytest.mark.parametrize("value", ["0", "many"])

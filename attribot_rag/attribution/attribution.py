@@ -59,6 +59,9 @@ class Attribution(Result):
     ) -> str:
         """The answer with the numbers of each sentence's cited documents.
 
+        It is the text as it is, for a program: a control character of an answer or a document is
+        still in it. Print `attribot_rag.display.visible(attribution.to_cited_text())`.
+
         With `sources`, what the numbers stand for comes after the answer, a line for each document,
         as in '[1] ferry.txt: "A loaf costs 7 crowns."' `markers` says what becomes of the model's
         own markers, such as [2]: 'audited', one that the audit supports is the citation, and a

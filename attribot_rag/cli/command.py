@@ -16,11 +16,12 @@ class Command:
             choose the model, the method and the annotator.
         run: Called with the options, a function that loads their model, and `shown`, whether the
             terminal sees progress. It writes its result to stdout, and all else to stderr.
+            A number that it returns is the exit status.
         summary: The command in a line, for the list of commands.
         description: What it does, for its own help.
     """
 
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[..., None]
+    run: Callable[..., int | None]
     summary: str
     description: str

@@ -34,15 +34,16 @@ _PACKAGES = {"batch": "attribot-batch", "serve": "attribot-server"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
+    """Run the command; the exit status is 0 or its own, 2 after an error, 130 after Ctrl-C.
 
     Only the result goes to stdout. Progress, and an error's single line, go to stderr.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    status = None
     try:
         options = _parser(_commands(*arguments[:1])).parse_args(arguments)
         shown = bool(options.progress) and sys.stderr.isatty()
-        options.run(options, partial(_language_model, options, shown=shown), shown=shown)
+        status = options.run(options, partial(_language_model, options, shown=shown), shown=shown)
         sys.stdout.flush()
     except AttributionError as error:
         return _failed(str(error))
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         discard_stdout()
         return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
-    return 0
+    return status or 0
 
 
 def _failed(message: str) -> int:

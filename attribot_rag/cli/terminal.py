@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,22 @@ from contextlib import contextmanager, redirect_stdout
 
 from transformers.utils import logging as transformers_logging
 
+from attribot_rag.display.escaping import visible
+
+
+class _Visible(logging.Formatter):
+    """A log's line may hold the name of a file, or a part of a text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
 
 @contextmanager
 def only_on_stderr() -> Iterator[None]:
-    """Redirect output to stderr meanwhile, and silence Transformers."""
+    """Redirect output to stderr meanwhile, silence Transformers, show what logs would send."""
+    handler = logging.lastResort or logging.NullHandler()
+    formatter = handler.formatter
+    handler.setFormatter(_Visible())
     verbosity = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -22,6 +35,7 @@ def only_on_stderr() -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     finally:
+        handler.setFormatter(formatter)
         transformers_logging.set_verbosity(verbosity)
         if had_bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document
-from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.display.escaping import escape_markdown, on_one_line, visible
 from attribot_rag.display.html import (
     answer_data,
     digest,
@@ -37,5 +37,6 @@ __all__ = [
     "render_markdown",
     "render_summary",
     "render_table",
+    "visible",
     "words_for",
 ]

@@ -14,6 +14,9 @@ from attribot_batch.run import run_batch
 from attribot_rag import Attributor, Budget, LanguageModel
 from attribot_rag.cli import Command, encode_stdout, only_on_stderr
 
+REJECTED = 3
+"""The exit status if a record was rejected."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
@@ -46,6 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a record with more bytes is rejected unread (default: %(default)s)",
     )
     add(
+        "--fields",
+        type=_fields,
+        default={},
+        metavar="NAME=PLACE,...",
+        help="where a record's fields are in the file's, if they have other names: "
+        "documents=retrieved_contexts,response=outputs.answer",
+    )
+    add(
         "--anyway",
         action="store_true",
         help="go on, though other settings or other records made the results in the folder",
@@ -58,8 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, shown: bool) -> None:
-    """Run or go on with a batch; writes its statistics. Raises InvalidInput for bad files.
+def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, shown: bool) -> int:
+    """Run or go on with a batch; writes its statistics. The status is 3 if records were rejected.
+
+    Raises InvalidInput for bad files.
 
     `load` gives the model, to other processes too if there are several workers.
     """
@@ -78,6 +91,7 @@ def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, sh
             options.output,
             workers=options.workers,
             max_bytes=options.max_bytes,
+            fields=options.fields,
             anyway=options.anyway,
             report=options.report,
             parquet=options.parquet,
@@ -85,6 +99,15 @@ def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, sh
         )
     encode_stdout(errors="replace")
     sys.stdout.write(statistics.to_text())
+    return REJECTED if statistics.rejected else 0
+
+
+def _fields(text: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    for name, _, place in pairs:
+        if not name or not place:
+            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=PLACE, with commas between")
+    return {name: place for name, _, place in pairs}
 
 
 def _attributor(load: Callable[[], LanguageModel], **options: Any) -> Attributor:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from attribot_batch.records import MAX_BYTES, bounded
+from attribot_batch.records import MAX_BYTES, Given
 from attribot_batch.tables import outcome_table
 from attribot_batch.workers import MakeAttributor, workers_of
 from attribot_rag import Attributor
@@ -100,13 +100,13 @@ class AttributeBatch:
         )
 
 
-def _record(row: Mapping[str, Any], max_bytes: int) -> object:
+def _record(row: Mapping[str, Any], max_bytes: int) -> Given:
     text = row.get("text")
     if isinstance(text, str) and row.get("documents") is None:
         line = text.encode("utf-8", "surrogatepass")
-        return bounded(line, len(line), max_bytes)
+        return Given.bounded(line, len(line), max_bytes)
     value = {name: value for name, value in row.items() if value is not None}
-    return bounded(value, sum(len(repr(field)) for field in value.values()), max_bytes)
+    return Given.bounded(value, sum(map(len, map(repr, value.values()))), max_bytes)
 
 
 def _number(row: Mapping[str, Any]) -> int | None:

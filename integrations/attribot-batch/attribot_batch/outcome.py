@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from attribot_batch.records import Record, parsed
+from attribot_batch.records import Given, Record
 from attribot_rag import Attribution, AttributionError, Attributor
 from attribot_rag.errors import Rejected, ServerFailed
 from attribot_rag.result import summarize
@@ -19,15 +19,15 @@ class Outcome(NamedTuple):
     content: Mapping[str, Any]
 
     @classmethod
-    def of(cls, attributor: Attributor, number: int, value: object) -> Outcome:
-        """Attribute a record as `read` gives it, or give the reason for a refusal.
+    def of(cls, attributor: Attributor, number: int, given: Given) -> Outcome:
+        """Attribute a record, or give the reason for a refusal.
 
         Raises ServerFailed if the server fails for good: that is not the record's fault.
         """
         name: object = None
         try:
-            content = parsed(value)
-            name = content.get("id") if isinstance(content, dict) else None
+            content = given.parsed()
+            name = content.get("id") if isinstance(content, Mapping) else None
             record = Record.of(content)
             chats = bool(attributor.language_model.tokenizer.chat_template)
             attribution = attributor.attribute(

@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from attribot_rag import Document
 from attribot_rag.attributor import rag_prompt
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.model import Prompt
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -64,6 +64,9 @@ class GivenDocument(_Given):
 
 
 def _with_text(value: Any) -> Any:
+    """A document with its `text`, which LangChain calls `page_content`."""
+    if isinstance(value, Mapping) and "text" not in value and "page_content" in value:
+        return {**value, "text": value["page_content"]}
     return {"text": value} if isinstance(value, str) else value
 
 
@@ -129,11 +132,58 @@ class Record(_Given):
         return rag_prompt(str(self.question), self.read_documents(), chats)
 
 
+class Given(NamedTuple):
+    """A record as its file has it, or the reason for its refusal.
+
+    It is parsed where it is attributed: finished records are not parsed again. `fields` are the
+    places of a record's fields in it, see `Log`.
+    """
+
+    value: bytes | Mapping[str, Any] | InvalidInput
+    fields: Mapping[str, str] | None = None
+
+    @classmethod
+    def bounded(
+        cls,
+        value: bytes | Mapping[str, Any],
+        size: int,
+        max_bytes: int,
+        fields: Mapping[str, str] | None = None,
+    ) -> Given:
+        """A record that takes `size` bytes, which is refused if these are too many."""
+        if size <= max_bytes:
+            return cls(value, fields)
+        return cls(
+            InvalidInput(
+                f"the record has {size:,} bytes, more than {max_bytes:,}; leave out what is no "
+                "part of its prompt, or allow more by --max-bytes (max_bytes=)"
+            )
+        )
+
+    def parsed(self) -> object:
+        """Its content, with the names of a record's fields; raises InvalidInput for invalid JSON.
+
+        Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
+        """
+        if isinstance(self.value, InvalidInput):
+            raise self.value
+        content: object = self.value
+        if isinstance(self.value, bytes):
+            try:
+                content = _json(self.value)
+            except ValueError as error:
+                raise InvalidInput(f"it is not JSON: {error}") from error
+        if not isinstance(content, Mapping):
+            return content
+        found = {name: _at(path, content) for name, path in (self.fields or {}).items()}
+        return {**content, **found}
+
+
 class Entry(NamedTuple):
-    """A record as its file has it: a digest, and what `parsed` reads; or why it is refused."""
+    """A record of a file, and a digest of it."""
 
     digest: str
-    value: object
+    given: Given
 
 
 class Log:
@@ -148,9 +198,19 @@ class Log:
     Args:
         path: The file.
         max_bytes: A record with more is refused before anything is made of it.
+        fields: Where the fields of a record are in those of the file, names and indices with dots
+            between them: {"response": "outputs.choices.0.text"}. Others go by their own names.
+            Raises UnknownOption for a name that no record has.
     """
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int = MAX_BYTES,
+        fields: Mapping[str, str] | None = None,
+    ) -> None:
+        self.fields = dict(fields or {})
+        UnknownOption.check("a record", self.fields, Record.model_fields)
         if max_bytes < 1:
             raise InvalidInput(f"max_bytes={max_bytes}; use 1 or more")
         self.path = path
@@ -180,7 +240,8 @@ class Log:
                     self.waits = bool(line.strip())
                     return
                 if line.strip():
-                    yield Entry(_digest(line.strip()), bounded(line, size, self._max_bytes))
+                    given = Given.bounded(line, size, self._max_bytes, self.fields)
+                    yield Entry(_digest(line.strip()), given)
 
     def _rows(self) -> Iterator[Entry]:
         for batch in _parquet(self.path).iter_batches(batch_size=64):
@@ -188,39 +249,22 @@ class Log:
                 row = batch.slice(index, 1)
                 (fields,) = row.to_pylist()
                 value = {name: field for name, field in fields.items() if field is not None}
-                digest = _digest(repr(fields).encode())
-                yield Entry(digest, bounded(value, row.nbytes, self._max_bytes))
+                given = Given.bounded(value, row.nbytes, self._max_bytes, self.fields)
+                yield Entry(_digest(repr(fields).encode()), given)
 
 
-class Line(bytes):
-    """A line, parsed lazily: finished records are not parsed again."""
+def _json(line: bytes) -> object:
+    return from_json(line.strip().removeprefix(codecs.BOM_UTF8))
 
 
-def bounded(value: object, size: int, max_bytes: int) -> object:
-    """The value of a record with so many bytes, lines as a `Line`; if it has too many, the reason
-    for its refusal."""
-    if size > max_bytes:
-        return InvalidInput(
-            f"the record has {size:,} bytes, more than {max_bytes:,}; leave out what is no part of "
-            "its prompt, or allow more by --max-bytes (max_bytes=)"
-        )
-    return Line(value) if isinstance(value, bytes) else value
-
-
-def parsed(value: object) -> object:
-    """The JSON of a line, other values as they are; raises InvalidInput for invalid JSON, and for
-    what `bounded` refused.
-
-    Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
-    """
-    if isinstance(value, InvalidInput):
-        raise value
-    if not isinstance(value, Line):
-        return value
-    try:
-        return from_json(value.strip().removeprefix(codecs.BOM_UTF8))
-    except ValueError as error:
-        raise InvalidInput(f"it is not JSON: {error}") from error
+def _at(path: str, content: object) -> object:
+    """What is at this place of a record; None if there is nothing."""
+    for step in path.split("."):
+        if isinstance(content, list) and step.isdecimal() and int(step) < len(content):
+            content = content[int(step)]
+        else:
+            content = content.get(step) if isinstance(content, Mapping) else None
+    return content
 
 
 def _digest(text: bytes) -> str:
@@ -229,7 +273,7 @@ def _digest(text: bytes) -> str:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(from_json(line.strip().removeprefix(codecs.BOM_UTF8)), dict)
+        return isinstance(_json(line), dict)
     except ValueError:
         return False
 

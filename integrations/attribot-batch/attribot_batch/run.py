@@ -11,7 +11,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from attribot_batch.folder import BatchFolder, lines
-from attribot_batch.records import MAX_BYTES, Log
+from attribot_batch.records import MAX_BYTES, Given, Log
 from attribot_batch.report import render_report, worklist, write_pages
 from attribot_batch.statistics import Statistics
 from attribot_batch.workers import MakeAttributor, workers_of
@@ -26,6 +26,7 @@ def run_batch(
     *,
     workers: int = 1,
     max_bytes: int = MAX_BYTES,
+    fields: Mapping[str, str] | None = None,
     anyway: bool = False,
     report: bool = False,
     parquet: bool = False,
@@ -50,6 +51,8 @@ def run_batch(
         folder: The folder of the results.
         workers: The number of processes, which share the cores.
         max_bytes: A record with more bytes is rejected before it is tokenized.
+        fields: Where the fields of a record are in those of the file, if they go by other names:
+            {"documents": "retrieved_contexts", "response": "outputs.answer"}.
         anyway: Whether to go on in a folder whose results were made with other settings, or of
             records that were changed since.
         report: Whether a page is written, too, `report.html`, and in `answers` a page for each
@@ -59,10 +62,10 @@ def run_batch(
     """
     if parquet or source.suffix == ".parquet":
         MissingExtra.check("Parquet", "parquet", "pyarrow", folder="integrations/attribot-batch")
-    log = Log(source, max_bytes)
+    log = Log(source, max_bytes, fields)
     with BatchFolder.locked(folder) as output:
         with workers_of(attributor, workers) as group:
-            setting = {"input": source.name, **group.setting}
+            setting = {"input": source.name, "fields": log.fields, **group.setting}
             output.begin(setting, log, anyway=anyway)
             digests = dict[int, str]()
             with tqdm(
@@ -81,12 +84,12 @@ def run_batch(
 
 def _remaining(
     log: Log, output: BatchFolder, digests: dict[int, str]
-) -> Iterator[tuple[int, object]]:
+) -> Iterator[tuple[int, Given]]:
     """The records that are not done; their digests are noted."""
     for number, entry in enumerate(log):
         if not output.is_done(number):
             digests[number] = entry.digest
-            yield number, entry.value
+            yield number, entry.given
 
 
 def _written(

@@ -27,11 +27,12 @@ from typing import Any, NamedTuple
 import torch
 
 from attribot_batch.outcome import Outcome
+from attribot_batch.records import Given
 from attribot_rag import Attributor, Budget, __version__
 from attribot_rag.errors import AttributionError, InvalidInput
 
 MakeAttributor = Callable[[], Attributor]
-Values = Iterator[tuple[int, object]]
+Values = Iterator[tuple[int, Given]]
 
 
 class WorkerLost(AttributionError):
@@ -102,7 +103,7 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
 
 
 def _as_finished(
-    executor: Executor, task: Callable[[int, object], Outcome], values: Values, ahead: int
+    executor: Executor, task: Callable[[int, Given], Outcome], values: Values, ahead: int
 ) -> Iterator[Outcome]:
     """The outcomes of values, of which so many are read ahead.
 
@@ -180,5 +181,5 @@ def _worker_setting() -> dict[str, Any]:
     return _setting(_worker_attributor())
 
 
-def _worker_outcome(number: int, value: object) -> Outcome:
-    return Outcome.of(_worker_attributor(), number, value)
+def _worker_outcome(number: int, given: Given) -> Outcome:
+    return Outcome.of(_worker_attributor(), number, given)

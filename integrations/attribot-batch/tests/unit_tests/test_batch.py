@@ -175,19 +175,6 @@ def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
     assert len(lines(tmp_path / "out/rejects.jsonl")) == 1
 
 
-def test_a_log_may_grow_but_not_become_another(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.jsonl", [GOOD])
-    run_batch(attributor(), path, tmp_path / "out")
-    written(path, [GOOD, GOOD])
-    assert run_batch(attributor(), path, tmp_path / "out").answers == 2
-    other = Attributor(LOCAL, method="hierarchical", progress=False)
-    with pytest.raises(InvalidInput, match="method 'leave_one_out'; pass another --output"):
-        run_batch(other, path, tmp_path / "out")
-    written(path, [{**GOOD, "id": "b"}])
-    with pytest.raises(InvalidInput, match="first_record"):
-        run_batch(attributor(), path, tmp_path / "out")
-
-
 def test_a_batch_that_a_failed_server_stopped_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
     with model_server(LOCAL) as server:
@@ -337,3 +324,83 @@ def test_parquet_needs_pyarrow_before_anything_is_loaded(
     error = capsys.readouterr().err
     assert "needs pyarrow: pip install 'integrations/attribot-batch[parquet]'" in error
     assert "no-model" not in error
+
+
+LOGS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "ragas": (
+        {"user_input": "who?", "retrieved_contexts": list(TREATY[:2]), "response": ANSWER},
+        {"question": "user_input", "documents": "retrieved_contexts"},
+    ),
+    "langsmith": (
+        {
+            "id": "a",
+            "inputs": {"question": "who?"},
+            "outputs": {
+                "answer": ANSWER,
+                "documents": [
+                    {"page_content": text, "type": "Document", "id": None, "metadata": {"page": 1}}
+                    for text in TREATY[:2]
+                ],
+            },
+        },
+        {
+            "question": "inputs.question",
+            "documents": "outputs.documents",
+            "response": "outputs.answer",
+        },
+    ),
+    "openai": (
+        {
+            "request": {"messages": chat(TREATY[:2], "who?")},
+            "response": {
+                "id": "a",
+                "model": "gpt-x",
+                "choices": [{"message": {"role": "assistant", "content": ANSWER}}],
+            },
+            "search": [{"text": text, "score": 0.5, "filename": "a.txt"} for text in TREATY[:2]],
+        },
+        {
+            "id": "response.id",
+            "messages": "request.messages",
+            "documents": "search",
+            "response": "response.choices.0.message.content",
+            "answered_by": "response.model",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_a_log_may_have_other_fields(kind: str, tmp_path: Path) -> None:
+    record, fields = LOGS[kind]
+    path = written(tmp_path / "log.jsonl", [record, {"id": "b"}])
+    statistics = run_batch(attributor(), path, tmp_path / "out", fields=fields)
+    assert (statistics.answers, statistics.rejected) == (1, 1)
+    (result,) = lines(tmp_path / "out/results.jsonl")
+    assert result["response"] == ANSWER
+    assert result["id"] == (None if kind == "ragas" else "a")
+    expected = {"question": "who?", "documents": list(TREATY[:2]), "response": ANSWER}
+    if kind != "openai":
+        run_batch(attributor(), written(tmp_path / "plain.jsonl", [expected]), tmp_path / "plain")
+        (plain,) = lines(tmp_path / "plain/results.jsonl")
+        assert result["document_scores"] == plain["document_scores"]
+    with pytest.raises(InvalidInput, match="fields was"):
+        run_batch(attributor(), path, tmp_path / "out")
+
+
+def test_the_command_tells_rejected_records_by_its_status(
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, fields = LOGS["langsmith"]
+    path = written(tmp_path / "log.jsonl", [record])
+    arguments = ["batch", str(path), "--output", str(tmp_path / "out"), "--model", tiny_model]
+    arguments += ["--method", "leave_one_out"]
+    arguments += ["--fields", ",".join(f"{name}={place}" for name, place in fields.items())]
+    assert main(arguments) == 0
+    written(path, [record, "no record"])
+    assert main(arguments) == 3
+    with pytest.raises(SystemExit):
+        main([*arguments[:-1], "documents"])
+    assert "'documents' is not NAME=PLACE" in capsys.readouterr().err
+    assert main([*arguments[:-1], "contexts=documents"]) == 2
+    assert "a record has no option 'contexts'" in capsys.readouterr().err
