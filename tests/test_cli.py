@@ -209,7 +209,8 @@ def test_nothing_in_the_name_of_a_file_reaches_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a\x1b]0;owned\x07\u202e.md").write_text(" ")
-    (tmp_path / "b.md").write_text("The ship is red.")
+    for name in ("b.md", "c.md"):
+        (tmp_path / name).write_text("The ship is red.")
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside of pytest
     assert main(["ask", "zebra?", str(tmp_path), "--chunks", "1"]) == 2
     said = capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""Attributors that Ray's actors make for themselves: of a tiny model, here or on a server."""
+"""Attributors that other processes make for themselves: of a tiny model, here or on a server."""
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,20 @@ def killed_once(folder: Path) -> Attributor:
     """Each process leaves its id in the folder; the first to begin a sixth answer is killed."""
     (folder / str(os.getpid())).touch()
     return _KilledOnce(byte_level(), **OPTIONS, mark=folder / "killed")
+
+
+def holding() -> Attributor:
+    """It never ends with an answer that waits; the file `holder` has the id of its process."""
+    return _Holding(byte_level(), **OPTIONS)
+
+
+class _Holding(Attributor):
+    def attribute(self, prompt: Any, response: Any, *more: Any, **options: Any) -> Any:
+        if "waits" in response:
+            Path("holder").write_text(str(os.getpid()))
+        while "waits" in response:
+            time.sleep(0.05)
+        return super().attribute(prompt, response, *more, **options)
 
 
 class _KilledOnce(Attributor):

@@ -191,7 +191,7 @@ class Log:
 
     A last line without a line break may still be being written. Unless it is a whole object, which
     no beginning of one is, or too long already, it waits: it is no record yet, and `waits` is True
-    once it was met.
+    once it was met. `setting` is what changes the records that are read.
 
     Raises InvalidInput for a file that cannot be read, or has nothing in it.
 
@@ -209,12 +209,13 @@ class Log:
         max_bytes: int = MAX_BYTES,
         fields: Mapping[str, str] | None = None,
     ) -> None:
-        self.fields = dict(fields or {})
-        UnknownOption.check("a record", self.fields, Record.model_fields)
+        UnknownOption.check("a record", fields or {}, Record.model_fields)
         if max_bytes < 1:
             raise InvalidInput(f"max_bytes={max_bytes}; use 1 or more")
         self.path = path
         self.waits = False
+        self.setting = {"fields": dict(fields or {}), "max_bytes": max_bytes}
+        self._fields = fields
         self._max_bytes = max_bytes
         if next(iter(self), None) is None and not self.waits:
             raise InvalidInput(f"{path} has no records")
@@ -240,7 +241,7 @@ class Log:
                     self.waits = bool(line.strip())
                     return
                 if line.strip():
-                    given = Given.bounded(line, size, self._max_bytes, self.fields)
+                    given = Given.bounded(line, size, self._max_bytes, self._fields)
                     yield Entry(_digest(line.strip()), given)
 
     def _rows(self) -> Iterator[Entry]:
@@ -249,7 +250,7 @@ class Log:
                 row = batch.slice(index, 1)
                 (fields,) = row.to_pylist()
                 value = {name: field for name, field in fields.items() if field is not None}
-                given = Given.bounded(value, row.nbytes, self._max_bytes, self.fields)
+                given = Given.bounded(value, row.nbytes, self._max_bytes, self._fields)
                 yield Entry(_digest(repr(fields).encode()), given)
 
 

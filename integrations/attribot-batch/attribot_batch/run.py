@@ -65,7 +65,7 @@ def run_batch(
     log = Log(source, max_bytes, fields)
     with BatchFolder.locked(folder) as output:
         with workers_of(attributor, workers) as group:
-            setting = {"input": source.name, "fields": log.fields, **group.setting}
+            setting = {"input": source.name, **log.setting, **group.setting}
             output.begin(setting, log, anyway=anyway)
             digests = dict[int, str]()
             with tqdm(

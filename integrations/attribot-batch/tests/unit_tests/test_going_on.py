@@ -30,25 +30,23 @@ from attribot_rag.errors import InvalidInput
 
 LOCAL = byte_level()
 SHORT = {"documents": ["The queen asked."], "question": "Who?", "response": "The queen"}
-HELD = {**SHORT, "response": "The queen waits"}
-# An annotator that says what it sees, and holds the answer that waits until it may go.
-ANNOTATOR = """
-import os, time
+HOLDING = """
 from pathlib import Path
 
-class Holds:
-    def annotate(self, sentences):
-        with open("seen", "a") as seen:
-            seen.write(f"{os.getpid()} {sentences[0].text}\\n")
-        while "waits" in sentences[0].text and not Path("go").exists():
-            time.sleep(0.05)
-        return [[] for sentence in sentences]
+from attribot_batch import run_batch
+from support.actors import holding
+
+if __name__ == "__main__":
+    run_batch(holding, Path("log.jsonl"), Path("out"), workers=2)
 """
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
 def numbers(path: Path) -> list[int]:
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    return [json.loads(line)["number"] for line in lines]
+    return [line["number"] for line in lines(path)] if path.exists() else []
 
 
 def written(path: Path, records: Sequence[object]) -> Path:
@@ -57,14 +55,15 @@ def written(path: Path, records: Sequence[object]) -> Path:
 
 
 @contextmanager
-def command(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`attribot-rag batch` as a process of its own in this folder, which ends with the block."""
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process of its own in this folder, which ends with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "attribot_rag", "batch", *arguments],
+        [sys.executable, *arguments],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=heed_ctrl_c,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
         yield process
@@ -84,73 +83,86 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
+COUNT = 40
+COMMAND = ("batch", "log.jsonl", "--output", "out", "--method", "leave_one_out")
+
+
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the annotator, and a log that begins with the answer that waits."""
-    (tmp_path / "holding.py").write_text(ANNOTATOR)
-    written(tmp_path / "log.jsonl", [HELD, *[{**SHORT, "id": index} for index in range(1, 7)]])
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results of a log in the current folder."""
+    written(tmp_path / "log.jsonl", records(COUNT))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def seen(folder: Path) -> list[str]:
-    path = folder / "seen"
-    return path.read_text().splitlines() if path.exists() else []
-
-
-WORDS = ("log.jsonl", "--output", "out", "--method", "leave_one_out")
-HOLDING = ("--annotator", "holding:Holds")
+    return tmp_path / "out/results.jsonl"
 
 
 @pytest.mark.slow
-def test_a_folder_has_one_batch_at_a_time(held: Path, tiny_model: str) -> None:
-    arguments = (*WORDS, *HOLDING, "--model", tiny_model)
-    with command(held, *arguments) as first:
-        wait_until(lambda: len(seen(held)) == 1)
-        with command(held, *arguments) as second:
-            status, said = ended(second)
-            assert status == 2
-            assert said == (
+def test_a_folder_has_one_batch_at_a_time(log: Path, tiny_model: str) -> None:
+    words = (*COMMAND, "--model", tiny_model)
+    with running(Path.cwd(), "-m", "attribot_rag", *words) as first:
+        wait_until(lambda: len(numbers(log)) > 2)
+        first.send_signal(signal.SIGSTOP)
+        with running(Path.cwd(), "-m", "attribot_rag", *words) as second:
+            assert ended(second) == (
+                2,
                 "attribot-rag: another batch writes to out; wait until it has ended, or pass "
-                "another --output\n"
+                "another --output\n",
             )
         first.send_signal(signal.SIGKILL)
         first.wait()
-    (held / "go").touch()
-    assert main(["batch", *arguments]) == 0
-    assert numbers(held / "out/results.jsonl") == list(range(7))
-    told = json.loads((held / "out/statistics.json").read_text())
-    assert (told["records"], told["answers"]) == (7, 7)
+    assert 2 < len(numbers(log)) < COUNT
+    assert main(words) == 0
+    assert numbers(log) == list(range(COUNT))
+    told = json.loads(Path("out/statistics.json").read_text())
+    assert (told["records"], told["answers"]) == (COUNT, COUNT)
+
+
+@pytest.fixture
+def held(log: Path) -> Iterator[subprocess.Popen[str]]:
+    """A batch with two workers, one of which is held by the first record; all else is done."""
+    written(Path("log.jsonl"), [{**SHORT, "response": "The queen waits"}, *records(6)])
+    Path("batch.py").write_text(HOLDING)
+    with running(Path.cwd(), "batch.py") as process:
+        wait_until(lambda: sorted(numbers(log)) == [1, 2, 3, 4, 5, 6])
+        yield process
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_what_it_was_doing(held: Path, tiny_model: str) -> None:
-    arguments = (*WORDS, *HOLDING, "--model", tiny_model)
-    results = held / "out/results.jsonl"
-    with command(held, *arguments, "--workers", "2") as process:
-        wait_until(lambda: len(numbers(results)) == 6)
-        assert sorted(numbers(results)) == [1, 2, 3, 4, 5, 6]
-        (holder,) = (int(line.split()[0]) for line in seen(held) if "waits" in line)
-        os.kill(holder, signal.SIGKILL)
-        status, said = ended(process)
-    assert status == 2 and "the same call continues from there" in said
-    lines = results.read_text().splitlines()
-    (held / "go").touch()
-    assert main(["batch", *arguments]) == 0
-    assert numbers(results) == list(range(7))
-    assert set(lines) < set(results.read_text().splitlines())
-    assert len(seen(held)) == 8  # the one that was lost, again
+def test_a_killed_worker_costs_what_it_was_doing(held: subprocess.Popen[str], log: Path) -> None:
+    finished = log.read_text().splitlines()
+    os.kill(int(Path("holder").read_text()), signal.SIGKILL)
+    status, said = ended(held)
+    assert status == 1 and "WorkerLost: a process that attributes answers has ended" in said
+    assert log.read_text().splitlines() == finished
+    assert run_batch(attributor(), Path("log.jsonl"), Path("out")).answers == 7
+    assert numbers(log) == list(range(7))
+    assert set(finished) < set(log.read_text().splitlines())
 
 
 @pytest.mark.slow
-def test_ctrl_c_does_not_wait_for_workers(held: Path, tiny_model: str) -> None:
-    arguments = (*WORDS, *HOLDING, "--model", tiny_model, "--workers", "2")
-    with command(held, *arguments) as process:
-        wait_until(lambda: len(numbers(held / "out/results.jsonl")) == 6)
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
-        assert ended(process) == (130, "")
-        wait_until(lambda: not any(child.is_running() for child in children))
+def test_ctrl_c_does_not_wait_for_workers(held: subprocess.Popen[str], log: Path) -> None:
+    finished = log.read_text()
+    children = psutil.Process(held.pid).children(recursive=True)
+    held.send_signal(signal.SIGINT)
+    status, said = ended(held)
+    assert status == -signal.SIGINT and said.endswith("\nKeyboardInterrupt\n")
+    wait_until(lambda: not any(child.is_running() for child in children))
+    assert log.read_text() == finished
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
+def test_a_second_ctrl_c_ends_what_the_first_waits_for(log: Path, tiny_model: str) -> None:
+    """Threads that ask a server cannot be ended, and Python waits for them when it exits."""
+    with model_server(LOCAL) as server:
+        words = (*COMMAND, "--server", server.url, "--tokenizer", tiny_model)
+        with running(Path.cwd(), "-m", "attribot_rag", *words) as process:
+            wait_until(lambda: len(numbers(log)) > 2)
+            server.open.clear()
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: not heeds_ctrl_c(process.pid))
+            process.send_signal(signal.SIGINT)
+            assert ended(process) == (-signal.SIGINT, "")
+        server.open.set()
 
 
 def heeds_ctrl_c(process: int) -> bool:
@@ -158,20 +170,6 @@ def heeds_ctrl_c(process: int) -> bool:
     told = Path(f"/proc/{process}/status").read_text()
     (caught,) = (line.split()[1] for line in told.splitlines() if line.startswith("SigCgt"))
     return bool(int(caught, 16) & 1 << signal.SIGINT - 1)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
-def test_a_second_ctrl_c_ends_what_the_first_waits_for(held: Path, tiny_model: str) -> None:
-    """Threads that ask a server cannot be ended, and Python waits for them when it exits."""
-    with model_server(byte_level()) as server:
-        arguments = (*WORDS, *HOLDING, "--server", server.url, "--tokenizer", tiny_model)
-        with command(held, *arguments) as process:
-            wait_until(lambda: len(numbers(held / "out/results.jsonl")) == 6)
-            process.send_signal(signal.SIGINT)
-            wait_until(lambda: not heeds_ctrl_c(process.pid))
-            process.send_signal(signal.SIGINT)
-            assert ended(process) == (-signal.SIGINT, "")
 
 
 def log_of(folder: Path, *records: object) -> Path:
@@ -188,7 +186,7 @@ def records(count: int) -> list[dict[str, object]]:
         ({"budget": Budget(seconds=50)}, "seconds was None, now it is 50"),
         ({"budget": Budget(tokens=10**6)}, "tokens was None, now it is 1000000"),
         ({"annotator": None}, "annotator was 'NumbersInDocuments.*', now it is None"),
-        ({"method": "hierarchical"}, "method was 'leave_one_out', now it is 'hierarchical'"),
+        ({"method": "hierarchical"}, "method was 'leave_one_out', now it is 'hierarchical "),
         ({"verdicts": VerdictOptions(min_effect=0.5)}, "verdicts was .*min_effect=0.5"),
         ({"is_reader": True}, "basis was 'cause', now it is 'reader'"),
     ],
@@ -220,7 +218,7 @@ def test_a_log_may_grow_but_what_is_done_stays(tmp_path: Path) -> None:
         run_batch(attributor(), log_of(tmp_path, *records(1)), out)
     path = log_of(tmp_path, *changed)
     assert run_batch(attributor(), path, out, anyway=True).answers == 4
-    assert [json.loads(line)["id"] for line in (out / "results.jsonl").open()] == [0, 1, 2, 3]
+    assert [line["id"] for line in lines(out / "results.jsonl")] == [0, 1, 2, 3]
 
 
 def test_the_rows_of_parquet_are_compared_too(tmp_path: Path) -> None:
@@ -259,10 +257,11 @@ def test_a_file_that_is_broken_is_named_and_left_alone(
 ) -> None:
     path, out = log_of(tmp_path, *records(3), "no record"), tmp_path / "out"
     run_batch(attributor(), path, out)
-    whole = (out / name).read_text()
-    lines = whole.splitlines() if name != "batch.json" else text.splitlines()
-    lines[place - 1] = text if name != "batch.json" else lines[place - 1]
-    (out / name).write_text("".join(f"{line}\n" for line in lines))
+    broken = text.splitlines()
+    if name != "batch.json":
+        broken = (out / name).read_text().splitlines()
+        broken[place - 1] = text
+    (out / name).write_text("".join(f"{line}\n" for line in broken))
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     with pytest.raises(InvalidInput, match=f"{name}, line {place}, is n.*nothing was changed"):
         run_batch(attributor(), path, out)
@@ -273,8 +272,7 @@ def test_a_file_that_is_broken_is_named_and_left_alone(
             run_batch(attributor(), path, out)
         run_batch(attributor(), path, out, anyway=True)
     else:
-        lines = [line for line in lines if line != text]
-        (out / name).write_text("".join(f"{line}\n" for line in lines))
+        (out / name).write_text("".join(f"{line}\n" for line in broken if line != text))
         run_batch(attributor(), path, out)
     assert (numbers(out / "results.jsonl"), numbers(out / "rejects.jsonl")) == ([0, 1, 2], [3])
 
@@ -288,23 +286,22 @@ def test_the_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert (out / "results.jsonl").read_text() == "the results of something else"
 
 
-class Meddles:
-    """An annotator that writes into the results as another program might."""
+class Meddled(Attributor):
+    """Something else writes into the results while it attributes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
-    def annotate(self, sentences: Sequence[object]) -> list[list[Any]]:
+    def attribute(self, *positional: Any, **options: Any) -> Any:
         if self.path.exists():
             first = self.path.read_bytes().splitlines(keepends=True)[0]
             with self.path.open("ab") as file:
                 file.write(first)
-        return [[] for _ in sentences]
+        return super().attribute(*positional, **options)
 
 
 def test_the_sums_are_checked(tmp_path: Path) -> None:
-    annotator = Meddles(tmp_path / "out/results.jsonl")
-    meddled = Attributor(LOCAL, method="leave_one_out", annotator=annotator, progress=False)
+    meddled = Meddled(LOCAL, method="leave_one_out", progress=False)
+    meddled.path = tmp_path / "out/results.jsonl"
     with pytest.raises(InvalidInput, match=r"results\.jsonl, line 2, .* it repeats record 0"):
         run_batch(meddled, log_of(tmp_path, SHORT, SHORT), tmp_path / "out")
 
@@ -333,7 +330,7 @@ def test_a_record_that_is_too_long_is_not_tokenized(tmp_path: Path) -> None:
     statistics = run_batch(attributor(), path, tmp_path / "out")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert (statistics.answers, statistics.rejected) == (1, 1)
-    (reject,) = (json.loads(line) for line in (tmp_path / "out/rejects.jsonl").open())
+    (reject,) = lines(tmp_path / "out/rejects.jsonl")
     assert "bytes, more than 4,000,000" in reject["error"]["message"]
     assert grown < 200_000  # KiB; tokenized, the line takes 4.7 GB
     assert run_batch(attributor(), path, tmp_path / "o", max_bytes=100).rejected == 1
@@ -347,7 +344,7 @@ def test_a_number_that_json_does_not_know_is_not_changed(tmp_path: Path, number:
     document = f'{{"text": "The queen asked.", "metadata": {{"a": [{{"weight": {number}}}]}}}}'
     path.write_text(f'{{"question": "Who?", "response": "The queen", "documents": [{document}]}}\n')
     assert run_batch(attributor(), path, tmp_path / "out").rejected == 1
-    (reject,) = (json.loads(line) for line in (tmp_path / "out/rejects.jsonl").open())
+    (reject,) = lines(tmp_path / "out/rejects.jsonl")
     assert re.search(r"documents\.0\.metadata\.a: .* is no number", reject["error"]["message"])
 
 
@@ -395,7 +392,8 @@ def test_files_have_the_rights_that_the_user_s_umask_says(
         os.umask(earlier)
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
     assert {file.name for file in files} >= {"results.jsonl", "report.html", "outcomes.parquet"}
-    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {mode}
+    modes = {file: stat.S_IMODE(file.stat().st_mode) for file in files if file.stat().st_size}
+    assert set(modes.values()) == {mode}  # the lock is empty, and is its library's
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "=cmd|'/C calc'!A0"])
@@ -427,7 +425,7 @@ def test_a_wall_clock_that_jumps_changes_nothing(
         patch.setattr(time, "time", lambda: next(jumps))
         run_batch(attributor(), path, tmp_path / "jumped", shown=True)
     results = [
-        [json.loads(line)["document_scores"] for line in (tmp_path / name / "results.jsonl").open()]
+        [line["document_scores"] for line in lines(tmp_path / name / "results.jsonl")]
         for name in ("out", "jumped")
     ]
     assert results[0] == results[1]
