@@ -21,7 +21,6 @@ from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.order import Ranking, ranking_of
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement, judge
-from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of
 
 OnSentence = Callable[[Attribution], None]
@@ -54,8 +53,7 @@ def attributed(
     )
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
-        known = KnownLabels.of(scorer.context)
-        markers = markers_of(markers_in(shown.text, scorer.context), known)
+        markers = markers_of(markers_in(shown.text, scorer.context).markers)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
     is_reader = answered_by is not None

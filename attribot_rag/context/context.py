@@ -80,7 +80,11 @@ class Context:
     def labels(self) -> DocumentLabels:
         """The labels that the prompt gives its documents."""
         return document_labels(
-            self.prompt.text, self.sources, len(self.documents), self.conversation
+            self.prompt.text,
+            self.sources,
+            len(self.documents),
+            self.conversation,
+            knows_turns=bool(self.message),
         )
 
     def answer_language(self, response: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import chain, count, pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import Prefix
@@ -30,15 +30,21 @@ _NUMBER = re.compile(
 )
 _BRACKETS = frozenset("[({<#【［（〔^")
 # Names: in brackets, after a key (`Source: lock.pdf`, `id="a7"`), or alone before the document.
-_IN_BRACKETS = re.compile(r"([\[【［〔(（])([^\[\]【】［］〔〕()（）\n]+)[\]】］〕)）]")
+_IN_BRACKETS = re.compile(
+    r"(?P<open>[\[【［〔(（]|\{\{?|<\|)(?P<name>[^\[\]【】［］〔〕()（）{}<>|\"\n]+)(?:[\]】］〕)）]|\}|\|>)"
+)
 _KEYED = re.compile(
     r"(?P<key>[^\W\d]\w*)[\"'*]*(?:"
     r"[:=]\s*[\"'*]*\"(?P<quoted>[^\"\n]+)\"|=(?P<word>[^\s\"'>]+)"
     r"|:[ \t*]*(?P<line>[^\s\"][^\"\n<>|]*))"
 )
 _ALONE = re.compile(r"(?:\A|\n)[^\w\n]*(?P<name>\w[^\n\[\]()<>{}\":=]*?)\W*\Z")
-_TO_LAST_WORD = re.compile(r".*[\s:=#]", re.DOTALL)
-_WORDLESS = re.compile(r"\d{1,3}|(?=.*\D)[\W\d_]*")
+_TO_LAST_WORD = re.compile(r".*(?:\s|#|(?<=[^\W\d])[:=](?!//))", re.DOTALL)
+_SHORT_NUMBER = re.compile(r"\d{1,3}")
+_WORDLESS = re.compile(r"(?=.*\D)[\W\d_]*")
+# What may stand around a label in place of brackets.
+_SIGNS = re.compile(r"[^\w\s\"'`=:;,.!?*#/\\-]+")
+_SIGNS_BEFORE = re.compile(rf"{_SIGNS.pattern}\Z")
 
 
 class _Kind(NamedTuple):
@@ -60,15 +66,15 @@ class DocumentLabels:
     `numbers` has a number for each document, which several may share; `written` the numbers that
     the prompt writes before it, as they are in each of its places. `names` are, for each kind of
     them, labels that are no such numbers (file names, titles, ids): the name, then longer forms of
-    it. `words` stand before the numbers ("dokument"), in lower case; `in_parentheses` are labels
-    that the prompt writes in these.
+    it. `words` stand before the numbers ("dokument"), in lower case; `signs` are those right before
+    and right after labels.
     """
 
     numbers: Mapping[int, int]
     written: Mapping[int, tuple[str, ...]]
     names: tuple[Mapping[int, tuple[str, ...]], ...] = ()
     words: frozenset[str] = frozenset()
-    in_parentheses: frozenset[str] = frozenset()
+    signs: frozenset[tuple[str, str]] = frozenset()
 
     def names_for(self, labels: Iterable[str]) -> dict[int, str]:
         """Document names of the most frequent kind among these labels; empty for numbers."""
@@ -91,23 +97,31 @@ class DocumentLabels:
 
 
 def document_labels(
-    prompt: str, sources: Sequence[Source], num_documents: int, turns: Sequence[Interval] = ()
+    prompt: str,
+    sources: Sequence[Source],
+    num_documents: int,
+    turns: Sequence[Interval] = (),
+    *,
+    knows_turns: bool = False,
 ) -> DocumentLabels:
     """The labels of each document that stands in the prompt.
 
-    `turns` are the characters of earlier turns. A label stands before the document in the last
-    retrieval that brought it. Labels are of a kind that most documents have, and differ between
-    documents. Where no bracket marks a number, it could be a page, so it must not be larger than
-    the number of documents, and there have to be two. What is counted (1, 2; A, B) begins anew in a
-    later retrieval, and is no longer the label of an earlier document. Documents without a number
-    are given unused ones, by their places in the prompt.
+    `turns` are the characters of earlier turns; `knows_turns` says that there are no others. A
+    label stands before the document in the last retrieval that brought it. Labels are of a kind
+    that most documents have, and differ between documents. Where no bracket marks a number, it
+    could be a page, so it must not be larger than the number of documents, and there have to be
+    two. What is counted (1, 2; A, B) begins anew in a later retrieval, and is no longer the label
+    of an earlier document. Searches of one turn that each count from 1 share their labels.
+    Documents without a number are given unused ones, by their places in the prompt.
     """
     places = document_places(sources)
     intervals = sorted({place for of_document in places.values() for place in of_document})
     texts = _texts_before(prompt, intervals)
     retrievals = retrievals_of(intervals, turns)
     kind, numbers = _numbers(texts, retrievals, num_documents)
-    shown = ShownDocuments(places, with_restarts(retrievals, numbers))
+    if not knows_turns:
+        retrievals = with_restarts(retrievals, numbers)
+    shown = ShownDocuments(places, retrievals)
     written = shown.labels(numbers)
     first = {document: int(labels[0]) for document, labels in written.items()}
     used = {int(label) for labels in written.values() for label in labels}
@@ -119,15 +133,23 @@ def document_labels(
     return DocumentLabels(
         first,
         written,
-        tuple(shown.labels(x.short, x.longer, last_only=x.counted) for x in names),
+        tuple(shown.labels(*x.forms, last_only=x.counted) for x in names),
         frozenset(filter(None, [kind.word])),
         frozenset(
-            label.text.casefold()
-            for of_kind, labels in ((kind, numbers), *((x.kind, x.short) for x in names))
-            if of_kind.bracket in ("(", "（")
-            for label in labels.values()
+            chain.from_iterable(_signs(texts, of) for of in (numbers, *(x.forms[0] for x in names)))
         ),
     )
+
+
+def _signs(texts: Mapping[int, str], labels: Labels) -> Iterator[tuple[str, str]]:
+    """The signs right before and right after labels in these texts."""
+    for place, label in labels.items():
+        text = texts[place]
+        start = text.rfind(label.text)
+        before = _SIGNS_BEFORE.search(text, 0, max(0, start))
+        after = _SIGNS.match(text, start + len(label.text))
+        if before and after:
+            yield before[0], after[0]
 
 
 def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
@@ -189,14 +211,12 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of one kind: `short`, and `longer` with the text before them.
+    """The names of one kind in several forms, the shortest first.
 
     They are `counted` if they differ only by a letter or number at the end.
     """
 
-    kind: _Kind
-    short: Labels
-    longer: Labels
+    forms: tuple[Labels, ...]
     counted: bool
 
 
@@ -219,24 +239,30 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
         same = _TO_LAST_WORD.match(first[:alike])
         length = same.end() if same else 0
         short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
-        short = {place: label for place, label in short.items() if _is_name(label.text)}
-        key = f"{kind.word}: " if kind.word else ""
-        longer = {place: Label(f"{key}{labels[place].text}", "") for place in short}
+        is_marked = bool(kind.bracket or kind.marks)
+        short = {place: x for place, x in short.items() if _is_name(x.text, is_marked)}
+        longer = {place: Label(labels[place].text, "") for place in short}
+        keyed = {place: Label(f"{kind.word}: {x.text}", "") for place, x in longer.items()}
         ends = {label.text[alike:] for label in labels.values()}
         if short:
-            yield _Names(kind, short, longer, all(len(x) < 2 or x.isdecimal() for x in ends))
+            forms = (short, longer, keyed) if kind.word else (short, longer)
+            yield _Names(forms, all(len(x) < 2 or x.isdecimal() for x in ends))
 
 
 def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
     """The names in a text, each with its kind and the text before it."""
     for match in _IN_BRACKETS.finditer(text):
-        yield _Kind(bracket=match[1]), match[2], text[: match.start()]
+        yield _Kind(bracket=match["open"]), match["name"], text[: match.start()]
     for match in _KEYED.finditer(text):
         name = match["quoted"] or match["word"] or match["line"]
-        yield _Kind(word=match["key"].casefold()), name, text[: match.start()]
+        kind = _Kind(word=match["key"].casefold(), marks="" if match["line"] else "=")
+        yield kind, name, text[: match.start()]
     if alone := _ALONE.search(text):
         yield _Kind(), alone["name"], text[: alone.start()]
 
 
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= _MAX_NAME and not _WORDLESS.fullmatch(text)
+def _is_name(text: str, is_marked: bool) -> bool:
+    """Whether a text may be a name: what brackets or quotes mark need hold no word, as in [1.2]."""
+    if not 0 < len(text) <= _MAX_NAME or _SHORT_NUMBER.fullmatch(text):
+        return False
+    return any(map(str.isalnum, text)) if is_marked else not _WORDLESS.fullmatch(text)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
-from attribot_rag.context.intervals import Interval, merge
+from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.result.result import Result
-from attribot_rag.result.segments import segments, sentence_spans
+from attribot_rag.result.segments import AnswerMarks, do_lead, segments
 from attribot_rag.result.verdict import Relation, Verdict
 
 MIN_SCORE = 1.0
@@ -74,16 +73,24 @@ def cite(
     ]
     if not cited:
         text = attribution.response
-        markers = merge((marker.start, marker.end) for marker in attribution.markers)
+        cited_texts = {
+            (marker.start, marker.end): ""
+            if marker.document is None
+            else attribution.documents[marker.document].text
+            for marker in attribution.markers
+        }
+        spans = sorted(cited_texts)
+        lead = do_lead(text, spans, [cited_texts[span] for span in spans])
+        marks = AnswerMarks(leading=spans) if lead else AnswerMarks(trailing=spans)
         option = attribution.provenance.options.get("language")
         texts = (document.text for document in attribution.documents)
         language = str(option or language_of(text, texts))
-        split = partial(sentence_spans, text, markers, make_splitter("sentence", language))
+        splitter = make_splitter("sentence", language)
         cited = [
             _by_rule(attribution, span, min_score, min_share)
             if is_sentence
             else CitedSentence(*span, ())
-            for span, is_sentence in segments(text, 0, len(text), split, markers)
+            for span, is_sentence in segments(text, 0, len(text), splitter, marks)
         ]
     by_marker = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import chain, pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -17,6 +17,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.markup import json_in, json_values
 from attribot_rag.context.splitting.splitter import Splitter, split_spans
+from attribot_rag.context.words import words
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = r"\n[ \t\r]*\n"
@@ -111,29 +112,92 @@ _PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph",
 
 
 _SPACE = re.compile(r"\s*")
-_STOPPED = re.compile(r"[.!?…。！？؟।॥።][\"'”’»)\]*_]*[ \t]*\Z")
+_STOPPED = re.compile(r"[.!?…。！？؟।॥։።][\"'”’»)\]*_]*[ \t]*\Z")
 _MAX_CLOSING = 20
-_AFTER_MARKER = re.compile(r"[\s.,]*")
+_MAX_RUN = 200
+_IN_RUN = re.compile(r"[ \t,;]*")
+_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t]*(?:(?:[-*+•>#|]+|\d{1,3}[.)])[ \t]*)*[*_~]*\Z")
+_MAX_COMPARED = 300
+_AFTER_MARK = re.compile(r"[\s.,]*")
 
 Split = Callable[[int, int], Sequence[Interval]]
 
 
+@dataclass(frozen=True)
+class AnswerMarks:
+    """Characters of an answer that state nothing: ascending, disjoint intervals.
+
+    `trailing` marks belong to the text before them, such as markers and closing tags, and `leading`
+    ones to the text after them. `lists` are the lists of sources, with their titles, and `fields`
+    the values of JSON that are labels.
+    """
+
+    trailing: Sequence[Interval] = ()
+    leading: Sequence[Interval] = ()
+    lists: Sequence[Interval] = ()
+    fields: Sequence[Interval] = ()
+
+    @cached_property
+    def all(self) -> Sequence[Interval]:
+        """The marks, in order."""
+        return sorted((*self.trailing, *self.leading))
+
+
+def do_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -> bool:
+    """Whether the markers of an answer stand before what they mark, in the answer as a whole.
+
+    They do where the answer begins with one and does not end with one. If that does not tell, the
+    `texts` of what each cites are compared with what stands before and after it.
+    """
+    runs: list[tuple[int, int, str]] = []
+    for (start, end), cited in zip(markers, texts, strict=True):
+        if runs and _IN_RUN.fullmatch(text, runs[-1][1], start):
+            runs[-1] = runs[-1][0], end, f"{runs[-1][2]} {cited}"
+        else:
+            runs.append((start, end, cited))
+    begins = bool(runs) and not any(map(str.isalpha, text[: runs[0][0]]))
+    free = [run for run in runs if _is_free(text, run[0])]
+    ends = bool(free) and not any(map(str.isalnum, text[free[-1][1] :]))
+    if not free or begins != ends:
+        return bool(free) and begins
+    edges = [0, *chain.from_iterable((start, end) for start, end, _ in free), len(text)]
+    votes = 0.0
+    for index, (start, end, cited) in enumerate(free):
+        before = text[max(edges[2 * index], start - _MAX_COMPARED) : start]
+        after = text[end : min(edges[2 * index + 3], end + _MAX_COMPARED)]
+        held = frozenset(words(cited.casefold()))
+        votes += _share(after, held) - _share(before, held)
+    return votes > 0 or (begins and votes == 0)
+
+
+def _is_free(text: str, start: int) -> bool:
+    """Whether a marker stands between sentences: after a full stop, or where a line begins."""
+    before = text[max(0, start - _MAX_CLOSING) : start]
+    return _LINE_BEGINS.search(before) is not None or _STOPPED.search(before) is not None
+
+
+def _share(text: str, held: frozenset[str]) -> float:
+    said = words(text.casefold())
+    return sum(word in held for word in said) / len(said) if said else 0.0
+
+
 def segments(
-    text: str, first: int, last: int, split: Split, markers: Sequence[Interval] = ()
+    text: str, first: int, last: int, splitter: Splitter, marks: AnswerMarks
 ) -> Iterator[tuple[Interval, bool]]:
     """All of [first, last) in segments, and whether each is a sentence.
 
-    `split` gives the sentences of an interval. A block of code is one sentence, and none ends
-    within inline code. Of JSON objects and lists, the strings, numbers and truth values are
-    sentences, and what stands between them is none. One of the `markers` is no list.
+    A block of code is one sentence, and none ends within inline code. Of JSON objects and lists,
+    the strings, numbers and truth values are sentences, unless they are labels, and what stands
+    between them is none. Nor is a list of sources.
     """
     done = first
-    for start, end, is_json in _wholes(text, first, last, markers):
+    split = partial(sentence_spans, text, marks, splitter)
+    for start, end, kind in _wholes(text, first, last, marks):
         yield from _sentences(text, done, start, split)
-        if is_json:
-            yield from _values(text, start, end, split)
+        if kind == "json":
+            yield from _values(text, start, end, split, marks)
         else:
-            yield (start, end), True
+            yield (start, end), kind == "code"
         done = end
     yield from _sentences(text, done, last, split)
 
@@ -151,27 +215,35 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
 
 
 def _wholes(
-    text: str, first: int, last: int, markers: Sequence[Interval]
-) -> Iterator[tuple[int, int, bool]]:
-    """[start, end) of JSON and of blocks of code, which are not split as text; True for JSON.
+    text: str, first: int, last: int, marks: AnswerMarks
+) -> Iterator[tuple[int, int, str]]:
+    """[start, end) of JSON, code and lists of sources, which are not split as text.
 
-    The white space after a block belongs to it.
+    The white space after a block of code belongs to it.
     """
-    values = [span for span in json_in(text, first, last) if not at(markers, span[0])]
-    spans = [(start, end, True) for start, end in values]
+    values = [span for span in json_in(text, first, last) if not at(marks.all, span[0])]
+    spans = [(start, end, "json") for start, end in values]
+    lists = overlapping(marks.lists, (first, last))
+    spans += [(start, end, "list") for start, end in lists if not overlapping(values, (start, end))]
+    taken = sorted((start, end) for start, end, _ in spans)
     for start, end in markdown(text).code_blocks:
         space = _SPACE.match(text, end, last)
         end = space.end() if space else end
-        if first <= start and end <= last and not overlapping(values, (start, end)):
-            spans.append((start, end, False))
+        if first <= start and end <= last and not overlapping(taken, (start, end)):
+            spans.append((start, end, "code"))
     return iter(sorted(spans))
 
 
-def _values(text: str, first: int, last: int, split: Split) -> Iterator[tuple[Interval, bool]]:
+def _values(
+    text: str, first: int, last: int, split: Split, marks: AnswerMarks
+) -> Iterator[tuple[Interval, bool]]:
     done = first
     for leaf in json_values(text, first, last):
         yield (done, leaf.start()), False
-        yield from ((sentence, True) for sentence in _of_leaf(leaf, split))
+        if at(marks.fields, leaf.start()):
+            yield leaf.span(), False
+        else:
+            yield from ((sentence, True) for sentence in _of_leaf(leaf, split))
         done = leaf.end()
     yield (done, last), False
 
@@ -185,47 +257,71 @@ def _of_leaf(leaf: re.Match[str], split: Split) -> Iterator[Interval]:
 
 
 def sentence_spans(
-    text: str, markers: Sequence[Interval], splitter: Splitter, first: int, last: int
+    text: str, marks: AnswerMarks, splitter: Splitter, first: int, last: int
 ) -> list[Interval]:
-    """Characters of the sentences in [first, last) of a text with these citation markers.
+    """Characters of the sentences in [first, last) of a text with these marks.
 
-    Text without a word belongs to the sentence before it, and so do markers and white space that
-    the splitter left before a sentence. No sentence ends within a marker.
+    Text without a word belongs to the sentence before it, and so do trailing marks and white space
+    that the splitter left before a sentence; leading marks belong to the sentence after them. No
+    sentence ends within a mark.
     """
+    starts = [first]
+    for start, end in split_spans(_readable(text, marks, first, last), splitter)[1:]:
+        position = _border(text, marks, max(first + start, starts[-1]), first + end)
+        starts += [position] if starts[-1] < position < last else []
     spans: list[Interval] = []
-    for start, end in split_spans(_readable(text, markers, first, last), splitter):
-        start, end = max(first + start, spans[-1][1] if spans else first), first + end
-        own = _markers_end(text, markers, start, end) if spans else start
-        kept = subtract((own, end), overlapping(markers, (own, end)))
-        if spans and not any(any(map(str.isalnum, text[a:b])) for a, b in kept):
-            own = end
-        if own > start:
-            spans[-1] = spans[-1][0], own
-        if own < end:
-            spans.append((own, end))
+    begin = first
+    for start, end in pairwise([*starts, last]):
+        has_words = _has_words(text, marks, start, end)
+        if not has_words and end < last and overlapping(marks.leading, (start, end)):
+            continue
+        if not has_words and spans and begin == start:
+            begin = spans.pop()[0]
+        spans.append((begin, end))
+        begin = end
     return spans
 
 
-def _readable(text: str, markers: Sequence[Interval], first: int, last: int) -> str:
-    """[first, last) of a text, with white space for the markers after a full stop."""
+def _has_words(text: str, marks: AnswerMarks, start: int, end: int) -> bool:
+    kept = subtract((start, end), overlapping(marks.all, (start, end)))
+    return any(any(map(str.isalnum, text[a:b])) for a, b in kept)
+
+
+def _readable(text: str, marks: AnswerMarks, first: int, last: int) -> str:
+    """[first, last) of a text, as the splitter is to read its marks.
+
+    After a full stop there is white space for trailing marks and for tags; a leading marker begins
+    a sentence, and may be its subject, so there is a word for it.
+    """
     readable = ""
     done, is_after_stop = first, False
-    for start, end in overlapping(markers, (first, last)):
+    for start, end in overlapping(marks.all, (first, last)):
+        leads = bool(at(marks.leading, start))
         start, end = max(start, first), min(end, last)
         between = text[done:start]
         is_run = is_after_stop and not between.strip(" \t,;")
         is_after_stop = is_run or _STOPPED.search(between[-_MAX_CLOSING:]) is not None
         readable += " " * len(between) if is_run else between
-        readable += " " * (end - start) if is_after_stop else text[start:end]
+        if leads and text[start] != "<":
+            readable += "X" + "x" * (end - start - 1)
+            is_after_stop = False
+        else:
+            readable += " " * (end - start) if is_after_stop else text[start:end]
         done = end
     return readable + text[done:last]
 
 
-def _markers_end(text: str, markers: Sequence[Interval], start: int, end: int) -> int:
-    """The end of the white space and the markers with which [start, end) begins."""
-    for first, last in overlapping(markers, (start, end)):
-        if text[start:first].strip():
+def _border(text: str, marks: AnswerMarks, start: int, end: int) -> int:
+    """Where the sentence begins that the splitter cut off as [start, end)."""
+    position = start
+    for first, last in overlapping(marks.trailing, (start, end)):
+        if text[position:first].strip():
             break
-        after = _AFTER_MARKER.match(text, last, max(last, end))
-        start = after.end() if after else last
-    return max(start, end - len(text[start:end].lstrip()))
+        after = _AFTER_MARK.match(text, last, max(last, end))
+        position = after.end() if after else last
+    if position == start:
+        for first, last in reversed(overlapping(marks.leading, (start - _MAX_RUN, start + 1))):
+            if text[last:position].strip():
+                break
+            position = min(position, first)
+    return max(position, end - len(text[position:end].lstrip()))

@@ -22,7 +22,6 @@ from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.citation import Citing
 from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
 from attribot_rag.verdicts.marker_audit import MarkerAudit
-from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.prompt_origins import PromptOrigins
@@ -73,11 +72,11 @@ def judge(
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
     likely, reliance = _baseline(scorer, ranking.measured)
-    markers = markers_in(response.text, scorer.context)
+    marked = markers_in(response.text, scorer.context)
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
-    sentences = sentences_of(response, markers, thinking, language)
+    sentences = sentences_of(response, marked, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits)
 
@@ -101,14 +100,14 @@ def judge(
                 Judgement(
                     scores=scores(),
                     verdicts=(*verdicts, *pending),
-                    markers=markers_of(markers, KnownLabels.of(scorer.context)),
+                    markers=markers_of(marked.markers),
                     notes=notes,
                 )
             )
     if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
         cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
         judged.evidence.fetch_without([source] for source in cited)
-    audit = MarkerAudit(markers, scorer.context, judged.evidence, limits.min_effect)
+    audit = MarkerAudit(marked.markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
         verdicts=verdicts,
         markers=tuple(audit.of_answer(sentences, verdicts)),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
-from operator import attrgetter
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
+from attribot_rag.context.intervals import Interval
 from attribot_rag.methods.base import total
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.result import Marker, Verdict
-from attribot_rag.verdicts.marker_syntax import KnownLabels
-from attribot_rag.verdicts.markers import WrittenMarker, markers_of
+from attribot_rag.verdicts.marker_syntax import WrittenMarker
+from attribot_rag.verdicts.markers import markers_of
 from attribot_rag.verdicts.sentences import AnswerSentence
 
 
@@ -36,35 +36,38 @@ class MarkerAudit:
     def of_answer(
         self, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
     ) -> Iterator[Marker]:
-        """All markers of the response, each audited by its sentence's citation.
+        """All markers of the response, each audited by the citations of what it speaks of.
 
-        A sentence that follows from another has the other's sources; "Sources: [1]" speaks of the
-        whole answer.
+        A sentence that follows from another has the other's sources. A marker where nothing is
+        stated speaks of the whole answer.
         """
-        spoken = (x.tokens for x in sentences if not (x.trivial or x.thinking))
-        whole = tuple(chain.from_iterable(spoken))
-        cited = frozenset(chain.from_iterable(verdict.source_ids for verdict in verdicts))
-        for sentence, verdict in zip(sentences, verdicts, strict=True):
-            own = verdict.traced(verdicts).source_ids
-            of = (whole, cited) if sentence.trivial else (sentence.tokens, own)
-            yield from self.markers_in(sentence.start, sentence.end, *of)
+        starts = [sentence.start for sentence in sentences]
+        whole = (0, sentences[-1].end) if sentences else (0, 0)
 
-    def markers_in(
-        self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
+        @cache
+        def said_in(scope: Interval) -> tuple[tuple[int, ...], frozenset[int]]:
+            first, last = bisect_right(starts, scope[0]) - 1, bisect_left(starts, scope[1])
+            stated = [i for i in range(first, last) if sentences[i].is_judged]
+            tokens = chain.from_iterable(sentences[i].tokens for i in stated)
+            cited = (verdicts[i].traced(verdicts).source_ids for i in stated)
+            return tuple(tokens), frozenset(chain.from_iterable(cited))
+
+        for marker in self.markers:
+            index = bisect_right(starts, marker.start) - 1
+            own = sentences[index].start, sentences[index].end
+            scopes = map(said_in, (*(marker.scopes or (own,)), whole))
+            tokens, cited = next((said for said in scopes if said[0]), said_in(whole))
+            yield from self.audited([marker], tokens, cited)
+
+    def audited(
+        self, markers: Sequence[WrittenMarker], tokens: Sequence[int], cited: Collection[int]
     ) -> tuple[Marker, ...]:
-        """The markers among the characters [start, end) of the response.
+        """These markers of the response.
 
-        `tokens` are the response tokens before the markers, `cited` the ids of the sources cited
+        `tokens` are the response tokens that they speak of, `cited` the ids of the sources cited
         for these tokens.
         """
-        supports = cache(partial(self._supports, tokens, cited))
-        by_start = attrgetter("start")
-        first, last = (bisect_left(self.markers, edge, key=by_start) for edge in (start, end))
-        return markers_of(self.markers[first:last], self._known, supports)
-
-    @cached_property
-    def _known(self) -> KnownLabels:
-        return KnownLabels.of(self.context)
+        return markers_of(markers, cache(partial(self._supports, tokens, cited)))
 
     def _supports(
         self, tokens: Sequence[int], cited: Collection[int], document: int

@@ -1,62 +1,74 @@
-"""The forms of citation markers, and their possible labels."""
+"""The grammar of citation markers: labels of the prompt, between brackets or other signs."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from attribot_rag.context import Context
+from attribot_rag.context.intervals import Interval
+from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.context.words import UNSPACED
 
-# In a text that is searched, what the prompt writes stands as these characters, each as often as
-# it has letters: names, those that parentheses may hold, words before a number.
-_NAME, _CLEAR_NAME, _WORD = "\ue000", "\ue001", "\ue002"
-# What a label in brackets is called where the prompt has no word for it.
+# What a label is called in brackets where the prompt has no word for it.
 _CALLED = (
-    rf"(?:{_WORD}+|sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?"
-    r"|citations?|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
+    r"(?:sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?|citations?"
+    r"|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
 )
-_AND = r"\s*(?:[,;，；、&]|\band\b)\s*"
+_IS_CALLED = re.compile(_CALLED, re.IGNORECASE)
+_KEY = re.compile(r"[^\W\d]\w*[:=#]\s*")
+_ID = re.compile(r"(?:ids?[.:：#\s]|(?<=\{\{)[^\W\d]\w*[:#])\s*", re.IGNORECASE)
+_SEE = re.compile(r"see\s+", re.IGNORECASE)
+_SPACE = re.compile(r"\s*")
+_NUMBER = re.compile(r"#?(?P<first>\d{1,3})(?:\s*[-–—]\s*(?P<last>\d{1,3}))?(?!\w)")
+_AND = re.compile(r"\s*(?:[,;，；、&]|\band\b)\s*", re.IGNORECASE)
+_BETWEEN_LINES = re.compile(r"\s*[,;\n]\s*(?:[-*]\s+)?")
+_BETWEEN_GROUPS = re.compile(r"[\s,;，；、]*")
 # A place in the document, after its label: ", p. 3", " § 4", ", section 2.1", "，第3页".
-_COMMA = r"\s*[,，:]\s*"
 _UNSPACED = f"[{UNSPACED}-\U0003ffff]"
-_PLACE = (
-    rf"(?:(?:{_COMMA}|\s+)(?:[^\W\d_]+\.|§+)\s*\w|{_COMMA}[^\W\d_]+\s+\d"
-    rf"|(?:{_COMMA}{_UNSPACED}*|{_UNSPACED}+)\d+{_UNSPACED})[\w.:–—-]*"
+_PLACE = re.compile(
+    r"(?:(?:\s*[,，:]\s*|\s+)(?:[^\W\d_]+\.|§+)\s*\w|\s*[,，:]\s*[^\W\d_]+\s+\d"
+    rf"|(?:\s*[,，:]\s*{_UNSPACED}*|{_UNSPACED}+)\d+{_UNSPACED})[\w.:–—-]*"
 )
-_LABEL = rf"(?:(?:{_CALLED}|ids?)[.:：#\s]*)"
-_NAMED = rf"(?P<name>{_NAME}+|{_CLEAR_NAME}+)"
-_NUMBERED = r"#?(?P<first>\d{1,3})(?:\s*[-–—]\s*(?P<last>\d{1,3}))?"
-_NO_ITEM = rf"(?!{_AND}{_LABEL}?(?:{_NAME}|{_CLEAR_NAME}|#?\d{{1,3}}(?!\w)))"
-_PLACES = rf"(?:{_NO_ITEM}{_PLACE}){{0,3}}"
-_NAMED_ITEM = rf"{_LABEL}?(?:{_NAMED}|{_NUMBERED}){_PLACES}"
-_ITEM = re.sub(r"\?P<\w+>", "?:", _NAMED_ITEM)
-_ITEMS = rf"{_ITEM}(?:{_AND}{_ITEM})*"
-_LINK = r"(?:\((?:<[^<>\n]*>|[^()\s]*)(?:\s+\"[^\"\n]*\")?\))?"
-_UNIT = (
-    rf"\[\^?{_ITEMS}(?:†[^\[\]\n]*)?\]{_LINK}"
-    rf"|[【［〔]\^?{_ITEMS}(?:†[^】］〕\n]*)?[】］〕]"
-    rf"|[(（](?:see\s+)?(?={_CALLED}){_ITEMS}[)）]"
-    rf"|[(（](?={_CLEAR_NAME}){_ITEMS}[)）](?!\s*\w)"
-    rf"|<sup>\s*{_ITEMS}\s*</sup>"
+_COMMENT = re.compile(r"†[^\[\]】］〕\n]*")  # as in 【4†source】
+_LINK = re.compile(r"\((?:<(?P<enclosed>[^<>\n]*)>|(?P<plain>[^()\s]*))(?:\s+\"[^\"\n]*\")?\)")
+_LINKED = re.compile(r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\](?=\()")
+_CLOSING = {
+    **{"[": "]", "【": "】", "［": "］", "〔": "〕", "(": ")", "（": "）"},
+    **{"\\[": "\\]", "{{": "}}"},
+}
+_ROUND = ("(", "（")
+_GOES_ON = re.compile(r"\s*\w")
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_RAISED_NUMBERS = re.compile(rf"[{_RAISED}]+(?:[,\s]*[{_RAISED}]+)*")
+_POWER = re.compile(r"\d\s*[^\W\d_]*\Z|(?<!\w)\w{1,2}\Z|[)\]}\s]\Z")
+_PRIVATE = "[\ue000-\uf8ff]"
+_IN_PRIVATE = re.compile(rf"{_PRIVATE}(?:[^\s\ue000-\uf8ff]{{1,80}}{_PRIVATE})+")
+_TAG = re.compile(
+    r"<(?P<name>[a-z][\w.-]*)(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>", re.IGNORECASE
 )
-_UNITS = rf"(?:{_UNIT})(?:[\s,;，；、]*(?:{_UNIT}))*"
-# Markers in brackets of their own are one marker: nothing of it stays when it is taken out.
-_MARKER = re.compile(
-    rf"[(（](?:see\s+)?{_LABEL}?{_UNITS}[)）]|\[(?:{_UNIT})\]{_LINK}"
-    rf"|[\[【［]{_LABEL}{_UNITS}[\]】］]|{_UNIT}",
-    re.IGNORECASE,
+_CLOSING_TAG = re.compile(
+    r"</(?P<name>[a-z][\w.-]*)(?:[:\s]\s*(?P<labels>[^<>]+))?>", re.IGNORECASE
 )
-_LABELLED = re.compile(_NAMED_ITEM, re.IGNORECASE)
-_IS_CALLED = re.compile(rf"{_CALLED}|†", re.IGNORECASE)
-_NO_LABELS = re.compile(r"†[^】］〕\]]*|\]\([^()]*\)|</?sup>", re.IGNORECASE)
+_VALUE = re.compile(r"=\s*[\"']?([^\s\"'<>/]+)")
+_CITING = ("sup", "cite")  # of HTML's
 # In parentheses, words of a text are no label: a file's name or an id is, and what has its key.
 _CLEAR = re.compile(r"(?=.*[^\w\s-]|.*[\d_])\S+|.*: .*")
+_TOKEN = re.compile(r"[^\s,;，；、()\[\]{}【】［］〔〕（）<>|†]{4,80}")
+_ELLIPSIS = re.compile(r"(?:…|\.{2,})\Z")
+_ADDRESS = re.compile(r"https?://[^\s<>()\[\]\"]+", re.IGNORECASE)
+_SCHEME = re.compile(r"https?://(?:www\.)?", re.IGNORECASE)
+_PIECE = re.compile(r"[^\W_A-Z]+|[A-Z][^\W_A-Z]*|[A-Z]+(?![a-z])")
 _MAX_RANGE = 20
+_MAX_ITEMS = 30
+_MAX_NESTED = 3
+_MAX_PLACES = 3
+_MAX_BEFORE = 40
+_MAX_ELEMENT = 1_000
 
 
 @dataclass(frozen=True)
@@ -64,12 +76,14 @@ class KnownLabels:
     """The labels of a prompt's documents, each with its documents, by its text in lower case.
 
     A document without a number in the prompt has the number of its place, if that is free. `words`
-    stand before numbers in the prompt; it writes `in_parentheses` so.
+    stand before numbers in the prompt, `signs` around its labels. `are_written` says that the
+    prompt writes labels at all.
     """
 
     documents: Mapping[str, tuple[int, ...]]
     words: frozenset[str] = frozenset()
-    in_parentheses: frozenset[str] = frozenset()
+    signs: frozenset[tuple[str, str]] = frozenset()
+    are_written: bool = False
 
     @classmethod
     def of(cls, context: Context) -> KnownLabels:
@@ -80,6 +94,7 @@ class KnownLabels:
         ):
             for text in texts:
                 documents[text.casefold()][document] = None
+        are_written = bool(documents)
         for document, number in labels.numbers.items():
             if document not in labels.written:
                 documents.setdefault(str(number), {document: None})
@@ -89,8 +104,13 @@ class KnownLabels:
         return cls(
             {label: (*sorted(indices),) for label, indices in documents.items()},
             labels.words,
-            labels.in_parentheses,
+            labels.signs,
+            are_written,
         )
+
+    def redefined(self, documents: Mapping[str, tuple[int, ...]]) -> KnownLabels:
+        """With labels that the answer itself defines, such as footnotes."""
+        return replace(self, documents={**self.documents, **documents}) if documents else self
 
     def of_label(self, label: str) -> tuple[int, ...]:
         """The indices of its documents."""
@@ -99,79 +119,364 @@ class KnownLabels:
     def has(self, label: str) -> bool:
         return bool(self.of_label(label))
 
+    @cached_property
+    def has_names(self) -> bool:
+        return not all(map(is_number, self.documents))
+
+    def is_called(self, name: str) -> bool:
+        """Whether a key or a tag has a name for documents: source_id, "citations", the prompt's."""
+        pieces = _PIECE.findall(name)
+        return any(_IS_CALLED.fullmatch(x) or x.casefold() in self.words for x in pieces)
+
+    def is_count(self, name: str) -> bool:
+        """Whether such a name may be that of a number of documents: num_sources, totalDocuments."""
+        pieces = _PIECE.findall(name)
+        return len(pieces) > 1 and pieces[-1].casefold().endswith("s")
+
+    def of_address(self, address: str) -> str | None:
+        """The label that is this address, whatever its scheme and what follows '#' or '?'."""
+        bare = _bare(address)
+        labels = (self._addresses.get(x) for x in (bare, bare.partition("?")[0]))
+        return next(filter(None, labels), None)
+
+    @cached_property
+    def _addresses(self) -> dict[str, str]:
+        return {_bare(x): x for x in sorted(self.documents, reverse=True) if not is_number(x)}
+
+    def completed(self, beginning: str) -> str | None:
+        """The only label without spaces that begins so; None if labels of other documents do."""
+        begins = beginning.casefold()
+        found = [x for x in self.documents if x.startswith(begins) and " " not in x]
+        return found[0] if len({self.documents[x] for x in found}) == 1 else None
+
 
 @dataclass(frozen=True)
 class Candidate:
     """Characters [start, end) of an answer that may be a marker.
 
     `labels` are those in it, none if a range is too long. `is_called` says that a word of it, such
-    as "source", makes it a marker.
+    as "source", makes it a marker. `is_field` tells an element that stands
+    alone, `is_raised` raised digits.
     """
 
     start: int
     end: int
     labels: tuple[str, ...]
-    is_called: bool
+    is_called: bool = False
+    is_field: bool = False
+    is_raised: bool = False
+
+
+@dataclass(frozen=True)
+class WrittenMarker:
+    """Characters [start, end) of an answer, mark-up included, that cite documents by `labels`.
+
+    `documents` are the indices of those of each label. It speaks of the first of `scopes` in which
+    something is stated; without scopes, of its sentence.
+    """
+
+    start: int
+    end: int
+    labels: tuple[str, ...]
+    documents: tuple[tuple[int, ...], ...] = ()
+    scopes: tuple[Interval, ...] = ()
+
+    @property
+    def span(self) -> Interval:
+        return self.start, self.end
+
+
+def is_number(label: str) -> bool:
+    return label.isdecimal() and len(label) <= 3
+
+
+def is_power(text: str, start: int) -> bool:
+    """Whether raised digits at this place follow a number, a unit or the name of a variable."""
+    return not start or _POWER.search(text, max(0, start - _MAX_BEFORE), start) is not None
+
+
+def private_signs(text: str) -> list[Interval]:
+    """What stands between private-use characters, as some models write markers."""
+    return [match.span() for match in _IN_PRIVATE.finditer(text)]
+
+
+def labels_in(text: str, known: KnownLabels) -> tuple[str, ...]:
+    """The labels that a text consists of, brackets around them aside; empty for any other text."""
+    bracketed = f"[{text.strip()}]"
+    found = next(candidates(bracketed, known), None)
+    return found.labels if found and found.end == len(bracketed) else ()
+
+
+def name_in(text: str, known: KnownLabels) -> str | None:
+    """The first label in a text that no ordinary words are: an address, a file's name, an id."""
+    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
+    names = (match[0] for match in grammar.name.finditer(text))
+    address = next(filter(None, map(known.of_address, _ADDRESS.findall(text))), None)
+    return address or next(filter(_CLEAR.fullmatch, names), None)
 
 
 def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
     """Candidates for markers in a response, in order."""
-    masked = _masked(response, known)
-    for match in _MARKER.finditer(masked):
-        labels = tuple(_labels(response, match))
-        yield Candidate(*match.span(), labels, _IS_CALLED.search(match[0]) is not None)
-
-
-def _labels(response: str, marker: re.Match[str]) -> Iterator[str]:
-    """The labels in a marker, a range expanded; none if the range is too long."""
-    hidden = _NO_LABELS.sub(lambda match: " " * len(match[0]), marker[0])
-    labels: list[str] = []
-    for match in _LABELLED.finditer(hidden):
-        if match["name"]:
-            start, end = match.span("name")
-            labels.append(" ".join(response[marker.start() + start : marker.start() + end].split()))
+    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
+    done = 0
+    reader = _Reader(response, known, grammar)
+    for opening in grammar.opening.finditer(response):
+        if opening.start() < done:
             continue
-        first, last = int(match["first"]), int(match["last"] or match["first"])
-        if not first <= last <= first + _MAX_RANGE:
-            return iter(())
-        labels += map(str, range(first, last + 1))
-    return iter(labels)
+        found = reader.at(opening.start(), opening[0])
+        if found is not None:
+            yield found
+            done = found.end
 
 
-def _masked(response: str, known: KnownLabels) -> str:
-    """The response with placeholders of equal length for the prompt's own labels."""
-    names = frozenset(label for label in known.documents if not _is_number(label))
-    pattern = _written(names, known.words, known.in_parentheses)
-    return pattern.sub(
-        lambda match: (
-            {"name": _NAME, "clear": _CLEAR_NAME, "word": _WORD}[match.lastgroup or ""]
-            * len(match[0])
-        ),
-        response,
-    )
+@dataclass(frozen=True)
+class _Grammar:
+    """What depends on the prompt: patterns of its labels and words, and the brackets in use."""
+
+    opening: re.Pattern[str]
+    name: re.Pattern[str]
+    word: re.Pattern[str]
+    closing: Mapping[str, str]
+    in_round: bool
 
 
 @lru_cache(maxsize=16)
-def _written(
-    names: frozenset[str], words: frozenset[str], in_parentheses: frozenset[str]
-) -> re.Pattern[str]:
-    """A pattern of the prompt's labels, the longest first."""
-    clear = {name for name in names if name in in_parentheses or _CLEAR.fullmatch(name)}
-    numbers = filter(_is_number, in_parentheses)
-    return re.compile(
-        rf"(?<!\w)(?:(?P<clear>{_any_of(clear)}|(?<=[(（]){_any_of(numbers)}(?=[)）]))"
-        rf"|(?P<name>{_any_of(names - clear)}))(?!\w)"
-        rf"|(?<!\w)(?P<word>{_any_of(words)})(?=[.:：#\s]*\d)",
-        re.IGNORECASE,
+def _grammar(
+    labels: frozenset[str], words: frozenset[str], signs: frozenset[tuple[str, str]]
+) -> _Grammar:
+    closing = {**_CLOSING, **dict(signs)}
+    names = {label for label in labels if not is_number(label)}
+    if any("://" in name for name in names):
+        closing["<"] = ">"
+    return _Grammar(
+        re.compile(rf"{_any_of(closing)}|</?(?=[a-z])|[{_RAISED}]|{_PRIVATE}", re.IGNORECASE),
+        re.compile(rf"{_any_of(names)}(?!\w)", re.IGNORECASE),
+        re.compile(rf"(?:{_any_of(words)}|{_CALLED})[.:：#\s]*", re.IGNORECASE),
+        closing,
+        any(before in _ROUND for before, _ in signs),
     )
 
 
-def _any_of(labels: Iterable[str]) -> str:
-    """A pattern of labels, the longest first; without labels it matches nothing."""
-    ordered = sorted(labels, key=lambda label: (-len(label), label))
-    patterns = (r"\s+".join(map(re.escape, label.split())) for label in ordered)
+def _any_of(texts: Iterable[str]) -> str:
+    """A pattern of texts, the longest first; without texts it matches nothing."""
+    ordered = sorted(texts, key=lambda text: (-len(text), text))
+    patterns = (r"\s+".join(map(re.escape, text.split())) for text in ordered)
     return rf"(?:{'|'.join(patterns) or '(?!)'})"
 
 
-def _is_number(label: str) -> bool:
-    return label.isdecimal() and len(label) <= 3
+def _bare(address: str) -> str:
+    return _SCHEME.sub("", address.casefold()).partition("#")[0].rstrip("/")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One label, or a range of numbers, up to `end`, with its place in the document."""
+
+    end: int
+    labels: tuple[str, ...]
+    is_called: bool = False
+    is_clear: bool = True
+
+
+class _Reader:
+    """Reads the marker at a place of a response; what is no marker is None."""
+
+    def __init__(self, text: str, known: KnownLabels, grammar: _Grammar) -> None:
+        self._text = text
+        self._known = known
+        self._grammar = grammar
+
+    def at(self, start: int, sign: str) -> Candidate | None:
+        """The marker that this sign opens."""
+        if sign in ("<", "</"):
+            group = self._group(start, sign) if sign in self._grammar.closing else None
+            return group or self._element(start) or self._closing_tag(start)
+        if sign in _RAISED:
+            return self._raised(start)
+        if found := _IN_PRIVATE.match(self._text, start):
+            return self._in_private(found)
+        return self._linked(start) or self._group(start, sign)
+
+    def _linked(self, start: int) -> Candidate | None:
+        """A link to an address that is a label: its text says nothing else."""
+        text = _LINKED.match(self._text, start)
+        link = _LINK.match(self._text, text.end()) if text else None
+        label = self._known.of_address(link["enclosed"] or link["plain"]) if link else None
+        return Candidate(start, link.end(), (label,), True) if link and label else None
+
+    def _group(self, start: int, sign: str, depth: int = 1) -> Candidate | None:
+        """Labels, or groups of them, between brackets."""
+        text, is_round = self._text, sign in _ROUND
+        place = start + len(sign) + text.startswith("^", start + len(sign))
+        if is_round and (see := _SEE.match(text, place)):
+            place = see.end()
+        if (of := self._items(place, self._grammar.closing[sign], depth)) is None:
+            return None
+        end = of.end
+        if is_round and not of.is_called:
+            if not of.is_clear or _GOES_ON.match(text, end):
+                return None
+        elif sign == "[" and (link := _LINK.match(text, end)):
+            end = link.end()
+        return Candidate(start, end, of.labels, of.is_called)
+
+    def _items(self, place: int, closing: str, depth: int = 1) -> _Item | None:
+        """All labels up to a closing sign, which belongs to them.
+
+        It is clear that they are labels if it is clear of the first.
+        """
+        items: list[_Item] = []
+        while len(items) < _MAX_ITEMS:
+            nested = self._nested(place, depth)
+            item = nested or self._item(place)
+            if item is None:
+                return None
+            items.append(item)
+            comment = _COMMENT.match(self._text, item.end)
+            place = comment.end() if comment else item.end
+            space = _SPACE.match(self._text, place)
+            if self._text.startswith(closing, space.end() if space else place):
+                end = (space.end() if space else place) + len(closing)
+                labels = tuple(chain.from_iterable(each.labels for each in items))
+                is_called = bool(comment) or any(each.is_called for each in items)
+                return _Item(end, labels, is_called, items[0].is_clear)
+            among = _BETWEEN_LINES if closing.startswith("</") else _AND
+            between = (_BETWEEN_GROUPS if nested else among).match(self._text, place)
+            if between is None:
+                return None
+            place = between.end()
+        return None
+
+    def _nested(self, place: int, depth: int) -> _Item | None:
+        """A group in a group, such as ([1], [3]) or [Document [3]]."""
+        after = self._after_word(place) or place
+        sign = self._grammar.opening.match(self._text, after)
+        if depth == _MAX_NESTED or sign is None or sign[0] not in self._grammar.closing:
+            return None
+        group = self._group(after, sign[0], depth + 1)
+        if group is None:
+            return None
+        return _Item(group.end, group.labels, after > place or group.is_called)
+
+    def _after_word(self, place: int) -> int | None:
+        """The place after a word for a document, such as "source"."""
+        word = self._grammar.word.match(self._text, place)
+        return word.end() if word else None
+
+    def _item(self, place: int) -> _Item | None:
+        """A label, with what it is called and its places."""
+        found = self._name(place)
+        if found is None and (after := self._after_word(place)):
+            found = self._name(after) or self._number(after)
+            found = found and replace(found, is_called=True, is_clear=True)
+        if found is None:
+            key, number = _KEY.match(self._text, place), _ID.match(self._text, place)
+            found = (self._name(key.end()) if key else None) or (
+                self._number(number.end()) if number else None
+            )
+        found = found or self._number(place) or self._token(place)
+        return found and replace(found, end=self._after_places(found.end))
+
+    def _name(self, place: int) -> _Item | None:
+        name = self._grammar.name.match(self._text, place)
+        if name is None:
+            return None
+        is_clear = self._grammar.in_round or _CLEAR.fullmatch(name[0]) is not None
+        return _Item(name.end(), (" ".join(name[0].split()),), is_clear=is_clear)
+
+    def _number(self, place: int) -> _Item | None:
+        """A number or a range; without labels if it is none, or too long."""
+        number = _NUMBER.match(self._text, place)
+        if number is None:
+            return None
+        first, last = int(number["first"]), int(number["last"] or number["first"])
+        numbers = range(first, last + 1) if first <= last <= first + _MAX_RANGE else ()
+        return _Item(number.end(), (*map(str, numbers),), is_clear=self._grammar.in_round)
+
+    def _token(self, place: int) -> _Item | None:
+        """The beginning of an id, or what looks like a label of this prompt and is none."""
+        token = _TOKEN.match(self._text, place)
+        if token is None or not self._known.has_names:
+            return None
+        text = _ELLIPSIS.sub("", token[0])
+        is_clear = _CLEAR.fullmatch(text) is not None
+        label = self._known.completed(text)
+        if label is not None and (is_clear or 2 * len(text) >= len(label)):
+            return _Item(token.end(), (label,), is_clear=is_clear)
+        is_alike = is_clear and any(map(str.isalpha, text))
+        return _Item(token.end(), (text,), is_clear=False) if is_alike else None
+
+    def _after_places(self, end: int) -> int:
+        for _ in range(_MAX_PLACES):
+            between = _AND.match(self._text, end)
+            if between and (self._after_word(between.end()) or self._name(between.end())):
+                break
+            if (place := _PLACE.match(self._text, end)) is None:
+                break
+            end = place.end()
+        return end
+
+    def _raised(self, start: int) -> Candidate | None:
+        """Raised digits; after a number, a unit or a short name they are a power.
+
+        Digits without a gap are one number if a document has it.
+        """
+        numbers = _RAISED_NUMBERS.match(self._text, start)
+        if numbers is None or is_power(self._text, start):
+            return None
+        labels: list[str] = []
+        for digits in re.findall(rf"[{_RAISED}]+", numbers[0]):
+            number = "".join(str(_RAISED.index(digit)) for digit in digits)
+            labels += [number] if self._known.has(number) else [*number]
+        return Candidate(start, numbers.end(), tuple(labels), is_raised=True)
+
+    def _in_private(self, found: re.Match[str]) -> Candidate:
+        """What stands between private-use characters, as some models write markers."""
+        pieces = re.split(_PRIVATE, found[0])
+        labels = [piece for piece in pieces if self._known.has(piece)]
+        labels = labels or [piece for piece in pieces if _CLEAR.fullmatch(piece)][:1]
+        return Candidate(*found.span(), tuple(labels), True)
+
+    def _element(self, start: int) -> Candidate | None:
+        """An element that holds labels alone: <sup>2</sup>, <ref>2</ref>, <source_id>2</source_id>.
+
+        HTML's own elements show text. One that stands alone is a field of the answer, and its name
+        has to say that it holds labels. An empty element has labels in its attributes.
+        """
+        tag = _TAG.match(self._text, start)
+        if tag is None:
+            return None
+        if tag["empty"]:
+            labels = self._labels_in(tag["name"], tag["attributes"])
+            return Candidate(start, tag.end(), labels) if labels else None
+        is_called = self._known.is_called(tag["name"])
+        before = self._text[:start].rpartition("\n")[2].rstrip()
+        is_field = not before or before.endswith(">")
+        if not is_called and (self._is_html(tag["name"]) or is_field):
+            return None
+        space = _SPACE.match(self._text, tag.end())
+        of = self._items(space.end() if space else tag.end(), f"</{tag['name']}>")
+        return Candidate(start, of.end, of.labels, is_called, is_field) if of else None
+
+    def _closing_tag(self, start: int) -> Candidate | None:
+        """The end of an element whose tag has labels: <co: 1> </co: 1>, <cite id="2"> </cite>."""
+        tag = _CLOSING_TAG.match(self._text, start)
+        if tag is None:
+            return None
+        before = self._text[max(0, start - _MAX_ELEMENT) : start]
+        if tag["labels"]:
+            of = self._items(tag.start("labels"), ">")
+            is_opened = tag[0].replace("/", "", 1) in before
+            return Candidate(start, of.end, of.labels, True) if of and is_opened else None
+        opened = _TAG.match(before, max(0, before.rfind(f"<{tag['name']} ")))
+        labels = self._labels_in(tag["name"], opened["attributes"]) if opened else ()
+        return Candidate(start, tag.end(), labels) if labels else None
+
+    def _labels_in(self, name: str, attributes: str | None) -> tuple[str, ...]:
+        if self._is_html(name) or not attributes:
+            return ()
+        return tuple(filter(self._known.has, _VALUE.findall(attributes)))
+
+    def _is_html(self, name: str) -> bool:
+        """Whether HTML has an element of this name that does not cite."""
+        return name.lower() not in _CITING and TAG.match(f"<{name}>") is not None

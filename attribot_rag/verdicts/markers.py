@@ -1,16 +1,26 @@
-"""The citation markers that the model itself wrote, and their audit."""
+"""The citation markers that the model itself wrote: where they stand, and what they cite."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from attribot_rag.context import Context, Document
-from attribot_rag.context.intervals import at
+from attribot_rag.context.intervals import Interval, at, merge, overlapping
+from attribot_rag.context.splitting.markup import json_in, json_values
 from attribot_rag.result import Marker
-from attribot_rag.result.segments import markdown
-from attribot_rag.verdicts.marker_syntax import KnownLabels, candidates
+from attribot_rag.result.segments import AnswerMarks, do_lead, markdown
+from attribot_rag.verdicts.answer_fields import json_fields, tag_pairs
+from attribot_rag.verdicts.marker_syntax import (
+    KnownLabels,
+    WrittenMarker,
+    candidates,
+    is_power,
+    private_signs,
+)
+from attribot_rag.verdicts.source_lists import source_lists
 
 _OPENED = re.compile(
     r"<(?P<tag>[a-z]\w*)(?:\s[^<>]*)?>\Z|(?P<same>\*{1,3}|_{1,3}|~~|\^)\Z", re.IGNORECASE
@@ -24,25 +34,69 @@ _MAX_RUN = 10
 
 
 @dataclass(frozen=True)
-class WrittenMarker:
-    """Characters [start, end) of an answer, mark-up included, that cite documents by `labels`."""
+class MarkedAnswer:
+    """The markers of an answer, in order, and all that states nothing in it."""
 
-    start: int
-    end: int
-    labels: tuple[str, ...]
+    markers: tuple[WrittenMarker, ...] = ()
+    marks: AnswerMarks = field(default_factory=AnswerMarks)
 
 
-def written_markers(
+def read_markers(
     response: str, known: KnownLabels, documents: Sequence[Document]
-) -> tuple[WrittenMarker, ...]:
-    """The markers in a response, in order.
+) -> MarkedAnswer:
+    """The markers in a response.
 
     What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
-    the like, or if another marker stands right before it. It is no marker in code, right after a
-    name or a bracket (`items[1]`), or in text copied from a document.
+    the like, or if another marker stands right before it; beside a label, a number of no document
+    is a label too. It is no marker in code, right after a name or a bracket (`items[1]`), or in
+    text copied from a document. Values of JSON and elements that are labels are markers. They speak
+    of what stands beside them, and a list of sources of the whole answer.
     """
+    json = list(json_in(response, 0, len(response)))
+    found = _with_markup(response, _written(response, known, documents, json))
+    fields, in_fields = json_fields(response, json, known, documents)
+    markers = [marker for marker in found if not at(fields, marker.start)]
+    markers = sorted([*markers, *in_fields], key=lambda marker: marker.start)
+    lists = source_lists(response, markers, known, documents)
+    known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
+    spans = [marker.span for marker in markers]
+    tags = tag_pairs(response, merge([*spans, *json, *markdown(response).code]))
+    whole = (0, len(response))
+
+    def scopes(marker: WrittenMarker) -> tuple[Interval, ...]:
+        if at(in_lists, marker.start):
+            return (whole,)
+        is_element = marker.scopes == (marker.span,)
+        return (*tags.around(marker.span), whole) if is_element else marker.scopes
+
+    markers = [
+        replace(x, documents=tuple(map(known.of_label, x.labels)), scopes=scopes(x))
+        for x in markers
+    ]
+    in_text = [x for x in markers if not x.scopes]
+    texts = [" ".join(documents[i].text for i in {*chain(*x.documents)}) for x in in_text]
+    lead = do_lead(response, [x.span for x in in_text], texts)
+    leading = {x.span for x in in_text} if lead else set()
+    signs = (span for span in private_signs(response) if not overlapping(spans, span))
+    trailing = ({*spans} - leading).union(tags.closing, signs)
+    return MarkedAnswer(
+        tuple(markers),
+        AnswerMarks(
+            trailing=sorted(trailing),
+            leading=sorted(leading.union(tags.opening)),
+            lists=lists.lines,
+            fields=fields,
+        ),
+    )
+
+
+def _written(
+    response: str, known: KnownLabels, documents: Sequence[Document], json: Sequence[Interval]
+) -> list[WrittenMarker]:
     code = markdown(response).code
+    strings = [leaf.span("string") for span in json for leaf in json_values(response, *span)]
     markers: list[WrittenMarker] = []
+    is_usual = known.are_written
     for found in candidates(response, known):
         start, end = found.start, found.end
         run = start
@@ -50,12 +104,18 @@ def written_markers(
             if response[marker.end : run].strip(" ,;\t"):
                 break
             run = marker.start
+        if not at(strings, start) if at(json, start) else at(code, start):
+            continue
         follows_another = bool(markers) and markers[-1].end == start
-        is_known = all(map(known.has, found.labels)) and not _is_index(response, start, end)
-        may_be = found.labels and (follows_another or found.is_called or is_known)
-        if may_be and not at(code, start) and not _is_copied(response, run, end, documents):
-            markers.append(WrittenMarker(start, end, found.labels))
-    return tuple(_with_markup(response, markers))
+        are_known = [known.has(label) for label in found.labels]
+        is_known = all(are_known) or (is_usual and any(are_known) and not found.is_raised)
+        is_known &= not _is_index(response, start, end)
+        is_label = found.labels and (follows_another or found.is_called or is_known)
+        if is_label and not _is_copied(response, run, end, documents):
+            is_usual |= is_known
+            scopes = ((start, end),) if found.is_field else ()
+            markers.append(WrittenMarker(start, end, found.labels, scopes=scopes))
+    return markers
 
 
 def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
@@ -97,7 +157,7 @@ def _is_index(response: str, start: int, end: int) -> bool:
     if response[start] not in "[(<" or response[start + 1] == "^" or not start:
         return False
     if response[start] == "<":
-        return response[start - 1].isalnum()
+        return is_power(response, start) and response.startswith("<sup", start)
     if _around(response, start, end) != (start, end):
         return False
     before = response[start - 1]
@@ -125,14 +185,13 @@ def _is_copied(response: str, start: int, end: int, documents: Sequence[Document
     return any(pattern.search(text) for text in holding)
 
 
-def markers_in(response: str, context: Context) -> tuple[WrittenMarker, ...]:
+def markers_in(response: str, context: Context) -> MarkedAnswer:
     """The markers in a response to a prompt with these documents."""
-    return written_markers(response, KnownLabels.of(context), context.documents)
+    return read_markers(response, KnownLabels.of(context), context.documents)
 
 
 def markers_of(
     markers: Iterable[WrittenMarker],
-    known: KnownLabels,
     supports: Callable[[int], bool | None] = lambda document: None,
 ) -> tuple[Marker, ...]:
     """The markers with their documents; `supports` audits one document."""
@@ -146,8 +205,8 @@ def markers_of(
             supported=supported,
         )
         for marker in markers
-        for label in marker.labels
-        for document, supported in [_audited(known.of_label(label), supports)]
+        for label, documents in zip(marker.labels, marker.documents, strict=True)
+        for document, supported in [_audited(documents, supports)]
     )
 
 

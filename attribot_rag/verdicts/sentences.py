@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, pairwise
 
 from attribot_rag.context import TokenizedText
@@ -14,8 +13,8 @@ from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
-from attribot_rag.result.segments import segments, sentence_spans
-from attribot_rag.verdicts.markers import WrittenMarker
+from attribot_rag.result.segments import AnswerMarks, segments
+from attribot_rag.verdicts.markers import MarkedAnswer
 
 _REPLIES = (
     r"sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|great|hello|hi|hey|goodbye|bye",
@@ -102,7 +101,7 @@ def is_trivial(text: str) -> bool:
 
 def sentences_of(
     response: ResponseText,
-    markers: Sequence[WrittenMarker] = (),
+    marked: MarkedAnswer | None = None,
     thinking: Sequence[Interval] = (),
     language: str | None = None,
 ) -> list[AnswerSentence]:
@@ -112,18 +111,17 @@ def sentences_of(
     language (ISO 639-1) is detected if it is not given.
     """
     text = response.text
-    marked = [(marker.start, marker.end) for marker in markers]
+    marks = marked.marks if marked else AnswerMarks()
     splitter = make_splitter("sentence", language or language_of(text))
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
-        split = partial(sentence_spans, text, marked, splitter)
-        for (start, end), is_told in segments(text, *part, split, marked):
-            own = overlapping(marked, (start, end))
+        for (start, end), is_told in segments(text, *part, splitter, marks):
+            own = overlapping(marks.all, (start, end))
             without = "".join(text[first:last] for first, last in subtract((start, end), own))
-            in_markers = {index for span in own for index in response.tokens_in(*span)}
+            in_marks = {index for span in own for index in response.tokens_in(*span)}
             columns = response.tokens_in(start, end) if is_told else ()
-            tokens = tuple(i for i in columns if i not in in_markers)
+            tokens = tuple(i for i in columns if i not in in_marks)
             result.append(
                 AnswerSentence(
                     start,
@@ -131,7 +129,7 @@ def sentences_of(
                     text[start:end],
                     tokens,
                     part in thinking,
-                    is_trivial(without),
+                    not is_told or is_trivial(without),
                     _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
                     without,
