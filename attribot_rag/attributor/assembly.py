@@ -74,6 +74,11 @@ def _assembled(
     context, scores = scorer.context, judgement.scores
     names = context.labels.names_for(marker.label for marker in judgement.markers)
     markers = [(marker.start, marker.end) for marker in judgement.markers]
+    cited = {
+        (marker.document, marker.number)
+        for marker in judgement.markers
+        if marker.document is not None and marker.number is not None
+    }
     verdicts = annotation.of(judgement.verdicts, markers)
     return Attribution(
         response=response.text,
@@ -82,7 +87,7 @@ def _assembled(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
-        prompt_numbers=context.labels.numbers_for(names),
+        prompt_numbers=context.labels.numbers_for(names, cited),
         prompt_names=names,
         sources=context.sources,
         token_scores=scores.token_scores,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, pairwise
 from typing import NamedTuple
@@ -88,12 +88,30 @@ class DocumentLabels:
             return {}
         return {document: texts[0] for document, texts in named.items()}
 
-    def numbers_for(self, names: Mapping[int, str]) -> dict[int, int]:
-        """The numbers, which documents of the same name share."""
+    def numbers_for(
+        self, names: Mapping[int, str], cited: Collection[tuple[int, int]]
+    ) -> dict[int, int]:
+        """The numbers, which documents of the same name share.
+
+        An answer may have `cited` documents by numbers of its own, which it defines: these are
+        theirs, and documents with which they would be mistaken are given others.
+        """
         first = {
             name: number for i, number in [*self.numbers.items()][::-1] if (name := names.get(i))
         }
-        return {i: first[names[i]] if i in names else number for i, number in self.numbers.items()}
+        numbers = {i: first[names[i]] if i in names else n for i, n in self.numbers.items()}
+        own = {
+            i: n for i, n in cited if numbers.get(i) != n and str(n) not in self.written.get(i, ())
+        }
+        if not own:
+            return numbers
+        taken = {*numbers.values(), *own.values()}
+        unused = (number for number in count(1) if number not in taken)
+        meant = {number for _, number in cited}
+        return {
+            i: own[i] if i in own else next(unused) if n in meant and (i, n) not in cited else n
+            for i, n in numbers.items()
+        }
 
 
 def document_labels(

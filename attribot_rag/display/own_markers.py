@@ -14,6 +14,7 @@ from attribot_rag.display.escaping import on_one_line
 from attribot_rag.display.remarks import words_for
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
+from attribot_rag.result.placement import is_in_json
 
 Markers = Literal["audited", "written", "removed"]
 
@@ -41,8 +42,9 @@ def own_markers(
     """What becomes of the markers in a sentence.
 
     'written': all stay. 'removed': none does. 'audited': a marker stays unless the audit does not
-    support it, or citations are numbered in another way; so does one that begins a line of a list.
-    Raises InvalidInput for another option.
+    support it, or citations are numbered in another way; so does one that begins a line, or stands
+    where nothing is stated, as in a list of sources. What is a part of JSON, a link or an element
+    always stays. Raises InvalidInput for another option.
     """
     if markers not in get_args(Markers):
         raise InvalidInput(f"markers={markers!r}; use one of {get_args(Markers)}")
@@ -53,12 +55,15 @@ def own_markers(
             by_place[marker.start, marker.end].append(marker)
     if markers == "written":
         return OwnMarkers()
+    parts = {place for place in by_place if _is_part(text, *place)}
     if markers == "removed":
-        return OwnMarkers(removed=tuple(spaces_and(text, by_place)))
-    kept = {
+        return OwnMarkers(removed=tuple(spaces_and(text, by_place.keys() - parts)))
+    states_nothing = sentence.verdict is not None and sentence.verdict.kind == "trivial"
+    kept = parts | {
         place
         for place, group in by_place.items()
-        if _begins_line(text, *place) or (citations.by_marker and not any(map(is_wrong, group)))
+        if _begins_line(text, *place)
+        or (citations.by_marker and (states_nothing or not any(map(is_wrong, group))))
     }
     taken = by_place.keys() - kept
     right = {
@@ -86,6 +91,11 @@ def is_wrong(marker: Marker) -> bool:
 def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str:
     """The characters [start, end) of a text without those that are removed."""
     return "".join(text[first:last] for first, last in subtract((start, end), removed))
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Whether a marker is the address of a link, the end of an element, or stands in JSON."""
+    return text.startswith(("](", "</"), start) or is_in_json(text, start)
 
 
 def _begins_line(text: str, start: int, end: int) -> bool:

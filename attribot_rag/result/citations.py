@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.splitting.markup import json_in
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.result.result import Result
 from attribot_rag.result.segments import AnswerMarks, do_lead, segments
@@ -81,7 +82,10 @@ def cite(
         }
         spans = sorted(cited_texts)
         lead = do_lead(text, spans, [cited_texts[span] for span in spans])
-        marks = AnswerMarks(leading=spans) if lead else AnswerMarks(trailing=spans)
+        json = [span for span in json_in(text, 0, len(text)) if span not in cited_texts]
+        marks = AnswerMarks(
+            leading=spans if lead else (), trailing=() if lead else spans, json=json
+        )
         option = attribution.provenance.options.get("language")
         texts = (document.text for document in attribution.documents)
         language = str(option or language_of(text, texts))

@@ -55,6 +55,11 @@ def place_below_json(text: str, start: int, end: int) -> Place | None:
     )
 
 
+def is_in_json(text: str, position: int) -> bool:
+    """Whether a character belongs to JSON, or the fence around it."""
+    return bool(at(_places(text).json, position))
+
+
 def value_at(text: str, start: int, end: int) -> str:
     """These characters of JSON, with the key before them."""
     before = text[max(0, start - _MAX_KEY) : start]

@@ -15,7 +15,7 @@ from markdown_it.rules_block import table
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
-from attribot_rag.context.splitting.markup import json_in, json_values
+from attribot_rag.context.splitting.markup import json_values
 from attribot_rag.context.splitting.splitter import Splitter, split_spans
 from attribot_rag.context.words import words
 
@@ -128,13 +128,14 @@ class AnswerMarks:
     """Characters of an answer that state nothing: ascending, disjoint intervals.
 
     `trailing` marks belong to the text before them, such as markers and closing tags, and `leading`
-    ones to the text after them. `lists` are the lists of sources, with their titles, and `fields`
-    the values of JSON that are labels.
+    ones to the text after them. `lists` are the lines of lists of sources. `json` is all JSON, of
+    which the values `fields` are labels.
     """
 
     trailing: Sequence[Interval] = ()
     leading: Sequence[Interval] = ()
     lists: Sequence[Interval] = ()
+    json: Sequence[Interval] = ()
     fields: Sequence[Interval] = ()
 
     @cached_property
@@ -214,17 +215,14 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
     return ((sentence, True) for sentence in pairwise([*starts, last]))
 
 
-def _wholes(
-    text: str, first: int, last: int, marks: AnswerMarks
-) -> Iterator[tuple[int, int, str]]:
+def _wholes(text: str, first: int, last: int, marks: AnswerMarks) -> Iterator[tuple[int, int, str]]:
     """[start, end) of JSON, code and lists of sources, which are not split as text.
 
     The white space after a block of code belongs to it.
     """
-    values = [span for span in json_in(text, first, last) if not at(marks.all, span[0])]
-    spans = [(start, end, "json") for start, end in values]
+    spans = [(start, end, "json") for start, end in marks.json if first <= start and end <= last]
     lists = overlapping(marks.lists, (first, last))
-    spans += [(start, end, "list") for start, end in lists if not overlapping(values, (start, end))]
+    spans += [(max(start, first), min(end, last), "list") for start, end in lists]
     taken = sorted((start, end) for start, end, _ in spans)
     for start, end in markdown(text).code_blocks:
         space = _SPACE.match(text, end, last)
@@ -303,7 +301,8 @@ def _readable(text: str, marks: AnswerMarks, first: int, last: int) -> str:
         is_after_stop = is_run or _STOPPED.search(between[-_MAX_CLOSING:]) is not None
         readable += " " * len(between) if is_run else between
         if leads and text[start] != "<":
-            readable += "X" + "x" * (end - start - 1)
+            begins = "\nX" if text[:start].endswith("\n") and end - start > 1 else "X"
+            readable += begins.ljust(end - start, "x")
             is_after_stop = False
         else:
             readable += " " * (end - start) if is_after_stop else text[start:end]

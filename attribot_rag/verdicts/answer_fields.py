@@ -67,9 +67,7 @@ def json_fields(
             labels = told.get(value.leaf, ())
             if labels and (value.in_list or value.around[0] not in marked):
                 marked.add(value.around[0])
-                markers.append(
-                    WrittenMarker(*_inner(value), labels, scopes=(*value.around, span))
-                )
+                markers.append(WrittenMarker(*_inner(value), labels, scopes=(*value.around, span)))
     return sorted(fields), markers
 
 

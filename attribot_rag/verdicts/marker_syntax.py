@@ -37,6 +37,8 @@ _PLACE = re.compile(
 _COMMENT = re.compile(r"†[^\[\]】］〕\n]*")  # as in 【4†source】
 _LINK = re.compile(r"\((?:<(?P<enclosed>[^<>\n]*)>|(?P<plain>[^()\s]*))(?:\s+\"[^\"\n]*\")?\)")
 _LINKED = re.compile(r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\](?=\()")
+# What stands before a link that is no part of a sentence: a bracket, a full stop, a line's mark.
+_APART = re.compile(r"(?:[(（\[]|[.!?。！？।][\"”’»)\]]*\s*|\n[\s>*+-]*)\Z")
 _CLOSING = {
     **{"[": "]", "【": "】", "［": "］", "〔": "〕", "(": ")", "（": "）"},
     **{"\\[": "\\]", "{{": "}}"},
@@ -48,9 +50,7 @@ _RAISED_NUMBERS = re.compile(rf"[{_RAISED}]+(?:[,\s]*[{_RAISED}]+)*")
 _POWER = re.compile(r"\d\s*[^\W\d_]*\Z|(?<!\w)\w{1,2}\Z|[)\]}\s]\Z")
 _PRIVATE = "[\ue000-\uf8ff]"
 _IN_PRIVATE = re.compile(rf"{_PRIVATE}(?:[^\s\ue000-\uf8ff]{{1,80}}{_PRIVATE})+")
-_TAG = re.compile(
-    r"<(?P<name>[a-z][\w.-]*)(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>", re.IGNORECASE
-)
+_TAG = re.compile(r"<(?P<name>[a-z][\w.-]*)(?P<attributes>\s[^<>]*?)?(?P<empty>/?)>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(
     r"</(?P<name>[a-z][\w.-]*)(?:[:\s]\s*(?P<labels>[^<>]+))?>", re.IGNORECASE
 )
@@ -207,6 +207,13 @@ def labels_in(text: str, known: KnownLabels) -> tuple[str, ...]:
     return found.labels if found and found.end == len(bracketed) else ()
 
 
+def called_label(text: str, known: KnownLabels) -> Candidate | None:
+    """The label with which a text begins, if it is called a source, as in "Source 2: a guide"."""
+    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
+    item = _Reader(text, known, grammar).item(0)
+    return Candidate(0, item.end, item.labels, True) if item and item.is_called else None
+
+
 def name_in(text: str, known: KnownLabels) -> str | None:
     """The first label in a text that no ordinary words are: an address, a file's name, an id."""
     grammar = _grammar(frozenset(known.documents), known.words, known.signs)
@@ -226,7 +233,8 @@ def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
         found = reader.at(opening.start(), opening[0])
         if found is not None:
             yield found
-            done = found.end
+            if found.is_called or any(map(known.has, found.labels)):
+                done = found.end
 
 
 @dataclass(frozen=True)
@@ -298,11 +306,26 @@ class _Reader:
         return self._linked(start) or self._group(start, sign)
 
     def _linked(self, start: int) -> Candidate | None:
-        """A link to an address that is a label: its text says nothing else."""
-        text = _LINKED.match(self._text, start)
-        link = _LINK.match(self._text, text.end()) if text else None
-        label = self._known.of_address(link["enclosed"] or link["plain"]) if link else None
-        return Candidate(start, link.end(), (label,), True) if link and label else None
+        """A link to an address that is a label.
+
+        Words of the sentence are no part of the marker: then it is what follows the link's text.
+        """
+        linked = _LINKED.match(self._text, start)
+        link = _LINK.match(self._text, linked.end()) if linked else None
+        address = (link["enclosed"] or link["plain"] or "") if link else ""
+        label = self._known.of_address(address)
+        if linked is None or link is None or label is None:
+            return None
+        text = linked["text"].strip(" *_`")
+        says_nothing = (
+            labels_in(text, self._known)
+            or not any(map(str.isalpha, text))
+            or self._known.is_called(text)
+            or text.casefold() in {*_bare(address).split("/"), _bare(address)}
+            or self._text.count(f"[{linked['text']}](") > 1
+            or _APART.search(self._text, max(0, start - _MAX_BEFORE), start)
+        )
+        return Candidate(start if says_nothing else linked.end() - 1, link.end(), (label,), True)
 
     def _group(self, start: int, sign: str, depth: int = 1) -> Candidate | None:
         """Labels, or groups of them, between brackets."""
@@ -328,7 +351,7 @@ class _Reader:
         items: list[_Item] = []
         while len(items) < _MAX_ITEMS:
             nested = self._nested(place, depth)
-            item = nested or self._item(place)
+            item = nested or self.item(place)
             if item is None:
                 return None
             items.append(item)
@@ -353,7 +376,7 @@ class _Reader:
         sign = self._grammar.opening.match(self._text, after)
         if depth == _MAX_NESTED or sign is None or sign[0] not in self._grammar.closing:
             return None
-        group = self._group(after, sign[0], depth + 1)
+        group = self._linked(after) or self._group(after, sign[0], depth + 1)
         if group is None:
             return None
         return _Item(group.end, group.labels, after > place or group.is_called)
@@ -363,7 +386,7 @@ class _Reader:
         word = self._grammar.word.match(self._text, place)
         return word.end() if word else None
 
-    def _item(self, place: int) -> _Item | None:
+    def item(self, place: int) -> _Item | None:
         """A label, with what it is called and its places."""
         found = self._name(place)
         if found is None and (after := self._after_word(place)):

@@ -18,6 +18,7 @@ from attribot_rag.verdicts.marker_syntax import (
     WrittenMarker,
     candidates,
     is_power,
+    labels_in,
     private_signs,
 )
 from attribot_rag.verdicts.source_lists import source_lists
@@ -41,9 +42,7 @@ class MarkedAnswer:
     marks: AnswerMarks = field(default_factory=AnswerMarks)
 
 
-def read_markers(
-    response: str, known: KnownLabels, documents: Sequence[Document]
-) -> MarkedAnswer:
+def read_markers(response: str, known: KnownLabels, documents: Sequence[Document]) -> MarkedAnswer:
     """The markers in a response.
 
     What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
@@ -52,12 +51,17 @@ def read_markers(
     text copied from a document. Values of JSON and elements that are labels are markers. They speak
     of what stands beside them, and a list of sources of the whole answer.
     """
-    json = list(json_in(response, 0, len(response)))
+    json = [
+        span
+        for span in json_in(response, 0, len(response))
+        if not any(map(known.has, labels_in(response[slice(*span)], known)))
+    ]
     found = _with_markup(response, _written(response, known, documents, json))
     fields, in_fields = json_fields(response, json, known, documents)
     markers = [marker for marker in found if not at(fields, marker.start)]
     markers = sorted([*markers, *in_fields], key=lambda marker: marker.start)
     lists = source_lists(response, markers, known, documents)
+    markers = sorted([*markers, *lists.missing], key=lambda marker: marker.start)
     known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     spans = [marker.span for marker in markers]
     tags = tag_pairs(response, merge([*spans, *json, *markdown(response).code]))
@@ -85,6 +89,7 @@ def read_markers(
             trailing=sorted(trailing),
             leading=sorted(leading.union(tags.opening)),
             lists=lists.lines,
+            json=json,
             fields=fields,
         ),
     )
@@ -110,6 +115,8 @@ def _written(
         are_known = [known.has(label) for label in found.labels]
         is_known = all(are_known) or (is_usual and any(are_known) and not found.is_raised)
         is_known &= not _is_index(response, start, end)
+        if markers and start < markers[-1].end:
+            continue
         is_label = found.labels and (follows_another or found.is_called or is_known)
         if is_label and not _is_copied(response, run, end, documents):
             is_usual |= is_known

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
+from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
@@ -51,8 +51,12 @@ _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECA
 # Of Markdown, with the number that it may have of its own.
 _HEADING = re.compile(
     r"#{1,6}[ \t]+(?:(?:\d+[.)]|\d+(?:\.\d+)+)[ \t]+)?(?P<title>[^\n]+)"
-    r"|(?P<underlined>[^\n]+)\n {0,3}=+"
+    r"|(?P<underlined>[^\n]+)\n {0,3}=+|(?P<marks>\*\*|__)(?P<bold>[^*_\n]+)(?P=marks)[:：]?"
+    r"|(?P<columns>[^\n]*\|[^\n]*)\n[\s|:+-]*-[\s|:+-]*"
 )
+_INTRODUCES = re.compile(r"\D*[:：][*_\s]*")
+_ITEM = re.compile(r"\s*(?:[-*+•>|]|\(?(?:\d{1,3}|[A-Za-z])[.)]\s)")
+_TITLES = ("title", "underlined", "bold", "columns")
 _STATES = re.compile(r"\d|[.!。！।]\W*\Z")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
@@ -87,10 +91,11 @@ def is_trivial(text: str) -> bool:
     """Whether a sentence has nothing to judge, its markers aside.
 
     No word but "Sources", or a pleasantry (in English). A yes or no is an answer, no pleasantry.
-    Nor a heading of Markdown, unless it holds a number or ends as a statement does.
+    Nor a heading of Markdown, a bold line or the head of a table, unless it holds a number or ends
+    as a statement does.
     """
     heading = _HEADING.fullmatch(text.strip())
-    if heading and not _STATES.search(heading["title"] or heading["underlined"]):
+    if heading and not _STATES.search(next(filter(None, map(heading.group, _TITLES)), "")):
         return True
     text = " ".join(text.split()).replace("\u2019", "'")
     words = _FIRST_TO_LAST_WORD.search(text)
@@ -114,7 +119,7 @@ def sentences_of(
     marks = marked.marks if marked else AnswerMarks()
     splitter = make_splitter("sentence", language or language_of(text))
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
-    result = []
+    result: list[AnswerSentence] = []
     for part in pairwise(edges):
         for (start, end), is_told in segments(text, *part, splitter, marks):
             own = overlapping(marks.all, (start, end))
@@ -122,6 +127,12 @@ def sentences_of(
             in_marks = {index for span in own for index in response.tokens_in(*span)}
             columns = response.tokens_in(start, end) if is_told else ()
             tokens = tuple(i for i in columns if i not in in_marks)
+            if (
+                result
+                and _INTRODUCES.fullmatch(result[-1].words)
+                and _begins_item(text, start, marks)
+            ):
+                result[-1] = replace(result[-1], trivial=True)
             result.append(
                 AnswerSentence(
                     start,
@@ -136,6 +147,12 @@ def sentences_of(
                 )
             )
     return result
+
+
+def _begins_item(text: str, start: int, marks: AnswerMarks) -> bool:
+    """Whether an item of a list, a table or a marker begins here: a colon before introduces it."""
+    leads = at(marks.leading, start) and text[start] != "<"
+    return bool(leads) or _ITEM.match(text, start) is not None
 
 
 def numbers_in(text: str) -> frozenset[str]:

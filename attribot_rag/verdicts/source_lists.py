@@ -13,7 +13,13 @@ from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval, at, overlapping, subtract
 from attribot_rag.context.words import words
 from attribot_rag.result.segments import markdown
-from attribot_rag.verdicts.marker_syntax import KnownLabels, WrittenMarker, is_number, name_in
+from attribot_rag.verdicts.marker_syntax import (
+    KnownLabels,
+    WrittenMarker,
+    called_label,
+    is_number,
+    name_in,
+)
 
 # What may stand before the marker with which a line begins: marks of lists, quotes, tables, bold.
 _LEAD = r"[\s>|*+•·–—_#-]*(?:\d{1,3}[.)][ \t]+)?[*_]*"
@@ -33,7 +39,7 @@ _COLON = re.compile(r"[:：][\s*_]*\Z")
 _RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*\Z")
 _STOP = re.compile(r"[^\W\d_]{2}[.!?。！？।][\W]*\Z")
 _QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」")
-_ADDRESS = re.compile(r"\w+://\S+|\]\([^()\s]*\)")
+_ADDRESS = re.compile(r"\w+://\S+|\]\([^()\s]*\)|\[\^?\d{1,3}\]")
 _TAGS = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _MAX_TITLE = 8  # words
 _MIN_REPEATED = 5  # words
@@ -44,10 +50,12 @@ _REPEATED_SHARE = 0.75
 class SourceLists:
     """The lines of the lists, titles included, and the labels that they define.
 
-    A definition names a document of the prompt by another label than the answer's own number.
+    A definition says by a name of the prompt which document a label of the answer means. `missing`
+    are markers of no document.
     """
 
     lines: tuple[Interval, ...] = ()
+    missing: tuple[WrittenMarker, ...] = ()
     definitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -77,6 +85,7 @@ class _Entry:
     is_titled: bool = False
     is_defined: bool = False
     is_counted: bool = False
+    missing: Interval = (-1, -1)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,7 @@ class _Lines:
 
     def lists(self) -> SourceLists:
         lines: list[Interval] = []
+        missing: list[WrittenMarker] = []
         definitions: dict[str, tuple[int, ...]] = {}
         for first, last in self._runs():
             entries = {i: entry for i in range(first, last) if (entry := self._entries.get(i))}
@@ -101,11 +111,15 @@ class _Lines:
             space = _SPACE.match(self.response, self._starts[last])
             lines += pairwise([*shown, space.end() if space else self._starts[last]])
             for entry in entries.values():
+                if entry.missing[1] > 0:
+                    missing.append(
+                        WrittenMarker(entry.missing[0] - 1, entry.missing[1] + 1, entry.labels)
+                    )
                 name = name_in(entry.rest, self.known)
                 if name is not None:
                     meant = self.known.of_label(name)
                     definitions.update((label.casefold(), meant) for label in entry.labels)
-        return SourceLists(tuple(sorted(lines)), definitions)
+        return SourceLists(tuple(sorted(lines)), tuple(missing), definitions)
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
@@ -134,11 +148,17 @@ class _Lines:
         edges = (bisect_left(self._spans, (edge, edge)) for edge in (start, end))
         own = self.markers[slice(*edges)]
         spans = [marker.span for marker in own]
-        rest = "".join(text[a:b] for a, b in subtract((start, end), spans))
-        labels = tuple(label for marker in own for label in marker.labels)
         if spans and _LEADS.match(text[start : spans[0][0]]):
-            is_defined = text[start:end].lstrip().startswith("[^")
-            return _Entry(labels, rest, is_defined=is_defined and text[spans[0][1] :][:1] == ":")
+            num_first = 1
+            while num_first < len(spans) and not text[
+                spans[num_first - 1][1] : spans[num_first][0]
+            ].strip(" ,;\t"):
+                num_first += 1
+            labels = tuple(label for marker in own[:num_first] for label in marker.labels)
+            after = spans[num_first - 1][1]
+            is_defined = text.startswith("[^", spans[0][0]) and text.startswith(":", after)
+            return _Entry(labels, text[after:end], is_defined=is_defined)
+        labels = tuple(label for marker in own for label in marker.labels)
         titled = _TITLED.match(text[start : spans[0][0]]) if spans else None
         if titled and len(words(titled["title"])) <= _MAX_TITLE // 2:
             after = "".join(text[a:b] for a, b in subtract((spans[0][0], end), spans))
@@ -146,12 +166,15 @@ class _Lines:
         if spans:
             return None
         if bare := _BARE.match(text, start, end):
-            counted = bare["counted"]
-            label = bare["defined"] or bare["missing"] or counted
-            return _Entry((label,), text[bare.end() : end], is_counted=counted is not None)
-        name = _LEAD_AT.sub("", text[start:end]).strip("\\s*_`|\n ")
-        label = name if self.known.has(name) else self.known.of_address(name)
-        return _Entry((label,), "") if label and not is_number(label) else None
+            label = bare["defined"] or bare["missing"] or bare["counted"]
+            rest, is_counted = text[bare.end() : end], bare["counted"] is not None
+            return _Entry((label,), rest, is_counted=is_counted, missing=bare.span("missing"))
+        line = _LEAD_AT.sub("", text[start:end])
+        if called := called_label(line, self.known):
+            return _Entry(called.labels, line[called.end :])
+        name = line.strip("\\*_`|\n ")
+        address = name if self.known.has(name) else self.known.of_address(name)
+        return _Entry((address,), "") if address and not is_number(address) else None
 
     def _runs(self) -> Iterator[Interval]:
         """Lines [first, last) that begin with labels, with blank and continued lines between."""
@@ -182,14 +205,14 @@ class _Lines:
             line = self._line(index)
             if not self._says(index) and not _HEADING.match(line):
                 continue
-            if not self._is_title(index, is_next=index == first - 1):
+            if not self._is_title(index):
                 break
             lines = list(range(index, first))
             if not line.lstrip().startswith("|"):
                 break
         return lines
 
-    def _is_title(self, index: int, *, is_next: bool) -> bool:
+    def _is_title(self, index: int) -> bool:
         line = self._line(index)
         if overlapping(self._spans, (self._starts[index], self._starts[index + 1])):
             return False
@@ -199,8 +222,8 @@ class _Lines:
             return self.known.is_called(line)
         if _HEADING.match(line) or _COLON.search(line) or line.lstrip().startswith("|"):
             return True
-        begins = index == 0 or not self._says(index - 1)
-        return is_next and begins and not _ITEM.match(line) and len(words(line)) <= _MAX_TITLE // 2
+        is_alone = index == 0 or not self._says(index - 1)
+        return is_alone and not _ITEM.match(line) and len(words(line)) <= _MAX_TITLE // 2
 
     def _is_list(self, entries: Sequence[_Entry], title: Sequence[int], begin: int) -> bool:
         stated = (
@@ -217,13 +240,14 @@ class _Lines:
             is_sure = bool(title) or entry.is_titled
             if entry.is_counted and not (is_called or name_in(entry.rest, self.known)):
                 return False
-            if self._states(entry, is_sure=is_sure or (entry.is_defined and is_cited)):
+            is_title = is_sure or (entry.is_defined and is_cited)
+            if self._states(entry, is_sure=is_title, is_cited=is_cited):
                 return False
             if not (is_sure or is_cited):
                 return False
         return True
 
-    def _states(self, entry: _Entry, *, is_sure: bool = False) -> bool:
+    def _states(self, entry: _Entry, *, is_sure: bool = False, is_cited: bool = False) -> bool:
         """Whether the text beside the labels states something, where a title would not."""
         shown = _QUOTED.sub(" ", _ADDRESS.sub(" ", _TAGS.sub(" ", entry.rest)))
         said = words(shown.casefold())
@@ -233,6 +257,6 @@ class _Lines:
             return False
         held = {word for i in of for word in words(self.documents[i].text.casefold())}
         share = sum(word in held for word in said) / len(said)
-        if len(said) >= _MIN_REPEATED and share >= _REPEATED_SHARE:
+        if len(said) >= (_MIN_REPEATED if is_cited else 2) and share >= _REPEATED_SHARE:
             return True
         return not is_sure and len(said) > 2 and _STOP.search(shown) is not None
