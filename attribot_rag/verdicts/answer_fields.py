@@ -42,7 +42,8 @@ def json_fields(
     A key that is called a source, or the like, holds labels if one of its values is one; so does
     any key of which all values are names of documents, or marked as labels, or lists of their
     numbers, unless a document speaks of the key. What stands beside a label in its object is no
-    statement, but for sentences. An answer that is nothing but labels states them.
+    statement, but for sentences. JSON that has nothing but labels, and no key that says so, states
+    them.
     """
     fields: list[Interval] = []
     markers: list[WrittenMarker] = []
@@ -59,7 +60,7 @@ def json_fields(
             for value in of_key
             if not _STATES.search(value.text) or _labels(value, known)
         }
-        if len(told) == len(values):
+        if len(told) == len(values) and not any(map(known.is_called, by_key)):
             continue
         fields += told
         marked: set[Interval] = set()
@@ -84,7 +85,7 @@ def _hold_labels(
     are_numbers = [not value.is_string for value in values]
     if known.is_called(key):
         is_count = known.is_count(key) and not any(value.in_list for value in values)
-        return any(are_known) or (all(are_numbers) and not is_count)
+        return not is_count if all(are_numbers) else any(are_known)
     if not all(are_known):
         return False
     if not any(are_numbers):

@@ -23,15 +23,17 @@ _IS_CALLED = re.compile(_CALLED, re.IGNORECASE)
 _KEY = re.compile(r"[^\W\d]\w*[:=#]\s*")
 _ID = re.compile(r"(?:ids?[.:：#\s]|(?<=\{\{)[^\W\d]\w*[:#])\s*", re.IGNORECASE)
 _SEE = re.compile(r"see\s+", re.IGNORECASE)
+_BEFORE_ITEM = re.compile(r"\s*(?:[-*•]\s+)?")
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"#?(?P<first>\d{1,3})(?:\s*[-–—]\s*(?P<last>\d{1,3}))?(?!\w)")
 _AND = re.compile(r"\s*(?:[,;，；、&]|\band\b)\s*", re.IGNORECASE)
+_SHORT_WORD = re.compile(r"\s+[^\W\d_]{1,3}\s+")  # "and" in the answer's language
 _BETWEEN_LINES = re.compile(r"\s*[,;\n]\s*(?:[-*]\s+)?")
 _BETWEEN_GROUPS = re.compile(r"[\s,;，；、]*")
 # A place in the document, after its label: ", p. 3", " § 4", ", section 2.1", "，第3页".
 _UNSPACED = f"[{UNSPACED}-\U0003ffff]"
 _PLACE = re.compile(
-    r"(?:(?:\s*[,，:]\s*|\s+)(?:[^\W\d_]+\.|§+)\s*\w|\s*[,，:]\s*[^\W\d_]+\s+\d"
+    r"(?:(?:\s*[,，:]\s*|\s+)(?:[^\W\d_]+\.(?=\s|\d)|§+)\s*\w|\s*[,，:]\s*[^\W\d_]+\s+\d"
     rf"|(?:\s*[,，:]\s*{_UNSPACED}*|{_UNSPACED}+)\d+{_UNSPACED})[\w.:–—-]*"
 )
 _COMMENT = re.compile(r"†[^\[\]】］〕\n]*")  # as in 【4†source】
@@ -259,7 +261,7 @@ def _grammar(
     return _Grammar(
         re.compile(rf"{_any_of(closing)}|</?(?=[a-z])|[{_RAISED}]|{_PRIVATE}", re.IGNORECASE),
         re.compile(rf"{_any_of(names)}(?!\w)", re.IGNORECASE),
-        re.compile(rf"(?:{_any_of(words)}|{_CALLED})[.:：#\s]*", re.IGNORECASE),
+        re.compile(rf"(?:{_any_of(words)}|{_CALLED})[.:：#\s_-]*", re.IGNORECASE),
         closing,
         any(before in _ROUND for before, _ in signs),
     )
@@ -365,6 +367,8 @@ class _Reader:
                 return _Item(end, labels, is_called, items[0].is_clear)
             among = _BETWEEN_LINES if closing.startswith("</") else _AND
             between = (_BETWEEN_GROUPS if nested else among).match(self._text, place)
+            if between is None and self._known.are_written:
+                between = _SHORT_WORD.match(self._text, place)
             if between is None:
                 return None
             place = between.end()
@@ -408,13 +412,15 @@ class _Reader:
         return _Item(name.end(), (" ".join(name[0].split()),), is_clear=is_clear)
 
     def _number(self, place: int) -> _Item | None:
-        """A number or a range; without labels if it is none, or too long."""
+        """A number or a range; without labels if it is none, too long, or of no documents."""
         number = _NUMBER.match(self._text, place)
         if number is None:
             return None
         first, last = int(number["first"]), int(number["last"] or number["first"])
         numbers = range(first, last + 1) if first <= last <= first + _MAX_RANGE else ()
-        return _Item(number.end(), (*map(str, numbers),), is_clear=self._grammar.in_round)
+        labels = (*map(str, numbers),)
+        is_range = len(labels) < 2 or all(map(self._known.has, labels))
+        return _Item(number.end(), labels if is_range else (), is_clear=self._grammar.in_round)
 
     def _token(self, place: int) -> _Item | None:
         """The beginning of an id, or what looks like a label of this prompt and is none."""
@@ -477,7 +483,7 @@ class _Reader:
         is_field = not before or before.endswith(">")
         if not is_called and (self._is_html(tag["name"]) or is_field):
             return None
-        space = _SPACE.match(self._text, tag.end())
+        space = _BEFORE_ITEM.match(self._text, tag.end())
         of = self._items(space.end() if space else tag.end(), f"</{tag['name']}>")
         return Candidate(start, of.end, of.labels, is_called, is_field) if of else None
 

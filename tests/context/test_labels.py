@@ -148,3 +148,40 @@ def test_names_stay_and_counts_begin_anew_in_a_later_turn(
     assert expected in [
         {index: texts[0] for index, texts in names.items()} for names in context.labels.names
     ]
+
+
+def test_searches_of_one_turn_share_their_labels() -> None:
+    first, second = (
+        "\n".join(f"[{label}] {text}" for label, text in enumerate(texts, start=1))
+        for texts in (DOCUMENTS[:2], DOCUMENTS[2:])
+    )
+    question = "When was it built, and who carried letters?"
+    context = locate_context(
+        TokenizedText((), f"{question}\nFound: {first}\nThen found: {second}\n", ()),
+        DOCUMENTS,
+        ContextOptions(),
+        message=question,
+    )
+    assert context.labels.numbers == {0: 1, 1: 2, 2: 1, 3: 2}
+
+
+@pytest.mark.parametrize(
+    ("form", "labels"),
+    [
+        ("[{}] {}", ("1.1", "1.2", "2.1", "10.1")),
+        ("[{}] {}", ("00:01:10", "00:02:45", "00:09:30", "01:00:00")),
+        ("URL: {}\n{}", tuple(f"https://orm.example/{name}" for name in "abcd")),
+        ("{{{{cite:{}}}}} {}", ("m1", "m2", "m3", "m4")),
+        ('<part no="{}">{}</part>', ("1.1", "1.2", "2.1", "10.1")),
+    ],
+)
+def test_names_without_words(form: str, labels: Sequence[str]) -> None:
+    shown = "\n\n".join(map(form.format, labels, DOCUMENTS))
+    assert dict(enumerate(labels)) in named(f"Use these texts.\n\n{shown}\n\nWho?")
+
+
+def test_numbers_that_the_answer_defines_are_those_of_its_citations() -> None:
+    shown = "\n\n".join(f"URL: https://orm.example/{i}\n{x}" for i, x in enumerate(DOCUMENTS))
+    context = locate_context(TokenizedText((), shown, ()), DOCUMENTS, ContextOptions())
+    assert context.labels.numbers_for({}, {(2, 1)}) == {0: 5, 1: 2, 2: 1, 3: 4}
+    assert context.labels.numbers_for({}, {(1, 2)}) == {0: 1, 1: 2, 2: 3, 3: 4}

@@ -1,7 +1,6 @@
 """Citations within the answer's text."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,10 +8,11 @@ from support.attributions import handmade, verdicts_of
 
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.context.splitting.markup import json_in
+from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.display import render_cited
 from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
-from attribot_rag.result.segments import segments
+from attribot_rag.result.segments import AnswerMarks, segments
 from attribot_rag.result.summary import summarize
 
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
@@ -48,7 +48,8 @@ KITTIWAKE = "The ferry Kittiwake carries 84 passengers."
 
 def judged(answer: str, *kinds: str) -> str:
     """The cited text of an answer whose sentences and values have these kinds of verdicts."""
-    spans = segments(answer, 0, len(answer), partial(split_at, answer))
+    marks = AnswerMarks(json=list(json_in(answer, 0, len(answer))))
+    spans = segments(answer, 0, len(answer), sentences, marks)
     others, verdicts = iter(kinds), list[Verdict]()
     for (start, end), is_sentence in spans:
         is_judged = is_sentence and any(map(str.isalnum, answer[start:end]))
@@ -59,11 +60,6 @@ def judged(answer: str, *kinds: str) -> str:
         verdicts.append(Verdict(start=start, end=end, kind=kind, follows=follows, **fields))
     scores = {KITTIWAKE: (9.0,)}
     return handmade(answer, [KITTIWAKE], scores, verdicts=tuple(verdicts)).to_cited_text()
-
-
-def split_at(text: str, first: int, last: int) -> list[tuple[int, int]]:
-    spans = split_spans(text[first:last], sentences)
-    return [(first + start, first + end) for start, end in spans]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,24 @@ def test_markers_as_they_were_written_or_none() -> None:
         result.to_cited_text(markers="kept")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "response",
+    ['{"a": "It has 14 arches [3]."}', "It has <x:3>14 arches</x:3>.", "It has [14 arches](3.md)."],
+)
+def test_what_is_a_part_of_the_answer_stays(response: str) -> None:
+    marker = next(x for x in ("[3]", "</x:3>", "](3.md)") if x in response)
+    result = attribution(response, [(marker, None, None)])
+    assert result.to_cited_text(remarks=False).startswith(response)
+    assert result.to_cited_text(markers="removed").startswith(response)
+    assert "is missing" in result.to_cited_text()
+
+
+def test_a_list_of_sources_stays() -> None:
+    listed = "Sources: [2], [3]"
+    result = attribution(listed, [("[2]", 1, True), ("[3]", 2, False)], {"kind": "trivial"})
+    assert result.to_cited_text(remarks=False) == listed
+
+
 def test_documents_that_share_a_label_share_their_number() -> None:
     result = attribution("It has 14 arches [1]. It is old.", [("[1]", 0, True)], (0,), (1, 2))
     result = replace(result, prompt_numbers={0: 1, 1: 1, 2: 2})

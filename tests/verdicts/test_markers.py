@@ -14,7 +14,7 @@ from attribot_rag.context.intervals import subtract
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.verdicts.marker_audit import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
-from attribot_rag.verdicts.markers import markers_in, markers_of, written_markers
+from attribot_rag.verdicts.markers import markers_in, markers_of, read_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
@@ -60,14 +60,19 @@ def context_of(attribution: Attribution) -> Context:
 
 def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     context = context_of(attribution)
-    markers = markers_in(attribution.response, context)
-    audit = MarkerAudit(markers, context, Measured(attribution), min_effect=1.0)
+    marked = markers_in(attribution.response, context)
+    audit = MarkerAudit(marked.markers, context, Measured(attribution), min_effect=1.0)
     response = ResponseText(attribution.response, attribution.token_spans)
-    return [
-        marker
-        for sentence in sentences_of(response, markers)
-        for marker in audit.markers_in(sentence.start, sentence.end, sentence.tokens, cited)
-    ]
+    sentences = sentences_of(response, marked)
+    return list(
+        audit.of_answer(
+            sentences,
+            [
+                Verdict(start=each.start, end=each.end, kind="grounded", source_ids=tuple(cited))
+                for each in sentences
+            ],
+        )
+    )
 
 
 MARKERS: dict[tuple[int, ...], list[str]] = {
@@ -143,7 +148,7 @@ def test_markers_of_sources_that_do_not_exist(text: str) -> None:
 @pytest.mark.parametrize("text", ["([1] " * 9_000, "[1,1" * 9_000, "[[(" * 9_000, "[1]" * 9_000])
 def test_long_texts_come_to_an_end(text: str) -> None:
     known = KnownLabels({"1": (0,), "2": (1,), "kessel lock": (1,)})
-    assert len(written_markers(text, known, [Document("The [1] tower.")])) <= len(text) // 3
+    assert len(read_markers(text, known, [Document("The [1] tower.")]).markers) <= len(text) // 3
 
 
 def test_a_marker_is_supported_by_a_source_of_its_document() -> None:
@@ -189,12 +194,19 @@ def test_a_document_that_the_sentence_cites_supports_its_marker() -> None:
     assert [marker.supported for marker in audits(attribution, ids)] == [True, True, False]
 
 
+TEXTS = tuple(f"The {name} was closed in 1904." for name in ("mill", "ferry", "post", "school"))
+
+
+def labelled(form: str, labels: Iterable[object], texts: Sequence[str] = TEXTS) -> Context:
+    """A prompt with documents of these labels."""
+    prompt = "\n\n".join(map(form.format, labels, texts))
+    return locate_context(TokenizedText((), f"{prompt}\n\nWhen?", ()), texts, ContextOptions())
+
+
 def read(answer: str, form: str, labels: Iterable[object]) -> list[tuple[str, str, int | None]]:
     """The markers in an answer to a prompt with documents of these labels, and what they cite."""
-    texts = [f"The {name} was closed in 1904." for name in ("mill", "ferry", "post", "school")]
-    prompt = "\n\n".join(map(form.format, labels, texts))
-    context = locate_context(TokenizedText((), f"{prompt}\n\nWhen?", ()), texts, ContextOptions())
-    markers = markers_of(markers_in(answer, context), KnownLabels.of(context))
+    context = labelled(form, labels)
+    markers = markers_of(markers_in(answer, context).markers)
     return [(answer[m.start : m.end], m.label, m.document) for m in markers]
 
 
@@ -213,6 +225,26 @@ FILES = ("mill.pdf", "A7-03", "Letters by boat", "20481")
         ("[T{}] {}", (1, 2, 3, 4), "(T2)", [("T2", 1)]),
         ("({}) {}", "abcd", "(b, d)", [("b", 1), ("d", 3)]),
         ("({}) {}", (1, 2, 3, 4), "(3)", [("3", 2)]),
+        ("[{}] {}", ("1.1", "1.2", "2.1"), "[1.2, 2.1]", [("1.2", 1), ("2.1", 2)]),
+        ("[{}] {}", ("1-2", "3-5", "6-9"), "[3-5]", [("3-5", 1)]),
+        ("[{}] {}", ("00:01:10", "00:02:45", "00:09:30"), "[00:02:45]", [("00:02:45", 1)]),
+        ('<chunk id="{}">{}</chunk>', ("1.1", "1.2", "2.1"), "[1.2]", [("1.2", 1)]),
+        ("{{{}}} {}", (1, 2, 3, 4), "{2}", [("2", 1)]),
+        ("<|file-{}|> {}", ("9a", "7c", "b3"), "<|file-7c|>", [("file-7c", 1)]),
+        ("[{}] {}", ("m1", "m2", "m3"), "{{cite:m2}}", [("m2", 1)]),
+        (
+            "[turn0search{}] {}",
+            range(3),
+            "\ue200cite\ue202turn0search1\ue201",
+            [("turn0search1", 1)],
+        ),
+        ("[{}] {}", (1, 2, 3, 4), "\\[2\\]", [("2", 1)]),
+        ("[{}] {}", (1, 2, 3, 4), "<ref>2</ref>", [("2", 1)]),
+        ("[{}] {}", (1, 2, 3, 4), "[2 und 3]", [("2", 1), ("3", 2)]),
+        ("[{}] {}", (1, 2, 3, 4), "[2, 9]", [("2", 1), ("9", None)]),
+        ("[{}] {}", FILES, "[mill.pdf, tower.pdf]", [("mill.pdf", 0), ("tower.pdf", None)]),
+        ("[{}] {}", ("3f2b8a10-5c", "a81c77d2-0b"), "[a81c77d2]", [("a81c77d2-0b", 1)]),
+        ("[{}] {}", ("3f2b8a10-5c", "a81c77d2-0b"), "(a81c77d2…)", [("a81c77d2-0b", 1)]),
     ],
 )
 def test_labels_of_the_prompt_are_markers(
@@ -231,6 +263,9 @@ def test_labels_of_the_prompt_are_markers(
         ("({}) {}", (1, 2, 3, 4), "First (1) the mill, then (2) the ferry."),
         ("[{}] {}", "abcd", "Use x[a] or f(b)."),
         ("Text: {1}", "abcd", "It is [a]."),
+        ("[{}] {}", (1, 2, 3, 4), "It has 40 m², 10² or x², and 5 m<sup>2</sup>."),
+        ("[{}] {}", (1, 2, 3, 4), "It has <b>2</b> decks, see [Figure 2], ages [2-9]."),
+        ("[{}] {}", ("a81c-1", "a81d-2"), "It is [a81]."),
     ],
 )
 def test_what_is_no_label_is_no_marker(form: str, labels: Iterable[object], answer: str) -> None:
@@ -262,23 +297,125 @@ def test_a_marker_with_its_markup_belongs_to_the_sentence_before(marker: str) ->
     response = f"It is red.{marker} The mill is old.{marker}"
     attribution = handmade(response, DOCUMENTS, SCORES)
     context = context_of(attribution)
-    markers = markers_in(response, context)
-    sentences = sentences_of(ResponseText(response, attribution.token_spans), markers)
+    marked = markers_in(response, context)
+    sentences = sentences_of(ResponseText(response, attribution.token_spans), marked)
     assert [sentence.text.strip() for sentence in sentences] == [
         f"It is red.{marker}",
         f"The mill is old.{marker}",
     ]
-    pieces = subtract((0, len(response)), [(marker.start, marker.end) for marker in markers])
+    pieces = subtract((0, len(response)), [(marker.start, marker.end) for marker in marked.markers])
     left = "".join(response[start:end] for start, end in pieces)
     assert " ".join(left.replace(",", "").split()) == "It is red. The mill is old."
 
 
 def test_one_of_the_documents_of_a_label_supports_its_marker() -> None:
     known = KnownLabels({"1": (0, 1), "2": (2,)})
-    markers = written_markers("It is red [1] [2].", known, ())
+    documents = tuple(map(Document, ("Red.", "Old.", "New.")))
+    markers = read_markers("It is red [1] [2].", known, documents).markers
     effects: dict[int, bool | None] = {0: False, 1: True, 2: False}
-    audit = markers_of(markers, known, effects.get)
+    audit = markers_of(markers, effects.get)
     assert [(m.document, m.supported) for m in audit] == [(1, True), (2, False)]
     effects = {0: False, 1: None, 2: None}
-    audit = markers_of(markers, known, effects.get)
+    audit = markers_of(markers, effects.get)
     assert [(m.document, m.supported) for m in audit] == [(0, None), (2, None)]
+
+
+HARBOUR = (
+    "The harbour crane lifts 40 tonnes.",
+    "The pilot boat leaves at six.",
+    "The ice house was closed in 1911.",
+)
+ADDRESSES = tuple(f"https://orm.example/{name}" for name in ("crane", "guide", "town"))
+
+
+def sentences_with_documents(
+    answer: str, form: str = "[{}] {}", labels: Iterable[object] = (1, 2, 3)
+) -> list[tuple[str, list[int | None]]]:
+    """The judged sentences, each with the documents that the markers in it cite."""
+    marked = markers_in(answer, labelled(form, labels, HARBOUR))
+    spans = handmade(answer, HARBOUR, {}).token_spans
+    markers = markers_of(marked.markers)
+    return [
+        (
+            sentence.words.strip(),
+            [m.document for m in markers if sentence.start <= m.start < sentence.end],
+        )
+        for sentence in sentences_of(ResponseText(answer, spans), marked)
+        if sentence.is_judged
+    ]
+
+
+_, BOAT, ICE = HARBOUR
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"[2] {BOAT} [3] {ICE}",
+        f"[2] {BOAT}\n\n[3] {ICE}",
+        f"[2] {BOAT[:-1]}\n[3] {ICE[:-1]}",
+        f"- [2] {BOAT}\n- [3] {ICE}",
+        f"**[2]** {BOAT} **[3]** {ICE}",
+        f"[2]\n{BOAT}\n\n[3]\n{ICE}",
+        f"(Source 2) {BOAT} (Source 3) {ICE}",
+        f"This is what I found:\n\n[2] {BOAT}\n[3] {ICE}",
+        f"{BOAT} [2] {ICE} [3]",
+        f"{BOAT} [2]\n\n{ICE}\n[3]",
+        f"[2] {BOAT[:-1]} [2]. {ICE} [3]",
+    ],
+)
+def test_the_habit_of_the_answer_says_whether_markers_lead(answer: str) -> None:
+    said = sentences_with_documents(answer)
+    assert ["".join(filter(str.isalnum, text)) for text, _ in said] == [
+        "".join(filter(str.isalnum, text)) for text in (BOAT, ICE)
+    ]
+    assert [{*documents} for _, documents in said] == [{1}, {2}]
+
+
+def test_a_leading_marker_may_be_the_subject_of_its_sentence() -> None:
+    said = sentences_with_documents("[2] says that it leaves. [3] says that it was closed.")
+    assert [documents for _, documents in said] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "documents"),
+    [
+        ("It leaves at six [1]({guide}).", "It leaves at six .", [1]),
+        ("It leaves at six [source]({guide}).", "It leaves at six .", [1]),
+        ("It leaves at six ([orm.example]({guide})).", "It leaves at six .", [1]),
+        ("It leaves at six. [The guide]({guide}#page=2)", "It leaves at six.", [1]),
+        ("The [boat]({guide}) leaves at six.", "The [boat leaves at six.", [1]),
+        ("It leaves at six <{guide}>.", "It leaves at six .", [1]),
+        ("It leaves at six [1].\n\nSources:\n[1] {guide}", "It leaves at six .", [1]),
+        ("It leaves at six.[^1]\n\n[^1]: [Guide]({guide})", "It leaves at six.", [1]),
+    ],
+)
+def test_an_address_decides_before_a_number(
+    answer: str, words: str, documents: list[int | None]
+) -> None:
+    shown = answer.format(guide=ADDRESSES[1])
+    assert sentences_with_documents(shown, "URL: {}\n{}", ADDRESSES) == [(words, documents)]
+
+
+def test_raised_digits_are_markers_but_after_units() -> None:
+    answer = "It leaves at six.² It was closed¹ on 5 m²."
+    assert sentences_with_documents(answer) == [
+        ("It leaves at six.", [1]),
+        ("It was closed on 5 m².", [0]),
+    ]
+
+
+def test_tags_around_a_marked_text_belong_to_it() -> None:
+    answer = 'The boat <co: 2>leaves at six</co: 2>. <cite id="3">It was closed</cite> in 1911.'
+    assert sentences_with_documents(answer) == [
+        ("The boat leaves at six.", [1]),
+        ("It was closed in 1911.", [2]),
+    ]
+
+
+def test_what_private_use_characters_enclose_is_no_sentence() -> None:
+    answer = "It leaves at six. \ue200cite\ue202turn7\ue201 It was closed in 1911."
+    assert [text for text, _ in sentences_with_documents(answer)] == [
+        "It leaves at six.",
+        "It was closed in 1911.",
+    ]

@@ -7,16 +7,16 @@ from support.attributions import handmade
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.verdicts.marker_syntax import KnownLabels
-from attribot_rag.verdicts.markers import written_markers
+from attribot_rag.verdicts.markers import read_markers
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of, thinking_in
 
 
 def split(response: str) -> list[AnswerSentence]:
     attribution = handmade(response, ["A fact."], {"A fact.": (1.0,)})
     known = KnownLabels({str(number): (number - 1,) for number in range(1, 5)})
-    markers = written_markers(response, known, ())
+    marked = read_markers(response, known, attribution.documents * 4)
     text = ResponseText(attribution.response, attribution.token_spans)
-    return sentences_of(text, markers, thinking_in(response))
+    return sentences_of(text, marked, thinking_in(response))
 
 
 def texts(response: str) -> list[str]:
@@ -89,6 +89,8 @@ def test_a_sentence_that_only_begins_like_a_pleasantry_is_judged(text: str) -> N
         "### 2.3 What does it cost?",
         "The ferry\n=====\n",
         "# Fares [1]\n",
+        "**Fares**\n\n",
+        "__Fares__:\n\n",
     ],
 )
 def test_a_heading_is_not_judged(text: str) -> None:
@@ -104,10 +106,26 @@ def test_a_heading_is_not_judged(text: str) -> None:
         "# The ferry is old.",
         "#ferry",
         "# The\nferry sails",
+        "**The ferry sank in 1790.**",
+        "**The ferry** sank",
+        "Year | 1790\n---|---",
     ],
 )
 def test_a_heading_that_states_a_fact_is_judged(text: str) -> None:
     assert not is_trivial(text)
+
+
+@pytest.mark.parametrize(
+    ("response", "trivial"),
+    [
+        ("The fares are:\n\n- A child pays 2.\n- A dog pays 1.", [True, False, False]),
+        ("In 1904 the fares were:\n- Two.\n", [False, False]),
+        ("The fare is: two crowns. It is low.", [False, False]),
+        ("| Who | Fare |\n|---|---|\n| Child | 2 |\n", [True, False]),
+    ],
+)
+def test_what_introduces_statements_is_not_judged(response: str, trivial: list[bool]) -> None:
+    assert [sentence.trivial for sentence in split(response)] == trivial
 
 
 def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:

@@ -87,8 +87,8 @@ class Receipts {
   }
 
   // The places of the model's own markers in a sentence's code points, each with the spaces before it. One is hidden
-  // where pills stand for all that is right in it.
-  markers({ start, documents, markers }, points) {
+  // where pills stand for all that is right in it, and the text can do without it.
+  markers({ start, documents, markers, verdict }, points) {
     const composite = this.summary.status === "composite"; // whose markers speak of other documents
     const places = new Map();
     for (const marker of markers || []) places.set(marker.start, [...(places.get(marker.start) || []), marker]);
@@ -97,8 +97,9 @@ class Receipts {
       if (from < 0 || to > points.length) return [];
       const line = points.slice(0, from).join("").split("\n").at(-1);
       const entry = !line.trim() && points[to] !== "\n" && to < points.length; // of a list
+      const part = ["](", "</"].includes(points.slice(from, from + 2).join("")); // of a link or an element
       while (from > 0 && " \t".includes(points[from - 1])) from -= 1;
-      return [{ from, to, hidden: !entry && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
+      return [{ from, to, hidden: !(entry || part || verdict === "trivial") && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
     });
   }
 
