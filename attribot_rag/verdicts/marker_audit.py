@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.methods.base import total

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval, at, overlapping, subtract
 from attribot_rag.context.words import words
@@ -36,7 +36,6 @@ _CONTINUED = re.compile(r"(?:[ ]{2,}|\t)")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s|(\*\*|__)[^*_]+\1[:：]?\s*\Z|<[^<>]+>\s*\Z)")
 _COLON = re.compile(r"[:：][\s*_]*\Z")
-_RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*\Z")
 _STOP = re.compile(r"[^\W\d_]{2}[.!?。！？।][\W]*\Z")
 _QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」")
 _ADDRESS = re.compile(r"\w+://\S+|\]\([^()\s]*\)|\[\^?\d{1,3}\]")
@@ -146,29 +145,29 @@ class _Lines:
     def _entry(self, start: int, end: int) -> _Entry | None:
         text = self.response
         edges = (bisect_left(self._spans, (edge, edge)) for edge in (start, end))
-        own = self.markers[slice(*edges)]
-        spans = [marker.span for marker in own]
+        markers = self.markers[slice(*edges)]
+        spans = [marker.span for marker in markers]
         if spans and _LEADS.match(text[start : spans[0][0]]):
             num_first = 1
-            while num_first < len(spans) and not text[
-                spans[num_first - 1][1] : spans[num_first][0]
-            ].strip(" ,;\t"):
+            for (_, done), (begin, _) in pairwise(spans):
+                if text[done:begin].strip(" ,;\t"):
+                    break
                 num_first += 1
-            labels = tuple(label for marker in own[:num_first] for label in marker.labels)
             after = spans[num_first - 1][1]
             is_defined = text.startswith("[^", spans[0][0]) and text.startswith(":", after)
+            labels = (*chain(*(marker.labels for marker in markers[:num_first])),)
             return _Entry(labels, text[after:end], is_defined=is_defined)
-        labels = tuple(label for marker in own for label in marker.labels)
         titled = _TITLED.match(text[start : spans[0][0]]) if spans else None
         if titled and len(words(titled["title"])) <= _MAX_TITLE // 2:
-            after = "".join(text[a:b] for a, b in subtract((spans[0][0], end), spans))
-            return _Entry(labels, after, is_titled=True)
+            after_title = subtract((spans[0][0], end), spans)
+            labels = (*chain(*(marker.labels for marker in markers)),)
+            return _Entry(labels, "".join(text[a:b] for a, b in after_title), is_titled=True)
         if spans:
             return None
         if bare := _BARE.match(text, start, end):
-            label = bare["defined"] or bare["missing"] or bare["counted"]
+            own = bare["defined"] or bare["missing"] or bare["counted"]
             rest, is_counted = text[bare.end() : end], bare["counted"] is not None
-            return _Entry((label,), rest, is_counted=is_counted, missing=bare.span("missing"))
+            return _Entry((own,), rest, is_counted=is_counted, missing=bare.span("missing"))
         line = _LEAD_AT.sub("", text[start:end])
         if called := called_label(line, self.known):
             return _Entry(called.labels, line[called.end :])

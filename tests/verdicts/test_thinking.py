@@ -67,8 +67,10 @@ def answer_in(raw: str, language_model: LocalModel, tags: Tags | None = None) ->
     response = ResponseText(*shown)
     prompt = tuple(language_model.encode("Why?"))
     thinking = thinking_of(response, Generation(prompt, ids), language_model, tags)
-    kept = [sentence for sentence in sentences_of(response, (), thinking) if not sentence.thinking]
-    assert len(kept) < len(sentences_of(response, (), thinking))
+    kept = [
+        sentence for sentence in sentences_of(response, thinking=thinking) if not sentence.thinking
+    ]
+    assert len(kept) < len(sentences_of(response, thinking=thinking))
     return "".join(sentence.text for sentence in kept)
 
 
