@@ -6,9 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import TAG
