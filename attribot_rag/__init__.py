@@ -7,28 +7,27 @@ build on `attribot_rag.runtime`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from attribot_rag._lazy import lazily
 from attribot_rag._version import __version__ as __version__
 
 _NAMES = {
-    "attribution": ["Attribution"],
-    "attributor": ["Attributor", "AttributorOptions", "Options"],
-    "context": ["ContextOptions", "Document"],
-    "errors": ["AttributionError"],
-    "methods": [
+    ".attribution": ["Attribution"],
+    ".attributor": ["Attributor", "AttributorOptions", "Options"],
+    ".context": ["ContextOptions", "Document"],
+    ".errors": ["AttributionError"],
+    ".methods": [
         *("Auto", "Hierarchical", "LeaveOneOut", "Masked", "Method", "Proxy", "Pruned", "Thorough")
     ],
-    "model": ["load_model"],
-    "model.language_model": ["LanguageModel"],
-    "model.local_model": ["LocalModel"],
-    "model.served": ["ServerOptions"],
-    "model.served_model": ["ServedModel"],
-    "scoring": ["Budget", "ScoringOptions"],
-    "verdicts": ["VerdictOptions"],
+    ".model": ["load_model"],
+    ".model.language_model": ["LanguageModel"],
+    ".model.local_model": ["LocalModel"],
+    ".model.served": ["ServerOptions"],
+    ".model.served_model": ["ServedModel"],
+    ".scoring": ["Budget", "ScoringOptions"],
+    ".verdicts": ["VerdictOptions"],
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:  # the same names, as type checkers read them
     from attribot_rag.attribution import Attribution as Attribution
@@ -55,23 +54,5 @@ if TYPE_CHECKING:  # the same names, as type checkers read them
     from attribot_rag.scoring import ScoringOptions as ScoringOptions
     from attribot_rag.verdicts import VerdictOptions as VerdictOptions
 else:
-    __all__ = ["__version__", *_MODULES]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for, a name or a module: PyTorch and Transformers take seconds."""
-    if name in _MODULES:
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    else:
-        try:
-            value = importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise  # a module of ours whose extra is not installed
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    __getattr__, __dir__, __all__ = lazily(__name__, _NAMES)
+    __all__ = ["__version__", *__all__]

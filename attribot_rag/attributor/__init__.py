@@ -1,8 +1,24 @@
 """The facade: an `Attribution` from a prompt, an answer and its documents."""
 
-from attribot_rag.attributor.attributor import Attributor
-from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.transcripts import rag_prompt
-from attribot_rag.context.document import Documents
+from __future__ import annotations
 
-__all__ = ["Attributor", "AttributorOptions", "Documents", "Options", "rag_prompt"]
+from typing import TYPE_CHECKING
+
+from attribot_rag._lazy import lazily
+
+if TYPE_CHECKING:
+    from attribot_rag.attributor.attributor import Attributor as Attributor
+    from attribot_rag.attributor.options import AttributorOptions as AttributorOptions
+    from attribot_rag.attributor.options import Options as Options
+    from attribot_rag.attributor.transcripts import rag_prompt as rag_prompt
+    from attribot_rag.context.document import Documents as Documents
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            ".attributor": ["Attributor"],
+            ".options": ["AttributorOptions", "Options"],
+            ".transcripts": ["rag_prompt"],
+            "..context.document": ["Documents"],
+        },
+    )

@@ -12,7 +12,7 @@ from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.attribution import Numbering
 from attribot_rag.context import ContextOptions
 from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.methods import Method
+from attribot_rag.methods.base import Method
 from attribot_rag.scoring import Budget, ScoringOptions
 from attribot_rag.verdicts import VerdictOptions
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isnan
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import LogLikelihoods, Scorer
+
+if TYPE_CHECKING:
+    from attribot_rag.scoring import LogLikelihoods, Scorer
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LEAST_LETTERS = 4

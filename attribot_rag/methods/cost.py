@@ -10,8 +10,10 @@ Every context needs one more row, with nothing removed; a proxy reads as many to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from attribot_rag.scoring import Scorer
+if TYPE_CHECKING:
+    from attribot_rag.scoring import Scorer
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import PurePath
-from typing import Protocol, cast
-
-import torch
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Protocol, cast
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.background import Background
 from attribot_rag.model.chat_messages import Message, render
 from attribot_rag.model.tokenizer import PrivateTokenizer, stream
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
 
 Prompt = str | Sequence[Message] | Sequence[int]
 
@@ -101,6 +102,8 @@ class LanguageModel:
     """
 
     def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase) -> None:
+        from transformers import PreTrainedTokenizerBase  # which takes a second
+
         check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)
         self.weights = weights
         self.tokenizer = tokenizer
@@ -278,6 +281,8 @@ def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_loaded(field: str, value: object, kind: type) -> None:
+    from transformers import PreTrainedTokenizerBase
+
     if not isinstance(value, kind):
         if field == "model" and isinstance(value, PreTrainedTokenizerBase):
             raise InvalidInput(

@@ -8,16 +8,15 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel, DecodeStream
-from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from attribot_rag.model.forking import ForkSafe
 
-# The byte of each character in byte-level vocabularies.
-_BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # type: ignore[no-untyped-call]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
@@ -60,6 +59,7 @@ def _stream_bytes(
     skip_special_tokens: bool,
 ) -> list[str | None]:
     """The same from the tokens' bytes; text never goes on after a boundary token or before it."""
+    byte_of = _byte_of()
     added = tokenizer.get_added_tokens_decoder()
     skipped = {token_id for token_id, token in added.items() if token.special}
 
@@ -68,8 +68,8 @@ def _stream_bytes(
         token = tokenizer.id_to_token(token_id)
         if token is None or (skip_special_tokens and token_id in skipped):
             return b""
-        if all(letter in _BYTES for letter in token):
-            return bytes(map(_BYTES.__getitem__, token))
+        if all(letter in byte_of for letter in token):
+            return bytes(map(byte_of.__getitem__, token))
         return token.encode()
 
     pieces: list[str | None] = []
@@ -85,6 +85,15 @@ def _stream_bytes(
             pieces.append("".join(text))
             text = []
     return pieces
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    """The byte of each character in byte-level vocabularies."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    letters: dict[int, str] = bytes_to_unicode()  # type: ignore[no-untyped-call]
+    return {letter: byte for byte, letter in letters.items()}
 
 
 class PrivateTokenizer(ForkSafe):

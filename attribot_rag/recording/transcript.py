@@ -11,11 +11,12 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+    from attribot_rag.model.generation import Generation
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from attribot_rag.errors import InvalidInput
 
@@ -58,5 +57,7 @@ def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | No
 
 def critical_value(num_values: int, significance: float = SIGNIFICANCE) -> float:
     """The two-sided lambda for n values: (n-1) t / sqrt((n-2 + t^2) n)."""
+    from scipy import stats  # which takes a second
+
     quantile = float(stats.t.isf(significance / (2 * num_values), num_values - 2))
     return (num_values - 1) * quantile / math.sqrt((num_values - 2 + quantile**2) * num_values)

@@ -14,7 +14,6 @@ from typing_extensions import Unpack
 
 from attribot_rag.attribution import Counterfactual
 from attribot_rag.errors import InvalidInput, NotRecorded
-from attribot_rag.methods import make_method
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
@@ -92,6 +91,8 @@ class ServiceRegistry:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
+        from attribot_rag.methods import make_method  # PyTorch, which takes seconds
+
         if max_models < 1:
             raise InvalidInput(f"max_models={max_models!r}; use at least 1")
         beside = ("max_models", "proxy", "is_reader")

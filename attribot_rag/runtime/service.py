@@ -14,7 +14,6 @@ from functools import partial
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attributor import Attributor
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
@@ -22,8 +21,7 @@ from attribot_rag.errors import (
     NotRecorded,
 )
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.local_model import LocalModel
-from attribot_rag.recording import Answer, GenerationRecorder
+from attribot_rag.recording import Answer
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
@@ -62,6 +60,10 @@ class AttributionService:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
+        from attribot_rag.attributor import Attributor  # PyTorch, which takes seconds
+        from attribot_rag.model.local_model import LocalModel
+        from attribot_rag.recording import GenerationRecorder
+
         beside = ("record_always", "store", "proxy", "is_reader")
         run_options = RunOptions.of("AttributionService", options, beside=beside)
         self.options = replace(run_options, progress=bool(run_options.progress))

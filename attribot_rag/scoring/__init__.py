@@ -1,30 +1,39 @@
 """Log-likelihoods of a response under ablations, by interchangeable backends."""
 
-from attribot_rag.errors import UnsupportedModel
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.local_model import LocalModel
-from attribot_rag.scoring.backend import Backend
-from attribot_rag.scoring.engine import ScoringOptions
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.row import Reencoded, Request
-from attribot_rag.scoring.scorer import LogLikelihoods, Scorer
-from attribot_rag.scoring.session import Budget, Meter, Progress, Session, Usage
+from __future__ import annotations
 
-__all__ = [
-    "Backend",
-    "Budget",
-    "LocalBackend",
-    "LogLikelihoods",
-    "Meter",
-    "Progress",
-    "Reencoded",
-    "Request",
-    "Scorer",
-    "ScoringOptions",
-    "Session",
-    "Usage",
-    "scoring_backend",
-]
+from typing import TYPE_CHECKING
+
+from attribot_rag._lazy import lazily
+from attribot_rag.errors import UnsupportedModel
+
+if TYPE_CHECKING:
+    from attribot_rag.model.language_model import LanguageModel
+    from attribot_rag.scoring.backend import Backend as Backend
+    from attribot_rag.scoring.local.backend import LocalBackend as LocalBackend
+    from attribot_rag.scoring.options import Budget as Budget
+    from attribot_rag.scoring.options import ScoringOptions as ScoringOptions
+    from attribot_rag.scoring.row import Reencoded as Reencoded
+    from attribot_rag.scoring.row import Request as Request
+    from attribot_rag.scoring.scorer import LogLikelihoods as LogLikelihoods
+    from attribot_rag.scoring.scorer import Scorer as Scorer
+    from attribot_rag.scoring.session import Meter as Meter
+    from attribot_rag.scoring.session import Progress as Progress
+    from attribot_rag.scoring.session import Session as Session
+    from attribot_rag.scoring.session import Usage as Usage
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            ".backend": ["Backend"],
+            ".local.backend": ["LocalBackend"],
+            ".options": ["Budget", "ScoringOptions"],
+            ".row": ["Reencoded", "Request"],
+            ".scorer": ["LogLikelihoods", "Scorer"],
+            ".session": ["Meter", "Progress", "Session", "Usage"],
+        },
+    )
+    __all__ = [*__all__, "scoring_backend"]
 
 
 def scoring_backend(language_model: LanguageModel) -> Backend:
@@ -32,6 +41,9 @@ def scoring_backend(language_model: LanguageModel) -> Backend:
 
     Raises UnsupportedModel for any other model.
     """
+    from attribot_rag.model.local_model import LocalModel
+    from attribot_rag.scoring.local.backend import LocalBackend
+
     if isinstance(language_model, LocalModel):
         return LocalBackend(language_model.model)
     from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need

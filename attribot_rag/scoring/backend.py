@@ -13,10 +13,8 @@ from torch import Tensor
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.memory import Footprint
+from attribot_rag.scoring.options import Requested
 from attribot_rag.scoring.row import Row
-
-Requested = str | type["Prefix"]
-"""'auto', the name of an implementation, or one of one's own."""
 
 
 class Unsupported(Exception):

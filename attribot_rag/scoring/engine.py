@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
-from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory, UnsupportedModel
+from attribot_rag.errors import ScoringFailed, ScoringOutOfMemory, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.backend import (
@@ -24,54 +24,16 @@ from attribot_rag.scoring.backend import (
     OutOfTime,
     Prefix,
     Reading,
-    Requested,
     Unsupported,
 )
-from attribot_rag.scoring.local.backend import requested_kinds
 from attribot_rag.scoring.local.probes import tolerance
 from attribot_rag.scoring.memory import REMEDY, Footprint, unless_out_of_memory
+from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
 Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoringOptions:
-    """Options of the computation of log-likelihoods.
-
-    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
-
-    Args:
-        implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-            'reference', or a class of one's own; for a served model 'auto' or 'server'.
-        token_budget: The most tokens of a forward pass; with None, memory decides.
-        max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
-            None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
-            raised before the prompt is read.
-        pass_tokens: What a forward pass takes whatever its tokens, in tokens that take as long. If
-            it is large, rows that may be needed are scored with those that are; 0 means that
-            tokens are the price. With None, it is measured once for the model; for a served model
-            it is 0 then, else what a round trip takes.
-        self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
-    """
-
-    implementation: Requested = "auto"
-    token_budget: int | None = None
-    max_memory: int | None = None
-    pass_tokens: int | None = None
-    self_check: bool = False
-
-    def __post_init__(self) -> None:
-        if self.implementation != "server":
-            requested_kinds(self.implementation)
-        if self.token_budget is not None and self.token_budget < 1:
-            raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
-        if self.pass_tokens is not None and self.pass_tokens < 0:
-            raise InvalidInput(f"pass_tokens={self.pass_tokens}; use at least 0, or None")
-        if self.max_memory is not None and self.max_memory < 1:
-            raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")
 
 
 @dataclass(eq=False)

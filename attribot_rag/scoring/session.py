@@ -10,33 +10,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.scoring.options import Budget
 
 _FIRST_TOKENS = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """An upper bound in seconds, in tokens, or both.
-
-    Whatever fits is done, the most useful first, and the result says that it is partial. In any
-    case a pass is spent, and before it, where generation's cache is missing, the prompt's prefill.
-    Raises InvalidInput for a bound that is not above 0.
-
-    Args:
-        seconds: After them nothing is begun; a prefill ends after a piece of 512 tokens (2,048 on a
-            GPU).
-        tokens: That go through forward passes.
-    """
-
-    seconds: float | None = None
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and not value > 0:
-                raise InvalidInput(f"budget of {value} {name}; use more than 0, or None")
 
 
 class Meter:

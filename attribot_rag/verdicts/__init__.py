@@ -1,6 +1,20 @@
 """Verdicts: the sources of each sentence of an answer, if any."""
 
-from attribot_rag.methods.limits import VerdictOptions
-from attribot_rag.verdicts.judging import Judgement, judge
+from __future__ import annotations
 
-__all__ = ["Judgement", "VerdictOptions", "judge"]
+from typing import TYPE_CHECKING
+
+from attribot_rag._lazy import lazily
+
+if TYPE_CHECKING:
+    from attribot_rag.methods.limits import VerdictOptions as VerdictOptions
+    from attribot_rag.verdicts.judging import Judgement as Judgement
+    from attribot_rag.verdicts.judging import judge as judge
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "..methods.limits": ["VerdictOptions"],
+            ".judging": ["Judgement", "judge"],
+        },
+    )

@@ -10,7 +10,6 @@ from itertools import combinations, zip_longest
 from operator import attrgetter
 
 from rapidfuzz.distance import OSA, Indel
-from scipy.cluster.hierarchy import DisjointSet
 
 from attribot_rag.context.document import DocumentSpan, Occurrence, Source
 from attribot_rag.context.intervals import Interval, overlapping, subtract
@@ -39,6 +38,8 @@ def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int
     for index, text in enumerate(normalised):
         groups[text].append(index)
     distinct = list(groups)
+    from scipy.cluster.hierarchy import DisjointSet  # which takes a second
+
     alike = DisjointSet(distinct)
     if threshold < 1:
         for left, right in _candidates(distinct):

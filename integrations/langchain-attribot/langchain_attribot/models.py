@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableLambda
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import attribot_rag
 from attribot_rag import LanguageModel
@@ -60,9 +59,12 @@ def _own_model(llm: Any) -> LanguageModel | None:
     if isinstance(llm, LanguageModel):
         return llm
     model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
-    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
-        return attribot_rag.LocalModel(cast(PreTrainedModel, model), tokenizer)
-    return None
+    if not hasattr(model, "generate"):
+        return None
+    from transformers import PreTrainedTokenizerBase  # which takes seconds
+
+    is_whole = isinstance(tokenizer, PreTrainedTokenizerBase)
+    return attribot_rag.LocalModel(model, tokenizer) if is_whole else None
 
 
 def language_models_in(chain: Any) -> list[LanguageModel]:
