@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,27 +24,48 @@ def by_text(document: Any) -> str:
     return json.dumps([read.id, read.text])
 
 
-def _by_everything(document: Any) -> str:
-    """Equal for unchanged copies only."""
-    read = Document.of(document)
-    metadata = sorted((str(key), repr(value)) for key, value in read.metadata.items())
-    return json.dumps([read.id, read.text, metadata])
-
-
 def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> list[Any]:
     """All documents of all lists, each as often as in the list with most copies.
 
-    Documents with one id and text are the same document; if `exact`, with equal metadata, too.
+    Documents with one text are the same document, unless they have different ids, or, if `exact`,
+    another value of the same metadata. Of the same document, the copy that says most is kept.
     """
-    key = _by_everything if exact else by_text
-    unique: dict[tuple[str, int], Any] = {}
+    merged: list[Any] = []
+    places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
     for documents in lists:
-        counts: Counter[str] = Counter()
+        free = {text: list(indices) for text, indices in places.items()}
         for document in documents:
-            name = key(document)
-            counts[name] += 1
-            unique.setdefault((name, counts[name]), document)
-    return list(unique.values())
+            read = Document.of(document)
+            alike = [
+                index
+                for index in free.get(read.text, ())
+                if _are_same(read, Document.of(merged[index]), exact=exact)
+            ]
+            if not alike:
+                places[read.text].append(len(merged))
+                merged.append(document)
+                continue
+            index = max(alike, key=lambda index: _equals(read, Document.of(merged[index])))
+            free[read.text].remove(index)
+            if _told(read) > _told(Document.of(merged[index])):
+                merged[index] = document
+    return merged
+
+
+def _are_same(document: Document, other: Document, *, exact: bool) -> bool:
+    if document.id and other.id and document.id != other.id:
+        return False
+    shared = document.metadata.keys() & other.metadata.keys() if exact else ()
+    return all(repr(document.metadata[key]) == repr(other.metadata[key]) for key in shared)
+
+
+def _equals(document: Document, other: Document) -> bool:
+    return document.id == other.id and repr(document.metadata) == repr(other.metadata)
+
+
+def _told(document: Document) -> tuple[bool, int]:
+    """More for a document of which more is known."""
+    return bool(document.id), len(document.metadata)
 
 
 def are_versions(document: Any, other: Any) -> bool:

@@ -132,7 +132,7 @@ class Observer:
                 str(step_id),
             )
         else:
-            self._reach.retrieved(step)
+            self._reach.ended(step)
 
     def called(
         self,
@@ -205,6 +205,8 @@ class Observer:
         id names that run in the store.
         """
         step = self.steps.end(step_id, made=documents)
+        if step is not None:
+            self._reach.ended(step)
         if step is None or texts is None:
             return None
         if step.parent is None:

@@ -96,10 +96,10 @@ class Reach:
             ]
             return kept or candidates
 
-    def retrieved(self, step: Step) -> None:
-        """Note the documents that a step retrieved, after its end."""
+    def ended(self, step: Step) -> None:
+        """Note the documents that a step without parent retrieved, itself or within."""
         if self._is_loose(step):
-            self.loose_documents.extend(step.documents())
+            self.loose_documents.extend(step.retrieved())
 
     def keep(self, step: Step, answer: AttributedRun) -> None:
         """Note a model's answer in a step, after its end."""

@@ -143,6 +143,11 @@ class RunStore(Mapping[str, AttributedRun]):
         """The latest state of the run."""
         return self._runs.get(run.run_id, run)
 
+    def of_root(self, root_id: object) -> tuple[AttributedRun, ...]:
+        """The runs within a root that are kept, in their order; empty if there are none."""
+        with self._lock:
+            return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
+
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
         """Map the root's id to its last answer with one of these texts.
 
@@ -152,7 +157,7 @@ class RunStore(Mapping[str, AttributedRun]):
         without answers.
         """
         with self._lock:
-            runs = [run for run in reversed(self._runs.values()) if run.root_id == str(root_id)]
+            runs = list(reversed(self.of_root(root_id)))
             runs.sort(key=lambda run: isinstance(run.error, DocumentsNotLocated))
             answer = next((run for run in runs if run.text in texts), None)
             if answer is None and runs:
@@ -204,7 +209,8 @@ class RunStore(Mapping[str, AttributedRun]):
 
     def _unknown(self, run_id: object) -> UnknownRun:
         return UnknownRun(
-            f"no attribution of the run {run_id}: it retrieved nothing, its model was not called, "
+            f"no attribution of the run {run_id}: it retrieved nothing, its model was not called "
+            "or called tools instead of answering, "
             f"or others came after it, of which the last {self._max_results} are kept "
             "(max_results). Pass the id of the model's run, the `run_id` of its summary, or that "
             "of the root run (in LangChain, the config={'run_id': uuid4()} of the caller)"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
 
+_NAMES = ("auto", "packed", "cropped", "reference", "server")
+
 Requested = str | type
 """'auto', the name of an implementation, or one of one's own."""
 
@@ -60,10 +62,11 @@ class ScoringOptions:
     self_check: bool = False
 
     def __post_init__(self) -> None:
-        if self.implementation not in ("auto", "server"):
-            from attribot_rag.scoring.local.backend import requested_kinds
-
-            requested_kinds(self.implementation)
+        if not isinstance(self.implementation, type) and self.implementation not in _NAMES:
+            raise InvalidInput(
+                f"unknown implementation {self.implementation!r}; choose one of "
+                f"{', '.join(_NAMES)}, or a class of one's own"
+            )
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
         if self.pass_tokens is not None and self.pass_tokens < 0:

@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage
 
 from attribot_rag.errors import InvalidInput
 from langchain_attribot.callbacks import unobserved
+from langchain_attribot.messages import answer_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class AskAgain:
         given = prompt if isinstance(prompt, str) else self._messages(prompt)
         with unobserved():
             answer = model.invoke(given, **{**self._settings(model), **settings})
-        return answer if isinstance(answer, str) else str(answer.text)
+        return answer if isinstance(answer, str) else answer_text(answer)
 
     def _model(self) -> BaseLanguageModel[Any]:
         models = list(self.models)

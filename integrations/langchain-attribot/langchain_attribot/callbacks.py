@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,14 +15,22 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, Generation, GenerationChunk, LLMResult
+from langchain_core.outputs import (
+    ChatGeneration,
+    ChatGenerationChunk,
+    Generation,
+    GenerationChunk,
+    LLMResult,
+)
 
 from attribot_rag.runtime import Call, Observer, Step
 from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
-from langchain_attribot.messages import calls_tools, is_last, prompt_texts_of, template_messages
+from langchain_attribot.messages import answer_text, is_last, prompt_texts_of, template_messages
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+logger = logging.getLogger(__name__)
 
 _INSTRUMENTATION = "openinference.instrumentation.langchain"
 
@@ -40,13 +49,18 @@ def unobserved() -> Iterator[None]:
 
 @dataclass(eq=False)
 class StreamedCall:
-    """A call of a model that has not ended, and the pieces of its answer that were streamed.
+    """A call of a model, and the pieces of its answer that were streamed.
 
-    It `is_attached` where its answer carries what this handler has found.
+    Tool calls are its answer if it `is_structured`; of another call, something has to give their
+    arguments on, until when the `generation` is kept. It `is_attached` where its answer carries
+    what this handler has found.
     """
 
     call: Call
     pieces: list[str] = field(default_factory=list)
+    is_structured: bool = False
+    calls_tools: bool = False
+    generation: ChatGeneration | None = None
     is_attached: bool = False
 
 
@@ -65,6 +79,7 @@ class RunCallbacks(BaseCallbackHandler):
         self.observer = observer
         self._ask_again = ask_again
         self._calls: dict[UUID, StreamedCall] = {}
+        self._told_of_twice = False
 
     @property
     def num_open(self) -> int:
@@ -81,13 +96,24 @@ class RunCallbacks(BaseCallbackHandler):
         run_type: str | None = None,
         **named: Any,
     ) -> None:
-        self.observer.began(
-            run_id,
-            parent_run_id,
-            kind="parser" if run_type == "parser" else "chain",
-            names=names_of(named),
-            given=tuple(documents_in(inputs)),
-        )
+        kind = "parser" if run_type == "parser" else "chain"
+        given = tuple(documents_in(inputs))
+        self._began(run_id, parent_run_id, kind, names=names_of(named), given=given)
+
+    def _began(self, run_id: UUID, parent_id: UUID | None, kind: str, **known: Any) -> None:
+        step = self.observer.steps.get(run_id)
+        if step is None or step.ended or step.kind != kind or step.children:
+            self.observer.began(run_id, parent_id, kind=kind, **known)
+        else:
+            self._tell_of_twice()
+
+    def _tell_of_twice(self) -> None:
+        if not self._told_of_twice:
+            self._told_of_twice = True
+            logger.warning(
+                "the same handler is attached twice to a chain: it counts once. Pass it in one "
+                "place, the chain's with_config(callbacks=[handler]) or the call's own callbacks"
+            )
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
         step = self.observer.steps.get(run_id)
@@ -108,7 +134,7 @@ class RunCallbacks(BaseCallbackHandler):
     def on_tool_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
     ) -> None:
-        self.observer.began(run_id, parent_run_id, kind="tool")
+        self._began(run_id, parent_run_id, "tool")
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         self.observer.retrieved(run_id, tuple(documents_in(output)))
@@ -116,7 +142,7 @@ class RunCallbacks(BaseCallbackHandler):
     def on_retriever_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
     ) -> None:
-        self.observer.began(run_id, parent_run_id, kind="retriever")
+        self._began(run_id, parent_run_id, "retriever")
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         self.observer.retrieved(run_id, tuple(documents), replaces=True)
@@ -149,6 +175,9 @@ class RunCallbacks(BaseCallbackHandler):
     ) -> None:
         if _unobserved.get():
             return
+        if run_id in self._calls:
+            self._tell_of_twice()
+            return
         metadata = named.get("metadata") or {}
         known = (*documents, *named_documents(metadata))
         name = str(metadata.get("ls_model_name") or "")
@@ -164,7 +193,8 @@ class RunCallbacks(BaseCallbackHandler):
             answered_by=name,
             ask=self._ask_again and self._ask_again(given, name, parameters),
         )
-        self._calls[run_id] = StreamedCall(call)
+        is_structured = "ls_structured_output_format" in (named.get("options") or {})
+        self._calls[run_id] = StreamedCall(call, is_structured=is_structured)
 
     def on_llm_new_token(
         self,
@@ -178,17 +208,30 @@ class RunCallbacks(BaseCallbackHandler):
         if streamed is None or streamed.call.is_answered or not streamed.call.wanted:
             return
         streamed.pieces.append(str(token) if chunk is None else chunk.text)
-        if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
-            self.answered(streamed, "".join(streamed.pieces), chunk)
+        if isinstance(chunk, ChatGenerationChunk):
+            streamed.calls_tools |= bool(getattr(chunk.message, "tool_call_chunks", None))
+            if is_last(chunk) and not streamed.calls_tools:
+                self.answered(streamed, "".join(streamed.pieces), chunk)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         streamed = self._calls.pop(run_id, None)
         generations = [generation for row in response.generations for generation in row]
         try:
-            if streamed is not None and len(generations) == 1 and not calls_tools(generations[0]):
-                self.answered(streamed, generations[0].text, generations[0])
+            if streamed is not None and len(generations) == 1:
+                self._ended(streamed, generations[0])
         finally:
             self.observer.ended(run_id)
+
+    def _ended(self, streamed: StreamedCall, generation: Generation) -> None:
+        message = generation.message if isinstance(generation, ChatGeneration) else None
+        if message is None or not getattr(message, "tool_calls", None):
+            self.answered(streamed, generation.text, generation)
+        elif streamed.is_structured:
+            self.answered(streamed, answer_text(message), generation)
+        elif isinstance(generation, ChatGeneration):
+            generation.message = message.model_copy()  # a cache may hold the one that is there
+            streamed.generation = generation
+            streamed.call.step.root.memo.setdefault("tool_calls", []).append(streamed)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         streamed = self._calls.pop(run_id, None)

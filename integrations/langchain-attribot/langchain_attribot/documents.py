@@ -33,6 +33,14 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
             yield from documents_in(item, depth - 1)
 
 
+def gives_structured_response(outputs: Any) -> bool:
+    """Whether an agent, or its node, gives the structured response that its model called for."""
+    if isinstance(outputs, list | tuple):
+        return any(map(gives_structured_response, outputs))
+    update = outputs if isinstance(outputs, Mapping) else getattr(outputs, "update", None)
+    return isinstance(update, Mapping) and update.get("structured_response") is not None
+
+
 def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
     """Documents in the artifacts of messages; those that several tools or turns found, once."""
     return merge_documents((list(documents_in(message)) for message in messages), exact=True)

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 from typing_extensions import Unpack
 
-from attribot_rag import LanguageModel
+from attribot_rag import Document, LanguageModel
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.runtime import (
     AttributedRun,
@@ -28,19 +28,22 @@ from attribot_rag.runtime import (
     ServiceOptions,
     Step,
     answer_without,
+    merge_documents,
 )
 from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE, Advice
 from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
-from langchain_attribot.documents import documents_in
+from langchain_attribot.documents import documents_in, gives_structured_response
 from langchain_attribot.messages import (
     KEY,
+    answer_text,
     attach,
     attach_to_dict,
     attach_to_output,
+    has_arguments,
     is_told,
     output_texts,
-    register,
+    show_citations,
 )
 from langchain_attribot.models import (
     ModelHolder,
@@ -63,6 +66,7 @@ class HandlerOptions(ServiceOptions, total=False):
     language_model: LanguageModel | None
     reader: LanguageModel | None
     citations: bool
+    attach: bool
     only: Only
 
 
@@ -96,7 +100,11 @@ class AttributionCallbackHandler(RunCallbacks):
     function gives True. With `loose`, what is retrieved and answered outside of any chain counts
     for later prompts that contain it, as in a script that searches and asks.
 
-    Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole runs.
+    Tool calls are an answer where the chain gives their arguments to its caller, and no tool runs:
+    of structured output. Their text is these arguments as JSON.
+
+    Summaries of at most 16 KB are attached to messages and dicts, unless `attach` is False;
+    `results` keeps the whole runs.
     """
 
     def __init__(
@@ -107,6 +115,7 @@ class AttributionCallbackHandler(RunCallbacks):
         reader: LanguageModel | None = None,
         proxy: ModelHolder | None = None,
         citations: bool = False,
+        attach: bool = True,
         only: Only = None,
         loose: bool = False,
         **options: Unpack[ServiceOptions],
@@ -134,10 +143,11 @@ class AttributionCallbackHandler(RunCallbacks):
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
         self._citations = citations
+        self._attach = attach
         self._advice = Advice()
         self._told_of_another = False
         if citations:
-            register()
+            show_citations()
         _handlers.add(self)
 
     def __repr__(self) -> str:
@@ -194,14 +204,15 @@ class AttributionCallbackHandler(RunCallbacks):
         summary = None if run is None else run.summary
         if is_first and call.wanted:
             self._tell(call.step, summary)
-        if generation is None:
+        if generation is None or not self._attach:
             return
         if not streamed.is_attached and is_told(generation, summary):
             call.step.memo["yields"] = True
             self._warn_of_another(summary)
             return
         streamed.is_attached = summary is not None
-        attach(generation, summary, citations=self._citations)
+        in_place = generation is streamed.generation
+        attach(generation, summary, citations=self._citations, in_place=in_place)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
@@ -218,6 +229,7 @@ class AttributionCallbackHandler(RunCallbacks):
         documents = tuple(documents_in(outputs))
         if step.kind == "parser":
             step.root.memo["parsed"] = outputs
+        self._arguments_given(step, outputs)
         if step.parent is not None:
             self.observer.ended(step.id, documents=documents)
             return
@@ -229,30 +241,82 @@ class AttributionCallbackHandler(RunCallbacks):
         if not is_settled:
             self._attach_to_output(step, outputs, answer)
 
-    def settle(self, root_id: UUID, outputs: object) -> AttributedRun | None:
-        """Take this as what the root gives, before it has ended; the run of its answer.
+    def _arguments_given(self, step: Step, outputs: Any) -> None:
+        """Answer by tool calls whose arguments a chain gives its caller, if no tool ran them."""
+        waiting: list[StreamedCall] = step.root.memo.get("tool_calls", [])
+        if not waiting or (step.parent is not None and not gives_structured_response(outputs)):
+            return
+        for streamed in waiting:
+            asked, generation = streamed.call.step, streamed.generation
+            if generation is None or streamed.call.is_answered or step not in asked.around():
+                continue
+            if any(tool.kind == "tool" and tool.begun > asked.begun for tool in step.within()):
+                continue
+            is_read = any(beside.kind == "parser" for beside in asked.parent.children)
+            if (is_read and outputs is None) or has_arguments(outputs, generation.message):
+                self.answered(streamed, answer_text(generation.message), generation)
 
-        None if nothing was attributed within the root.
+    def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
+        """Take this as what the root gives, before it has ended.
+
+        Gives the documents that its answer was attributed to, and its summary, or those of its
+        answers by their keys: none if nothing was attributed within the root.
         """
         root = self.observer.steps.get(root_id)
+        by_key: dict[str, AttributedRun] = {}
         if root is not None and outputs is not None:
+            self._arguments_given(root, outputs)
             root.memo["settled"] = True
             answer = self.results.set_answer(root.id, list(output_texts(outputs)))
-            self._attach_to_output(root, outputs, answer)
-        return self.results.get(str(root_id))
+            by_key = self._attach_to_output(root, outputs, answer)
+        if by_key:
+            documents = merge_documents(run.documents for run in by_key.values())
+            return documents, {key: run.summary for key, run in by_key.items()}
+        run = self.results.get(str(root_id))
+        return ([], None) if run is None else (list(run.documents), run.summary)
 
-    def _attach_to_output(self, root: Step, outputs: Any, answer: AttributedRun | None) -> None:
-        if answer is not None and any(
-            "yields" in step.memo and step.id == answer.run_id for step in root.within()
-        ):
-            return
+    def _attach_to_output(
+        self, root: Step, outputs: Any, answer: AttributedRun | None
+    ) -> dict[str, AttributedRun]:
+        """Attach the answer's summary, or those of several answers by their keys: their runs."""
         is_parsed = root.memo.get("parsed") is outputs
-        if isinstance(outputs, dict) and not is_parsed and "messages" not in outputs:
+        is_dict = isinstance(outputs, dict) and not is_parsed and "messages" not in outputs
+        by_key = self._runs_by_key(root, outputs) if is_dict else {}
+        yields = any(
+            "yields" in step.memo and answer is not None and step.id == answer.run_id
+            for step in root.within()
+        )
+        if not self._attach or yields:
+            return by_key
+        if is_dict:
+            found = {key: run.summary for key, run in by_key.items()}
             summary = None if answer is None else answer.summary
-            if not attach_to_dict(outputs, summary):
+            if not attach_to_dict(outputs, found or summary):
                 self._warn_of_another(summary)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             attach_to_output(outputs, answer.summary)
+        return by_key
+
+    def _runs_by_key(self, root: Step, outputs: dict[Any, Any]) -> dict[str, AttributedRun]:
+        """The run of each value that is an answer, if several are: not those made of another."""
+        names = {step.id: step.all_names() for step in root.within()}
+        runs = [
+            run
+            for run in self.results.of_root(root.id)
+            if not isinstance(run.error, DocumentsNotLocated)
+        ]
+        found: dict[str, AttributedRun] = {}
+        for key, value in outputs.items():
+            if isinstance(value, str | BaseMessage):
+                said = answer_text(value) if isinstance(value, BaseMessage) else value
+                branch = [run for run in runs if f"map:key:{key}" in names.get(run.run_id, ())]
+                same = [run for run in branch or runs if run.text == said]
+                free = [run for run in same if run not in found.values()]
+                if free:
+                    found[str(key)] = free[-1]
+        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
+        found = {key: run for key, run in found.items() if run.run_id not in read}
+        return found if len(found) > 1 else {}
 
     def _warn_of_another(self, summary: dict[str, Any] | None) -> None:
         """Log, once, that another handler attributes the same answers."""
@@ -271,7 +335,7 @@ class AttributionCallbackHandler(RunCallbacks):
 
     def _advise(self, root: Step, outputs: Any) -> None:
         """Log why what the root answered has no attribution, if documents are the reason."""
-        runs = [run for run in self.results.values() if run.root_id == root.id]
+        runs = self.results.of_root(root.id)
         kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():

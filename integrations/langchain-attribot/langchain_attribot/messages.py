@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from langchain_core.agents import AgentAction
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
-from langchain_core.messages.block_translators import register_translator
+from langchain_core.messages.block_translators import PROVIDER_TRANSLATORS, register_translator
 from langchain_core.messages.content import (
     Citation,
     ContentBlock,
@@ -16,7 +20,8 @@ from langchain_core.messages.content import (
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generation
 
 KEY = "attribution"
-_PROVIDER = "langchain-attribot"
+_PROVIDER = "langchain-attribot"  # of a message that names none
+_MAX_DEPTH = 5
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
 
@@ -33,9 +38,9 @@ def output_texts(outputs: Any) -> Iterator[str]:
     if isinstance(outputs, str):
         yield outputs
     elif isinstance(outputs, BaseMessage):
-        yield outputs.text
+        yield answer_text(outputs)
     elif isinstance(outputs, list):
-        yield from (output.text for output in outputs if isinstance(output, BaseMessage))
+        yield from (answer_text(output) for output in outputs if isinstance(output, BaseMessage))
     elif isinstance(outputs, dict):
         for value in outputs.values():
             if isinstance(value, str | BaseMessage | list):
@@ -53,11 +58,35 @@ def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
     ]
 
 
-def attach(generation: Generation, summary: dict[str, Any] | None, *, citations: bool) -> None:
+def answer_text(message: BaseMessage) -> str:
+    """What a message says: its text, or the arguments of its tool calls, as JSON."""
+    calls = getattr(message, "tool_calls", None) or ()
+    return "\n".join(json.dumps(call["args"], ensure_ascii=False) for call in calls) or message.text
+
+
+def has_arguments(outputs: Any, message: BaseMessage) -> bool:
+    """Whether a chain's output, messages aside, has all texts of a message's tool calls."""
+    texts = set(_texts([call["args"] for call in getattr(message, "tool_calls", ())]))
+    return bool(texts) and texts <= set(_texts(outputs))
+
+
+def _texts(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth and not isinstance(value, BaseMessage | AgentAction):
+        if not isinstance(value, Mapping | list | tuple):
+            value = getattr(value, "__dict__", {})  # of a model or a dataclass
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part, depth - 1)
+
+
+def attach(
+    generation: Generation, summary: dict[str, Any] | None, *, citations: bool, in_place: bool
+) -> None:
     """Give the generation's message the summary, or take an old one away.
 
-    The message is replaced by a copy, because a cache may hold the one that is there; a chunk, of
-    which a copy would not reach the caller, is written to.
+    The message is replaced by a copy, because a cache may hold the one that is there; one of which
+    a copy would not reach the caller, such as a chunk, is written to `in_place`.
     """
     if not isinstance(generation, ChatGeneration):
         return
@@ -65,7 +94,7 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
     if summary is None and KEY not in message.response_metadata:
         return
     changed = attached(message, summary, citations=citations)
-    if isinstance(message, AIMessageChunk):
+    if in_place or isinstance(message, AIMessageChunk):
         message.response_metadata = changed.response_metadata
     else:
         generation.message = changed
@@ -87,23 +116,32 @@ def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
     return present["error"] is None or summary["error"] is not None
 
 
-def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> bool:
-    """Give a chain's dict the summary; a key of the chain's own stays as it is.
+def attach_to_dict(outputs: dict[Any, Any], found: dict[str, Any] | None) -> bool:
+    """Give a chain's dict the summary, or those of its keys; a key of its own stays as it is.
 
     A chain may give a dict that it keeps, with what was attached to it before. False if another
     summary of the same answer is there, which stays.
     """
-    summary_before = outputs.get(KEY)
-    ours = isinstance(summary_before, dict) and {"status", "run_id"} <= summary_before.keys()
-    if summary_before is not None and not ours:
+    before = summaries_in(outputs.get(KEY))
+    if outputs.get(KEY) is not None and not before:
         return True
-    if is_taken(summary_before, summary):
+    if any(is_taken(present, summary) for present in before for summary in summaries_in(found)):
         return False
-    if summary is not None:
-        outputs[KEY] = summary
-    elif ours:
+    if found is not None:
+        outputs[KEY] = found
+    elif before:
         del outputs[KEY]
     return True
+
+
+def summaries_in(value: Any) -> list[dict[str, Any]]:
+    """A summary, or the summaries of a dict's keys; none for anything else."""
+    if not isinstance(value, dict):
+        return []
+    if {"status", "run_id"} <= value.keys():
+        return [value]
+    inner = [summary for part in value.values() for summary in summaries_in(part)]
+    return inner if len(inner) == len(value) else []
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
@@ -118,12 +156,6 @@ def is_last(chunk: ChatGenerationChunk) -> bool:
     return getattr(chunk.message, "chunk_position", None) == "last"
 
 
-def calls_tools(generation: Generation) -> bool:
-    """Whether the model asked for tools instead of answering."""
-    message = generation.message if isinstance(generation, ChatGeneration) else None
-    return bool(getattr(message, "tool_calls", None))
-
-
 def attached(
     message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool
 ) -> BaseMessage:
@@ -131,8 +163,8 @@ def attached(
     metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
     if summary is not None:
         metadata[KEY] = summary
-        if citations and metadata.get("model_provider") in (None, _PROVIDER):
-            metadata["model_provider"] = _PROVIDER
+        if citations:
+            show_citations(metadata.setdefault("model_provider", _PROVIDER))
     return message.model_copy(update={"response_metadata": metadata})
 
 
@@ -165,19 +197,48 @@ def citations_of(message: AIMessage) -> list[Citation]:
     ]
 
 
-def _with_citations(message: AIMessage) -> list[ContentBlock]:
-    """The content blocks of a message whose content is text, with its citations.
+def show_citations(*providers: str) -> None:
+    """Have `content_blocks` of attributed messages show their citations.
 
-    The content stays text, which every chat model takes as history.
+    Those of these providers, by default of all that are known.
     """
-    if not isinstance(message.content, str) or message.tool_calls:
-        raise NotImplementedError
+    for provider in providers or (*PROVIDER_TRANSLATORS, _PROVIDER):
+        known = PROVIDER_TRANSLATORS.get(provider, {})
+        own = [known.get(kind) for kind in ("translate_content", "translate_content_chunk")]
+        if not any(isinstance(translate, partial) for translate in own):
+            register_translator(provider, *(partial(_with_citations, of) for of in own))
+
+
+def _with_citations(
+    translate: Callable[..., list[ContentBlock]] | None, message: AIMessage
+) -> list[ContentBlock]:
+    """The content blocks of a message, and its citations at those with text.
+
+    The content itself stays as it is, which every chat model takes as history.
+    """
     citations = citations_of(message)
-    if not citations:
-        raise NotImplementedError
-    return [create_text_block(message.content, annotations=list(citations))]
+    blocks: list[ContentBlock] = []
+    with suppress(NotImplementedError):
+        blocks = [] if translate is None else translate(message)
+    if not blocks:
+        if not (citations and isinstance(message.content, str)) or message.tool_calls:
+            raise NotImplementedError
+        blocks = [create_text_block(message.content)]
+    start = 0
+    for block in blocks if citations else ():
+        if block["type"] == "text":
+            end = start + len(block["text"])
+            own = [
+                _shifted(citation, start)
+                for citation in citations
+                if start <= citation["start_index"] < end
+            ]
+            block["annotations"] = [*block.get("annotations", ()), *own]
+            start = end
+    return blocks
 
 
-def register() -> None:
-    """Have `content_blocks` of attributed messages show their citations."""
-    register_translator(_PROVIDER, _with_citations, _with_citations)
+def _shifted(citation: Citation, start: int) -> Citation:
+    """The citation in a block that begins at this character of the text."""
+    places = ("start_index", "end_index")
+    return {**citation, **{place: citation[place] - start for place in places}}

@@ -37,7 +37,13 @@ from langchain_attribot.asking import AskAgain, names_of_model
 from langchain_attribot.callbacks import span_of
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
-from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
+from langchain_attribot.messages import (
+    answer_text,
+    attached,
+    prompt_texts_of,
+    show_citations,
+    template_messages,
+)
 from langchain_attribot.models import (
     ModelHolder,
     find_language_model,
@@ -66,8 +72,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     (list this one before them). Where a tool gives text alone, what retrievers found for it becomes
     its message's artifact; where something searches without a LangChain retriever, it says
     `retrieved(documents)`. `llm` is the local model that answers, by default the
-    one in the agent's own model; `language_model`, `reader`, `proxy`, `citations` and `options` are
-    those of the callback handler. Messages that call tools are no answers, and are left alone.
+    one in the agent's own model; `language_model`, `reader`, `proxy`, `citations`, `attach` and
+    `options` are those of the callback handler. Messages that call tools are no answers, and are
+    left alone, unless they give the agent's structured response.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         reader: LanguageModel | None = None,
         proxy: ModelHolder | None = None,
         citations: bool = False,
+        attach: bool = True,
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
@@ -86,6 +94,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._llm = scoring_model(language_model, reader) or llm
         self._answers_elsewhere = language_model is not None
         self._citations = citations
+        self._attach = attach
         self._advice = Advice()
         self._services = ServiceRegistry(
             proxy=None if proxy is None else language_model_of(proxy),
@@ -95,7 +104,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if self._llm is not None:
             self._services.service_for(language_model_of(self._llm))
         if citations:
-            register()
+            show_citations()
 
     @property
     def results(self) -> RunStore:
@@ -167,7 +176,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         result = list(response.result)
         for index, message in enumerate(result):
-            if not isinstance(message, AIMessage) or message.tool_calls:
+            is_structured = response.structured_response is not None
+            if not isinstance(message, AIMessage) or (message.tool_calls and not is_structured):
                 continue
             if not documents:
                 self._advise(request)
@@ -177,7 +187,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 run = self._unsupported(message, documents, request.model)
             else:
                 run = self._run(message, messages, documents, service, request)
-            result[index] = attached(message, run.summary, citations=self._citations)
+            if self._attach:
+                result[index] = attached(message, run.summary, citations=self._citations)
         return replace(response, result=result)
 
     def _advise(self, request: ModelRequest[Any]) -> None:
@@ -210,7 +221,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             answered_by=name,
             ask=AskAgain([request.model], messages, name, _settings(request)),
         )
-        run = observer.answered(call, message.text)
+        run = observer.answered(call, answer_text(message))
         assert run is not None  # there are documents
         return run
 
@@ -224,7 +235,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
         )
         self._advice.tell(type(model).__name__, f"the {type(model).__name__}", str(error))
-        run_id, answer = _run_id(message), Answer(message.text, documents)
+        run_id, answer = _run_id(message), Answer(answer_text(message), documents)
         return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 
 

@@ -203,10 +203,8 @@ class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
         yield _piece(**self._found(run_manager.run_id, total))
 
     def _found(self, run_id: UUID, answer: Answer | None) -> dict[str, Any]:
-        run = self.handler.settle(run_id, answer)
-        if run is None:
-            return {"documents": [], "attribution": None}
-        return {"documents": list(run.documents), "attribution": run.summary}
+        documents, attribution = self.handler.settle(run_id, answer)
+        return {"documents": documents, "attribution": attribution}
 
 
 def _piece(**part: Any) -> AttributedAnswer[Any]:
