@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -130,8 +131,8 @@ class Attributor:
         `prompt` is the rendered text, the chat messages or the token ids that the model was given;
         `response` what it answered, as text or ids, or the beginning of that. `answered_by` is the
         name of another model that answered, '' if it is not known. `on_sentence` gets the
-        attribution so far after each sentence but the last: later sentences are open, with the
-        reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
+        attribution so far after each sentence: later sentences are open, with the reason 'pending'.
+        Raises InvalidInput or one of its kinds for what cannot be attributed.
         """
         documents = documents_of(documents)
         check_texts("the prompt", prompt, documents, response)
@@ -208,6 +209,8 @@ class Attributor:
         self._generations[attribution.provenance] = kept
         if answered_by is not None and prompt is not None:
             self._read_prompts[attribution.provenance] = prompt
+        if on_sentence is not None:  # the last one, too
+            on_sentence(attribution)
         return attribution
 
     @contextmanager
@@ -307,6 +310,22 @@ class Attributor:
             self.backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
             return rerun.compared(second, self.backend, self.scoring_options, session)
+
+    async def aattribute(
+        self, prompt: Prompt, response: str | Sequence[int], documents: Documents, **options: Any
+    ) -> Attribution:
+        """As `attribute`, in a thread of its own: the event loop goes on."""
+        return await asyncio.to_thread(self.attribute, prompt, response, documents, **options)
+
+    async def aask(self, question: str, documents: Documents, **options: Any) -> Attribution:
+        """As `ask`, in a thread of its own."""
+        return await asyncio.to_thread(self.ask, question, documents, **options)
+
+    async def aanswer_without(
+        self, attribution: Attribution, *documents: int, **options: Any
+    ) -> Counterfactual:
+        """As `answer_without`, in a thread of its own."""
+        return await asyncio.to_thread(self.answer_without, attribution, *documents, **options)
 
     def between_steps(self) -> None:
         """For subclasses: before each piece of a prompt that `ask` reads, and after each token."""

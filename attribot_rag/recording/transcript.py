@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import TokenizedText
@@ -170,6 +170,10 @@ class Answer:
     num_before: int = 0
     transcript: Transcript | None = None
     start: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is bound to this process."""
+        return {**vars(self), "ask": None, "span": None, "transcript": None}
 
     @property
     def read(self) -> Documents:

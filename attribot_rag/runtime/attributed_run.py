@@ -27,7 +27,7 @@ _EMPTY = "The answer is empty, so there is nothing to attribute."
 _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttributedRun:
     """One answer: the model's run, its root run, and the attribution or error.
 
@@ -50,6 +50,10 @@ class AttributedRun:
     shown: str | None = None
     earlier: tuple[AttributedRun, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+
+    def __repr__(self) -> str:
+        state = "pending" if self.is_pending else type(self.error or self.attribution).__name__
+        return f"AttributedRun({self.run_id!r}, {self.text[:60]!r}, {state})"
 
     @property
     def text(self) -> str:
@@ -183,8 +187,10 @@ class AttributedRun:
             is_lost = self.shown is not None and offsets is None
             shown = Shown(self.answer.start, offsets, is_lost)
             if self.earlier:
-                return summarize_composition(composition, shown=shown, **bounds)
-            return summarize(composition.attribution, shown=shown, **bounds)
+                summary = summarize_composition(composition, shown=shown, **bounds)
+            else:
+                summary = summarize(composition.attribution, shown=shown, **bounds)
+            return summary | ({"status": "pending"} if self.is_pending else {})
         if not (self.is_pending or self.error or self.earlier):
             return without_attribution("complete", notes=[_EMPTY], **bounds)
         length = len(self.text if self.shown is None else self.shown)

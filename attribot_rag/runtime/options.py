@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,8 +28,9 @@ class RunOptions(Options):
             with the status 'pending', and its attribution later.
         max_pending: Answers that may wait for their attribution in the background.
         max_results: The number of the last runs that are kept.
-        on_sentence: Gets the pending run after the verdict on each sentence but the last.
-        on_result: Gets every finished run.
+        on_sentence: Gets the pending run after the verdict on each sentence.
+        on_result: Gets every finished run. Both may be coroutine functions: these run in the event
+            loop in which the service was made or last asked, or else in a loop of their own.
         raise_error: Whether errors are raised where the caller waits; else they become part of the
             run, and are logged.
     """
@@ -34,8 +38,8 @@ class RunOptions(Options):
     mode: Mode = "inline"
     max_pending: int = 32
     max_results: int = 128
-    on_sentence: Callable[[AttributedRun], None] | None = None
-    on_result: Callable[[AttributedRun], None] | None = None
+    on_sentence: Callable[[AttributedRun], object] | None = None
+    on_result: Callable[[AttributedRun], object] | None = None
     raise_error: bool = False
 
     def __post_init__(self) -> None:
@@ -46,14 +50,45 @@ class RunOptions(Options):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
 
-    def tell(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
-        """Call the application's function of this name with the run, and log its errors."""
+    def tell(
+        self,
+        name: Literal["on_sentence", "on_result"],
+        run: AttributedRun,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Call the application's function of this name with the run, and log its errors.
+
+        A coroutine of its runs in this event loop if that runs, or else is waited for.
+        """
         function = getattr(self, name)
-        if function is not None:
-            try:
-                function(run)
-            except Exception:
-                logger.exception("%s failed for the run %s", name, run.run_id)
+
+        async def finish(told: Awaitable[object]) -> None:
+            with _logged(name, run):
+                await told
+
+        with _logged(name, run):
+            told = None if function is None else function(run)
+            if inspect.isawaitable(told):
+                loop = running_loop() or loop
+                if loop is not None and loop.is_running():
+                    asyncio.run_coroutine_threadsafe(finish(told), loop)
+                else:
+                    asyncio.run(finish(told))
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread; None without."""
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
+
+
+@contextmanager
+def _logged(name: str, run: AttributedRun) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        logger.exception("%s failed for the run %s", name, run.run_id)
 
 
 class ServiceOptions(AttributorOptions, total=False):
@@ -62,6 +97,6 @@ class ServiceOptions(AttributorOptions, total=False):
     mode: Mode
     max_pending: int
     max_results: int
-    on_sentence: Callable[[AttributedRun], None] | None
-    on_result: Callable[[AttributedRun], None] | None
+    on_sentence: Callable[[AttributedRun], object] | None
+    on_result: Callable[[AttributedRun], object] | None
     raise_error: bool

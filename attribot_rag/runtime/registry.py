@@ -51,7 +51,7 @@ def answer_without(
 ) -> Counterfactual:
     """The second answer of the run's model, by `Attributor.answer_without`.
 
-    One that was only read here is asked by the `ask` of the run's answer: one call of that model.
+    One that was only read here is asked by the `ask` of its call: one call of that model.
     Raises NotRecorded for a run without attribution, and if none of the services made it, besides
     what that raises.
     """
@@ -59,9 +59,7 @@ def answer_without(
         raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
     for service in services:
         with suppress(NotRecorded):
-            return service.attributor.answer_without(
-                run.attribution, *documents, ask=run.answer.ask, **generate
-            )
+            return service.answer_without(run.attribution, *documents, **generate)
     raise NotRecorded(
         f"no answer without documents for the run {run.run_id}: none of the models that are "
         "recorded here gave its whole answer in one call"

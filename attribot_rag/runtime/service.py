@@ -10,10 +10,11 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
@@ -25,7 +26,7 @@ from attribot_rag.recording import Answer
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
-from attribot_rag.runtime.options import RunOptions, ServiceOptions
+from attribot_rag.runtime.options import RunOptions, ServiceOptions, running_loop
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.tracing import trace_run
 
@@ -60,7 +61,9 @@ class AttributionService:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        from attribot_rag.attributor import Attributor  # PyTorch, which takes seconds
+        from torch.utils.weak import WeakIdKeyDictionary  # PyTorch takes seconds
+
+        from attribot_rag.attributor import Attributor
         from attribot_rag.model.local_model import LocalModel
         from attribot_rag.recording import GenerationRecorder
 
@@ -79,6 +82,10 @@ class AttributionService:
             is_reader=is_reader,
             options=self.options,
         )
+        self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
+        # By their provenance, which copies of an attribution share: a run holds no model.
+        self._ask_again = WeakIdKeyDictionary()
+        self._loop = running_loop()
         self._weights = language_model.weights
         self._records = isinstance(language_model, LocalModel) and not is_reader
         self._counting = threading.Lock()
@@ -141,7 +148,10 @@ class AttributionService:
         """
         if earlier:
             answer = replace(answer, contents=(*answer.read, *map(document_of, earlier)))
-        kept = replace(answer, transcript=None, span=answer.span or current_span())
+        kept = replace(answer, transcript=None, ask=None, span=answer.span or current_span())
+        self._loop = running_loop() or self._loop
+        if answer.ask is not None:
+            self._asks[run_id] = answer.ask
         run = AttributedRun(run_id, root_id, kept, is_pending=True)
         if not answer.text.strip():
             return self._finish(run)
@@ -157,6 +167,13 @@ class AttributionService:
             if self.options.raise_error:
                 raise
             return self._fail(run, error)
+
+    def answer_without(
+        self, attribution: Attribution, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """As that of the Attributor, which has the `ask` of the answer's call."""
+        ask = self._ask_again.get(attribution.provenance)
+        return self.attributor.answer_without(attribution, *documents, ask=ask, **generate)
 
     def _match(self, answer: Answer) -> Future[Answer | None]:
         """The answer with its recorded generation, which is then reserved for it."""
@@ -215,6 +232,7 @@ class AttributionService:
                 answered_by=answer.answered_by if self.attributor.is_reader else None,
                 on_sentence=self._so_far(run),
             )
+            self._ask_again[made.provenance] = self._asks.get(run.run_id)
             if run.earlier:  # whose notes no matched answer adds
                 made = replace(made, notes=(*made.notes, *answer.notes))
             return self._finish(replace(run, attribution=made))
@@ -240,7 +258,7 @@ class AttributionService:
 
         def tell(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
-            self.options.tell("on_sentence", so_far)
+            self.options.tell("on_sentence", so_far, self._loop)
 
         return tell
 
@@ -255,11 +273,13 @@ class AttributionService:
         return self._finish(replace(run, error=error))
 
     def _finish(self, ended: AttributedRun) -> AttributedRun:
+        self._asks.pop(ended.run_id, None)
         run = self.store.add(replace(ended, is_pending=False))
         if run.span is not None:
             try:
                 trace_run(run, run.span)
             except Exception:
                 logger.exception("the trace was not told of the run %s", run.run_id)
-        self.options.tell("on_result", run)
+        self.options.tell("on_result", run, self._loop)
+
         return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
 from contextlib import suppress
@@ -192,6 +193,12 @@ class AttributionCallbackHandler(RunCallbacks):
         `generate` and the errors are those of Attributor.answer_without.
         """
         return answer_without(self.observer.services, self.result(run_id), *documents, **generate)
+
+    async def aanswer_without(
+        self, run_id: UUID | str, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """The same, without blocking the event loop."""
+        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
 
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None

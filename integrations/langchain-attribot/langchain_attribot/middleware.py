@@ -116,6 +116,12 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         run = self.results.wait(run_id)
         return answer_without(self._services.services, run, *documents, **generate)
 
+    async def aanswer_without(
+        self, run_id: str, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """The same, without blocking the event loop."""
+        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
+
     def close(self) -> None:
         """Let go of what was prepared for the models."""
         self._services.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 from uuid import UUID
@@ -36,25 +36,39 @@ _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
 register_configure_hook(_attributing, inheritable=True)
 
 
-@contextmanager
 def attribute(
     llm: ModelHolders | None = None, **options: Unpack[HandlerOptions]
-) -> Iterator[AttributionCallbackHandler]:
-    """Attribute every answer that the model gives within the block.
+) -> AttributedBlock:
+    """Attribute every answer that the model gives within the block, of `with` or `async with`.
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
     What was retrieved within the block counts for each later prompt of the block that contains it,
     and so does what models answered that were called without a chain: a script may search and ask,
     and ask again, without one.
     """
-    handler = AttributionCallbackHandler(llm, loose=True, **options)
-    token = _attributing.set(handler)
-    try:
-        yield handler
-    finally:
-        handler.close()
+    return AttributedBlock(AttributionCallbackHandler(llm, loose=True, **options))
+
+
+class AttributedBlock:
+    """A block of `attribute`, which gives its handler and closes it."""
+
+    def __init__(self, handler: AttributionCallbackHandler) -> None:
+        self._handler = handler
+
+    def __enter__(self) -> AttributionCallbackHandler:
+        self._token = _attributing.set(self._handler)
+        return self._handler
+
+    def __exit__(self, *_: object) -> None:
+        self._handler.close()
         with suppress(ValueError):  # a server may end a generator in another context
-            _attributing.reset(token)
+            _attributing.reset(self._token)
+
+    async def __aenter__(self) -> AttributionCallbackHandler:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
 
 def with_attribution(
