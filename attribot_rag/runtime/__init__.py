@@ -29,6 +29,12 @@ from attribot_rag.attribution import Counterfactual
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
+from attribot_rag.runtime.attaching import (
+    Advice,
+    attach_to_mapping,
+    is_taken,
+    summaries_of,
+)
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.document_forms import told_document
@@ -36,7 +42,7 @@ from attribot_rag.runtime.document_lists import merge_documents
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.observer import Call, Observer, Only
 from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
-from attribot_rag.runtime.registry import ServiceRegistry, answer_without
+from attribot_rag.runtime.registry import AsksAgain, ServiceRegistry, answer_without
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.steps import Step, Steps
@@ -44,7 +50,9 @@ from attribot_rag.runtime.tracing import trace_run
 
 __all__ = [
     "MAX_SUMMARY_BYTES",
+    "Advice",
     "Answer",
+    "AsksAgain",
     "AttributedRun",
     "AttributionService",
     "Call",
@@ -61,9 +69,12 @@ __all__ = [
     "Step",
     "Steps",
     "answer_without",
+    "attach_to_mapping",
     "feedback_of",
+    "is_taken",
     "merge_documents",
     "remove_duplicates",
+    "summaries_of",
     "texts_in_prompt",
     "told_document",
     "trace_run",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from typing_extensions import Unpack
 
@@ -64,6 +65,30 @@ def answer_without(
         f"no answer without documents for the run {run.run_id}: none of the models that are "
         "recorded here gave its whole answer in one call"
     )
+
+
+class AsksAgain(Protocol):
+    """What keeps `results` of `services`, and lets their models answer again."""
+
+    @property
+    def services(self) -> Sequence[AttributionService]: ...
+
+    @property
+    def results(self) -> RunStore: ...
+
+    def answer_without(self, run_id: object, *documents: int, **generate: Any) -> Counterfactual:
+        """The model's answer without some of the documents, by index, of a run's attribution.
+
+        With a `reader`, the model that answered is asked again, once. Waits for a pending run.
+        `generate` and the errors are those of Attributor.answer_without.
+        """
+        return answer_without(self.services, self.results.wait(run_id), *documents, **generate)
+
+    async def aanswer_without(
+        self, run_id: object, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """The same, without blocking the event loop."""
+        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
 
 
 class ServiceRegistry:

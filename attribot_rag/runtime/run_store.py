@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 
+from attribot_rag.context import Document
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun
 from attribot_rag.result.offsets import Offsets
 from attribot_rag.runtime.attributed_run import AttributedRun
@@ -147,6 +148,23 @@ class RunStore(Mapping[str, AttributedRun]):
         """The runs within a root that are kept, in their order; empty if there are none."""
         with self._lock:
             return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
+
+    def by_key(
+        self, texts: Mapping[str, str], branches: Mapping[str, Collection[str]]
+    ) -> dict[str, AttributedRun]:
+        """The run of each of these texts that is an answer, by its key.
+
+        `branches` are the ids of the runs that may have given them. Left out are answers that
+        others of these were made of, and those without their documents.
+        """
+        found: dict[str, AttributedRun] = {}
+        for key, text in texts.items():
+            runs = [self._runs[run_id] for run_id in self if run_id in branches[key]]
+            free = [run for run in runs if run.text == text and run not in found.values()]
+            if free and not isinstance(free[-1].error, DocumentsNotLocated):
+                found[key] = free[-1]
+        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
+        return {key: run for key, run in found.items() if run.run_id not in read}
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
         """Map the root's id to its last answer with one of these texts.

@@ -122,6 +122,7 @@ class Steps:
         self._steps: dict[str, Step] = {}
         self._roots: OrderedDict[str, Step] = OrderedDict()
         self._clock = itertools.count(1)
+        self._told_of_twice = False
         self.lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -134,14 +135,18 @@ class Steps:
         """A new step, within another one if that is known, by its id or itself.
 
         `described` are fields of Step. It replaces one of the same id that never ended: its
-        documents are those of another run.
+        documents are those of another run. It is that one if nothing happened in between.
         """
         with self.lock:
             open_step = self.get(step_id)
-            if open_step is not None and open_step.ended is None:
-                _log.warning("The step %r began again: what it had found is forgotten.", step_id)
             is_inner = parent is not None
             parent = parent if isinstance(parent, Step) else self.get(parent)
+            if open_step is not None and open_step.ended is None:
+                known = {"parent": parent, "children": [], **described}
+                if all(getattr(open_step, name) == value for name, value in known.items()):
+                    self._tell_of_twice(open_step)
+                    return open_step
+                _log.warning("The step %r began again: what it had found is forgotten.", step_id)
             step = Step(
                 str(step_id),
                 parent=parent,
@@ -179,6 +184,14 @@ class Steps:
                 elif step.parent is None:
                     self._forget(step)
             return step
+
+    def _tell_of_twice(self, step: Step) -> None:
+        if not self._told_of_twice:
+            self._told_of_twice = True
+            _log.warning(
+                "The same handler is attached twice to %s: it counts once. Pass it in one place.",
+                step.root.name,
+            )
 
     def tick(self) -> int:
         return next(self._clock)

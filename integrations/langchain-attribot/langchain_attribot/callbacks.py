@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,8 +28,6 @@ from langchain_attribot.messages import answer_text, is_last, prompt_texts_of, t
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-logger = logging.getLogger(__name__)
 
 _INSTRUMENTATION = "openinference.instrumentation.langchain"
 
@@ -60,6 +57,7 @@ class StreamedCall:
     pieces: list[str] = field(default_factory=list)
     is_structured: bool = False
     calls_tools: bool = False
+    chunk: GenerationChunk | ChatGenerationChunk | None = None
     generation: ChatGeneration | None = None
     is_attached: bool = False
 
@@ -79,7 +77,6 @@ class RunCallbacks(BaseCallbackHandler):
         self.observer = observer
         self._ask_again = ask_again
         self._calls: dict[UUID, StreamedCall] = {}
-        self._told_of_twice = False
 
     @property
     def num_open(self) -> int:
@@ -88,32 +85,16 @@ class RunCallbacks(BaseCallbackHandler):
 
     def on_chain_start(
         self,
-        serialized: dict[str, Any],
+        serialized: Any,
         inputs: Any,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
-        run_type: str | None = None,
         **named: Any,
     ) -> None:
-        kind = "parser" if run_type == "parser" else "chain"
+        kind = "parser" if named.get("run_type") == "parser" else "chain"
         given = tuple(documents_in(inputs))
-        self._began(run_id, parent_run_id, kind, names=names_of(named), given=given)
-
-    def _began(self, run_id: UUID, parent_id: UUID | None, kind: str, **known: Any) -> None:
-        step = self.observer.steps.get(run_id)
-        if step is None or step.ended or step.kind != kind or step.children:
-            self.observer.began(run_id, parent_id, kind=kind, **known)
-        else:
-            self._tell_of_twice()
-
-    def _tell_of_twice(self) -> None:
-        if not self._told_of_twice:
-            self._told_of_twice = True
-            logger.warning(
-                "the same handler is attached twice to a chain: it counts once. Pass it in one "
-                "place, the chain's with_config(callbacks=[handler]) or the call's own callbacks"
-            )
+        self.observer.began(run_id, parent_run_id, kind=kind, names=names_of(named), given=given)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
         step = self.observer.steps.get(run_id)
@@ -134,7 +115,7 @@ class RunCallbacks(BaseCallbackHandler):
     def on_tool_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
     ) -> None:
-        self._began(run_id, parent_run_id, "tool")
+        self.observer.began(run_id, parent_run_id, kind="tool")
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         self.observer.retrieved(run_id, tuple(documents_in(output)))
@@ -142,24 +123,22 @@ class RunCallbacks(BaseCallbackHandler):
     def on_retriever_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
     ) -> None:
-        self._began(run_id, parent_run_id, "retriever")
+        self.observer.began(run_id, parent_run_id, kind="retriever")
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         self.observer.retrieved(run_id, tuple(documents), replaces=True)
 
     def on_chat_model_start(
         self,
-        serialized: dict[str, Any],
+        serialized: Any,
         messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
         **call: Any,
     ) -> None:
         first = messages[0]
         prompt, documents = template_messages(first), retrieved_documents(first)
-        self._called(first, prompt, prompt_texts_of(first), documents, run_id=run_id, **call)
+        self._called(first, prompt, prompt_texts_of(first), documents, **call)
 
-    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **call: Any) -> None:
+    def on_llm_start(self, serialized: Any, prompts: list[str], **call: Any) -> None:
         self._called(prompts[0], prompts[0], [prompts[0]], (), **call)
 
     def _called(
@@ -174,9 +153,6 @@ class RunCallbacks(BaseCallbackHandler):
         **named: Any,
     ) -> None:
         if _unobserved.get():
-            return
-        if run_id in self._calls:
-            self._tell_of_twice()
             return
         metadata = named.get("metadata") or {}
         known = (*documents, *named_documents(metadata))
@@ -198,7 +174,7 @@ class RunCallbacks(BaseCallbackHandler):
 
     def on_llm_new_token(
         self,
-        token: str | list[str | dict[str, Any]],
+        token: Any,
         *,
         chunk: GenerationChunk | ChatGenerationChunk | None = None,
         run_id: UUID,
@@ -207,6 +183,9 @@ class RunCallbacks(BaseCallbackHandler):
         streamed = self._calls.get(run_id)
         if streamed is None or streamed.call.is_answered or not streamed.call.wanted:
             return
+        if chunk is not None and chunk is streamed.chunk:  # told twice
+            return
+        streamed.chunk = chunk
         streamed.pieces.append(str(token) if chunk is None else chunk.text)
         if isinstance(chunk, ChatGenerationChunk):
             streamed.calls_tools |= bool(getattr(chunk.message, "tool_call_chunks", None))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,44 +16,15 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 from typing_extensions import Unpack
 
-from attribot_rag import Document, LanguageModel
+from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import DocumentsNotLocated
-from attribot_rag.runtime import (
-    AttributedRun,
-    AttributionService,
-    Counterfactual,
-    Observer,
-    Only,
-    RunOptions,
-    RunStore,
-    ServiceOptions,
-    Step,
-    answer_without,
-    merge_documents,
-)
-from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE, Advice
+from attribot_rag.runtime import AttributedRun, RunStore, ServiceOptions, Step
+from langchain_attribot import messages, models
+from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE
 from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in, gives_structured_response
-from langchain_attribot.messages import (
-    KEY,
-    answer_text,
-    attach,
-    attach_to_dict,
-    attach_to_output,
-    has_arguments,
-    is_told,
-    output_texts,
-    show_citations,
-)
-from langchain_attribot.models import (
-    ModelHolder,
-    ModelHolders,
-    answering_models_in,
-    language_model_of,
-    language_models_in,
-    scoring_model,
-)
+from langchain_attribot.models import ModelHolder, ModelHolders
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +39,10 @@ class HandlerOptions(ServiceOptions, total=False):
     reader: LanguageModel | None
     citations: bool
     attach: bool
-    only: Only
+    only: runtime.Only
 
 
-class AttributionCallbackHandler(RunCallbacks):
+class AttributionCallbackHandler(RunCallbacks, runtime.AsksAgain):
     """Attaches to every answer which retrieved text caused it.
 
         handler = AttributionCallbackHandler(chat)
@@ -117,46 +88,49 @@ class AttributionCallbackHandler(RunCallbacks):
         proxy: ModelHolder | None = None,
         citations: bool = False,
         attach: bool = True,
-        only: Only = None,
+        only: runtime.Only = None,
         loose: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
         beside = {*HandlerOptions.__optional_keys__, "loose"}
-        self._options = RunOptions.of(type(self).__name__, options, beside=beside)
+        self._options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(self._options.max_results)
-        scoring = scoring_model(language_model, reader)
-        models = language_models_in(llm) if scoring is None else [scoring]
+        scoring = models.scoring_model(language_model, reader)
+        scorers = models.language_models_in(llm) if scoring is None else [scoring]
         services = [
-            AttributionService(
+            runtime.AttributionService(
                 model,
                 store=store,
-                proxy=None if proxy is None else language_model_of(proxy),
+                proxy=None if proxy is None else models.language_model_of(proxy),
                 is_reader=reader is not None,
                 options=self._options,
             )
-            for model in models or [language_model_of(llm)]
+            for model in scorers or [models.language_model_of(llm)]
         ]
         elsewhere = language_model is not None
         super().__init__(
-            Observer(services, elsewhere=elsewhere, only=only, loose=loose),
-            None if reader is None else partial(AskAgain, answering_models_in(llm)),
+            runtime.Observer(services, elsewhere=elsewhere, only=only, loose=loose),
+            None if reader is None else partial(AskAgain, models.answering_models_in(llm)),
         )
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
         self._citations = citations
         self._attach = attach
-        self._advice = Advice()
+        self._advice = runtime.Advice(logger)
         self._told_of_another = False
         if citations:
-            show_citations()
+            messages.show_citations()
         _handlers.add(self)
 
     def __repr__(self) -> str:
-        models = ", ".join(
-            service.attributor.language_model.name for service in self.observer.services
-        )
+        names = ", ".join(service.attributor.language_model.name for service in self.services)
         mode, method = self._options.mode, self._options.method
-        return f"{type(self).__name__}({models}, mode={mode!r}, method={method!r})"
+        return f"{type(self).__name__}({names}, mode={mode!r}, method={method!r})"
+
+    @property
+    def services(self) -> Sequence[runtime.AttributionService]:
+        """One for each model that may answer."""
+        return self.observer.services
 
     @property
     def results(self) -> RunStore:
@@ -170,7 +144,7 @@ class AttributionCallbackHandler(RunCallbacks):
 
     def close(self) -> None:
         """Stop recording the models' generations."""
-        for service in self.observer.services:
+        for service in self.services:
             service.close()
 
     def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
@@ -183,22 +157,6 @@ class AttributionCallbackHandler(RunCallbacks):
     async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         return await self.results.wait_async(run_id, timeout)
-
-    def answer_without(
-        self, run_id: UUID | str, *documents: int, **generate: Any
-    ) -> Counterfactual:
-        """The model's answer without some of the documents, by index, of a run's attribution.
-
-        With a `reader`, the model that answered is asked again, once. Waits for a pending run.
-        `generate` and the errors are those of Attributor.answer_without.
-        """
-        return answer_without(self.observer.services, self.result(run_id), *documents, **generate)
-
-    async def aanswer_without(
-        self, run_id: UUID | str, *documents: int, **generate: Any
-    ) -> Counterfactual:
-        """The same, without blocking the event loop."""
-        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
 
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None
@@ -213,13 +171,13 @@ class AttributionCallbackHandler(RunCallbacks):
             self._tell(call.step, summary)
         if generation is None or not self._attach:
             return
-        if not streamed.is_attached and is_told(generation, summary):
+        if not streamed.is_attached and messages.is_told(generation, summary):
             call.step.memo["yields"] = True
             self._warn_of_another(summary)
             return
         streamed.is_attached = summary is not None
         in_place = generation is streamed.generation
-        attach(generation, summary, citations=self._citations, in_place=in_place)
+        messages.attach(generation, summary, citations=self._citations, in_place=in_place)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
@@ -230,7 +188,7 @@ class AttributionCallbackHandler(RunCallbacks):
                 warnings.warn(WRONG_PLACE, stacklevel=2)
         elif self._options.mode == "inline":
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell
-                dispatch_custom_event(KEY, summary)
+                dispatch_custom_event(messages.KEY, summary)
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents = tuple(documents_in(outputs))
@@ -242,7 +200,7 @@ class AttributionCallbackHandler(RunCallbacks):
             return
         # Without outputs, a stream that does not add up.
         is_settled = outputs is None or "settled" in step.memo
-        texts = None if is_settled else list(output_texts(outputs))
+        texts = None if is_settled else list(messages.output_texts(outputs))
         answer = self.observer.ended(step.id, texts, documents)
         self._advise(step, outputs)
         if not is_settled:
@@ -260,70 +218,56 @@ class AttributionCallbackHandler(RunCallbacks):
             if any(tool.kind == "tool" and tool.begun > asked.begun for tool in step.within()):
                 continue
             is_read = any(beside.kind == "parser" for beside in asked.parent.children)
-            if (is_read and outputs is None) or has_arguments(outputs, generation.message):
-                self.answered(streamed, answer_text(generation.message), generation)
+            if (is_read and outputs is None) or messages.has_arguments(outputs, generation.message):
+                self.answered(streamed, messages.answer_text(generation.message), generation)
 
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
         """Take this as what the root gives, before it has ended.
 
         Gives the documents that its answer was attributed to, and its summary, or those of its
-        answers by their keys: none if nothing was attributed within the root.
+        answers by their keys; None if nothing was attributed within the root.
         """
-        root = self.observer.steps.get(root_id)
-        by_key: dict[str, AttributedRun] = {}
+        root, run = self.observer.steps.get(root_id), self.results.get(str(root_id))
+        runs = {} if run is None else {"": run}
         if root is not None and outputs is not None:
             self._arguments_given(root, outputs)
             root.memo["settled"] = True
-            answer = self.results.set_answer(root.id, list(output_texts(outputs)))
-            by_key = self._attach_to_output(root, outputs, answer)
-        if by_key:
-            documents = merge_documents(run.documents for run in by_key.values())
-            return documents, {key: run.summary for key, run in by_key.items()}
-        run = self.results.get(str(root_id))
-        return ([], None) if run is None else (list(run.documents), run.summary)
+            answer = self.results.set_answer(root.id, list(messages.output_texts(outputs)))
+            runs = self._attach_to_output(root, outputs, answer)
+        documents = runtime.merge_documents(run.documents for run in runs.values())
+        return documents, runtime.summaries_of(runs)
 
     def _attach_to_output(
         self, root: Step, outputs: Any, answer: AttributedRun | None
     ) -> dict[str, AttributedRun]:
-        """Attach the answer's summary, or those of several answers by their keys: their runs."""
+        """Attach the answer's summary, or those of several by their keys; gives their runs."""
+        runs = {} if answer is None else {"": answer}
         is_parsed = root.memo.get("parsed") is outputs
         is_dict = isinstance(outputs, dict) and not is_parsed and "messages" not in outputs
-        by_key = self._runs_by_key(root, outputs) if is_dict else {}
-        yields = any(
-            "yields" in step.memo and answer is not None and step.id == answer.run_id
-            for step in root.within()
-        )
-        if not self._attach or yields:
-            return by_key
         if is_dict:
-            found = {key: run.summary for key, run in by_key.items()}
-            summary = None if answer is None else answer.summary
-            if not attach_to_dict(outputs, found or summary):
-                self._warn_of_another(summary)
+            runs = self._runs_by_key(root, outputs) or runs
+        yields = {step.id for step in root.within() if "yields" in step.memo}
+        if not self._attach or (answer is not None and answer.run_id in yields):
+            return runs
+        if is_dict and not runtime.attach_to_mapping(
+            outputs, messages.KEY, runtime.summaries_of(runs)
+        ):
+            self._warn_of_another(None if answer is None else answer.summary)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
-            attach_to_output(outputs, answer.summary)
-        return by_key
+            messages.attach_to_output(outputs, answer.summary)
+        return runs
 
-    def _runs_by_key(self, root: Step, outputs: dict[Any, Any]) -> dict[str, AttributedRun]:
-        """The run of each value that is an answer, if several are: not those made of another."""
-        names = {step.id: step.all_names() for step in root.within()}
-        runs = [
-            run
-            for run in self.results.of_root(root.id)
-            if not isinstance(run.error, DocumentsNotLocated)
-        ]
-        found: dict[str, AttributedRun] = {}
+    def _runs_by_key(self, root: Step, outputs: dict[str, Any]) -> dict[str, AttributedRun]:
+        """The runs of a dict's values if several are answers, such as those of branches."""
+        steps = [(step.id, step.all_names()) for step in root.within()]
+        texts, branches = {}, {}
         for key, value in outputs.items():
             if isinstance(value, str | BaseMessage):
-                said = answer_text(value) if isinstance(value, BaseMessage) else value
-                branch = [run for run in runs if f"map:key:{key}" in names.get(run.run_id, ())]
-                same = [run for run in branch or runs if run.text == said]
-                free = [run for run in same if run not in found.values()]
-                if free:
-                    found[str(key)] = free[-1]
-        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
-        found = {key: run for key, run in found.items() if run.run_id not in read}
-        return found if len(found) > 1 else {}
+                texts[key] = "".join(messages.output_texts(value))
+                own = [step_id for step_id, names in steps if f"map:key:{key}" in names]
+                branches[key] = own or [step_id for step_id, _ in steps]
+        runs = self.results.by_key(texts, branches)
+        return runs if len(runs) > 1 else {}
 
     def _warn_of_another(self, summary: dict[str, Any] | None) -> None:
         """Log, once, that another handler attributes the same answers."""
@@ -348,7 +292,7 @@ class AttributionCallbackHandler(RunCallbacks):
             if "model" in kinds and "retriever" not in kinds and not root.documents():
                 self._advice.tell(root.shape(), root.name, NOTHING_SEEN)
             return
-        texts = set(output_texts(outputs))
+        texts = set(messages.output_texts(outputs))
         answers = [run for run in runs if run.text in texts] or runs
         ends = [self.results.future(run.run_id) for run in answers]
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.agents import AgentAction
+from langchain_core.callbacks import CallbackManager
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
 from langchain_core.messages.block_translators import PROVIDER_TRANSLATORS, register_translator
 from langchain_core.messages.content import (
@@ -17,7 +18,10 @@ from langchain_core.messages.content import (
     create_citation,
     create_text_block,
 )
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generation
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generation, LLMResult
+from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
+
+from attribot_rag import runtime
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"  # of a message that names none
@@ -104,44 +108,7 @@ def is_told(generation: Generation, summary: dict[str, Any] | None) -> bool:
     """Whether the generation's message has a summary of this answer that is to stay."""
     if not isinstance(generation, ChatGeneration):
         return False
-    return is_taken(generation.message.response_metadata.get(KEY), summary)
-
-
-def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
-    """Whether another summary of the same answer is present, and no mere error in its place."""
-    if summary is None or not isinstance(present, dict):
-        return False
-    if present.get("run_id") != summary["run_id"]:
-        return False
-    return present["error"] is None or summary["error"] is not None
-
-
-def attach_to_dict(outputs: dict[Any, Any], found: dict[str, Any] | None) -> bool:
-    """Give a chain's dict the summary, or those of its keys; a key of its own stays as it is.
-
-    A chain may give a dict that it keeps, with what was attached to it before. False if another
-    summary of the same answer is there, which stays.
-    """
-    before = summaries_in(outputs.get(KEY))
-    if outputs.get(KEY) is not None and not before:
-        return True
-    if any(is_taken(present, summary) for present in before for summary in summaries_in(found)):
-        return False
-    if found is not None:
-        outputs[KEY] = found
-    elif before:
-        del outputs[KEY]
-    return True
-
-
-def summaries_in(value: Any) -> list[dict[str, Any]]:
-    """A summary, or the summaries of a dict's keys; none for anything else."""
-    if not isinstance(value, dict):
-        return []
-    if {"status", "run_id"} <= value.keys():
-        return [value]
-    inner = [summary for part in value.values() for summary in summaries_in(part)]
-    return inner if len(inner) == len(value) else []
+    return runtime.is_taken(generation.message.response_metadata.get(KEY), summary)
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
@@ -166,6 +133,22 @@ def attached(
         if citations:
             show_citations(metadata.setdefault("model_provider", _PROVIDER))
     return message.model_copy(update={"response_metadata": metadata})
+
+
+def stream(message: BaseMessage) -> None:
+    """Give LangGraph's `stream_mode="messages"` a last chunk with what is attached to a message."""
+    manager = get_callback_manager_for_config(ensure_config())
+    streams = [
+        handler
+        for handler in manager.handlers
+        if hasattr(handler, "tap_output_iter") and handler.run_inline
+    ]
+    own = CallbackManager(streams, tags=manager.tags, metadata=manager.metadata)
+    metadata = {KEY: message.response_metadata[KEY]}
+    chunk = AIMessageChunk("", id=message.id, response_metadata=metadata)
+    for run in own.on_chat_model_start({}, [[]]) if streams else ():
+        run.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
+        run.on_llm_end(LLMResult(generations=[]))
 
 
 def citations_of(message: AIMessage) -> list[Citation]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
@@ -17,52 +17,27 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
-from attribot_rag import LanguageModel
+from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.runtime import (
-    Answer,
-    AttributedRun,
-    AttributionService,
-    Counterfactual,
-    Observer,
-    RunOptions,
-    RunStore,
-    ServiceOptions,
-    ServiceRegistry,
-    answer_without,
-    merge_documents,
-)
-from langchain_attribot.advice import NOTHING_SEEN, Advice
-from langchain_attribot.asking import AskAgain, names_of_model
+from attribot_rag.runtime import AttributedRun, AttributionService, RunStore
+from langchain_attribot import messages, models
+from langchain_attribot.advice import NOTHING_SEEN
+from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import span_of
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
-from langchain_attribot.messages import (
-    answer_text,
-    attached,
-    prompt_texts_of,
-    show_citations,
-    template_messages,
-)
-from langchain_attribot.models import (
-    ModelHolder,
-    find_language_model,
-    language_model_of,
-    scoring_model,
-)
-from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
+from langchain_attribot.models import ModelHolder
+from langchain_attribot.retrieval import ModelCall, ObservedRetrieval, observed_retrieval, run_id_of
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.types import Command
 
 Attributed: TypeAlias = "Callable[[ModelResponse[Any]], ModelResponse[Any]]"
 
-_RUN_PREFIX = "lc_run--"
-_UUID_LENGTH = 36
+logger = logging.getLogger(__name__)
 
 
-class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
+class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.AsksAgain):
     """Attaches to every answer of an agent which retrieved text caused it.
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
@@ -86,80 +61,64 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         proxy: ModelHolder | None = None,
         citations: bool = False,
         attach: bool = True,
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[runtime.ServiceOptions],
     ) -> None:
         super().__init__()
         beside = HandlerOptions.__optional_keys__ - {"only"}
-        run_options = RunOptions.of(type(self).__name__, options, beside=beside)
-        self._llm = scoring_model(language_model, reader) or llm
+        run_options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
+        self._llm = models.scoring_model(language_model, reader) or llm
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._attach = attach
-        self._advice = Advice()
-        self._services = ServiceRegistry(
-            proxy=None if proxy is None else language_model_of(proxy),
+        self._advice = runtime.Advice(logger)
+        self._services = runtime.ServiceRegistry(
+            proxy=None if proxy is None else models.language_model_of(proxy),
             is_reader=reader is not None,
             options=run_options,
         )
         if self._llm is not None:
-            self._services.service_for(language_model_of(self._llm))
+            self._services.service_for(models.language_model_of(self._llm))
         if citations:
-            show_citations()
+            messages.show_citations()
 
     @property
     def results(self) -> RunStore:
         """The last answers, by the id of the model's run, which their summaries name."""
         return self._services.store
 
-    def answer_without(self, run_id: str, *documents: int, **generate: Any) -> Counterfactual:
-        """The model's answer without some documents, as that of the callback handler."""
-        run = self.results.wait(run_id)
-        return answer_without(self._services.services, run, *documents, **generate)
-
-    async def aanswer_without(
-        self, run_id: str, *documents: int, **generate: Any
-    ) -> Counterfactual:
-        """The same, without blocking the event loop."""
-        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
+    @property
+    def services(self) -> Sequence[AttributionService]:
+        """Those of the models that answered."""
+        return self._services.services
 
     def close(self) -> None:
         """Let go of what was prepared for the models."""
         self._services.close()
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Any) -> ModelResponse[Any]:
         with self._observed(request) as attributed:
             return attributed(handler(request))
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+        self, request: ModelRequest[Any], handler: Any
     ) -> ModelResponse[Any]:
         with self._observed(request) as attributed:
             return await asyncio.to_thread(attributed, await handler(request))
 
-    def wrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage | Command[Any]:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Any:
         with observed_retrieval() as retrieval:
             return retrieval.attached(handler(request))
 
-    async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Any:
         with observed_retrieval() as retrieval:
             return retrieval.attached(await handler(request))
 
     @contextmanager
     def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
         """Records the local model that answers, if any; gives what attributes the response."""
-        language_model = find_language_model(request.model if self._llm is None else self._llm)
+        language_model = models.find_language_model(
+            request.model if self._llm is None else self._llm
+        )
         service = None if language_model is None else self._services.service_for(language_model)
         with (
             nullcontext() if service is None else service.recording(),
@@ -177,7 +136,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         prompt: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:
             prompt = [request.system_message, *prompt]
-        documents = merge_documents(
+        documents = runtime.merge_documents(
             [retrieved_documents(prompt), *retrieval.all_documents(request.state)]
         )
         result = list(response.result)
@@ -188,13 +147,15 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             if not documents:
                 self._advise(request)
                 continue
-            messages = retrieval.messages.get(_run_id(message)) or prompt
             if service is None:
                 run = self._unsupported(message, documents, request.model)
             else:
-                run = self._run(message, messages, documents, service, request)
+                run = self._run(
+                    message, retrieval.call_of(message, prompt), documents, service, request
+                )
             if self._attach:
-                result[index] = attached(message, run.summary, citations=self._citations)
+                result[index] = messages.attached(message, run.summary, citations=self._citations)
+                messages.stream(result[index])
         return replace(response, result=result)
 
     def _advise(self, request: ModelRequest[Any]) -> None:
@@ -209,25 +170,23 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     def _run(
         self,
         message: AIMessage,
-        messages: Sequence[BaseMessage],
+        asked: ModelCall,
         documents: Sequence[Document],
         service: AttributionService,
         request: ModelRequest[Any],
     ) -> AttributedRun:
-        observer = Observer([service], elsewhere=self._answers_elsewhere)
-        prompt, texts = template_messages(messages), prompt_texts_of(messages)
-        name = next(iter(names_of_model(request.model)), "")
+        observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
         call = observer.called(
-            _run_id(message),
+            run_id_of(message),
             None,
-            prompt,
-            texts,
+            messages.template_messages(asked.messages),
+            messages.prompt_texts_of(asked.messages),
             given=documents,
             span=span_of(),
-            answered_by=name,
-            ask=AskAgain([request.model], messages, name, _settings(request)),
+            answered_by=asked.name,
+            ask=AskAgain([request.model], asked.messages, asked.name, asked.parameters),
         )
-        run = observer.answered(call, answer_text(message))
+        run = observer.answered(call, messages.answer_text(message))
         assert run is not None  # there are documents
         return run
 
@@ -241,20 +200,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
         )
         self._advice.tell(type(model).__name__, f"the {type(model).__name__}", str(error))
-        run_id, answer = _run_id(message), Answer(answer_text(message), documents)
+        run_id, answer = (
+            run_id_of(message),
+            runtime.Answer(messages.answer_text(message), documents),
+        )
         return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
-
-
-def _run_id(message: BaseMessage) -> str:
-    """The id of the model's run, which is a part of the message's id."""
-    run_id = str(message.id or uuid4()).removeprefix(_RUN_PREFIX)
-    return run_id[:_UUID_LENGTH]
-
-
-def _settings(request: ModelRequest[Any]) -> dict[str, Any]:
-    """What an agent binds to its model, as its call has it."""
-    settings = dict(request.model_settings)
-    if request.tools and hasattr(request.model, "bind_tools"):
-        bound = request.model.bind_tools(request.tools, tool_choice=request.tool_choice)
-        settings = {**getattr(bound, "kwargs", {}), **settings}
-    return settings

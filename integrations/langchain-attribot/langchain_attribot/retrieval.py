@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -21,6 +21,7 @@ Result = TypeVar("Result")
 Found = TypeVar("Found", bound=Iterable[Any])
 
 NAME = "retrieved"
+_UUID_LENGTH = 36
 
 _told: ContextVar[tuple[UUID | None, tuple[Document, ...]]] = ContextVar(
     "attribot_told", default=(None, ())
@@ -53,21 +54,41 @@ def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
     return documents if run_id is not None and within == run_id else ()
 
 
+class ModelCall(NamedTuple):
+    """The messages, the name and the parameters of a call of a chat model."""
+
+    messages: Sequence[BaseMessage]
+    name: str = ""
+    parameters: Mapping[str, Any] = {}
+
+
+def run_id_of(message: BaseMessage) -> str:
+    """The id of the model's run, which is a part of the message's id."""
+    return str(message.id or uuid4()).removeprefix("lc_run--")[:_UUID_LENGTH]
+
+
 class ObservedRetrieval(RunCallbacks):
-    """Sees what is retrieved within a block, and the `messages` that chat models get there."""
+    """Sees what is retrieved within a block, and the calls of chat models there."""
 
     def __init__(self) -> None:
         super().__init__(Observer([], loose=True))
-        self.messages: dict[str, Sequence[BaseMessage]] = {}
+        self._calls: dict[str, ModelCall] = {}
 
     @property
     def documents(self) -> Sequence[Document]:
         return self.observer.loose_documents
 
     def on_chat_model_start(
-        self, serialized: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **_: Any
+        self, serialized: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **call: Any
     ) -> None:
-        self.messages[str(run_id)] = messages[0]
+        name = str((call.get("metadata") or {}).get("ls_model_name") or "")
+        parameters = call.get("invocation_params") or {}
+        self._calls[str(run_id)] = ModelCall(messages[0], name, parameters)
+
+    def call_of(self, answer: BaseMessage, prompt: Sequence[BaseMessage]) -> ModelCall:
+        """The call that gave an answer, or the last one; without any, of this prompt."""
+        last = next(reversed(self._calls.values()), ModelCall(prompt))
+        return self._calls.get(run_id_of(answer), last)
 
     def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
         """Those of an agent's state, named with its call, told before the block and within it."""
