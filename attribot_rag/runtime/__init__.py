@@ -42,7 +42,7 @@ from attribot_rag.runtime.document_lists import merge_documents
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.observer import Call, Observer, Only
 from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
-from attribot_rag.runtime.registry import AsksAgain, ServiceRegistry, answer_without
+from attribot_rag.runtime.registry import KeepsRuns, ServiceRegistry, answer_without
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.steps import Step, Steps
@@ -52,13 +52,13 @@ __all__ = [
     "MAX_SUMMARY_BYTES",
     "Advice",
     "Answer",
-    "AsksAgain",
     "AttributedRun",
     "AttributionService",
     "Call",
     "Counterfactual",
     "DeduplicatedText",
     "Feedback",
+    "KeepsRuns",
     "Mode",
     "Observer",
     "Only",

@@ -67,8 +67,8 @@ def answer_without(
     )
 
 
-class AsksAgain(Protocol):
-    """What keeps `results` of `services`, and lets their models answer again."""
+class KeepsRuns(Protocol):
+    """What keeps the runs of `services` as its `results`, and lets their models answer again."""
 
     @property
     def services(self) -> Sequence[AttributionService]: ...
@@ -76,13 +76,24 @@ class AsksAgain(Protocol):
     @property
     def results(self) -> RunStore: ...
 
+    def result(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The finished run of this id or with this root, waited for while it is pending.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        """
+        return self.results.wait(run_id, timeout)
+
+    async def aresult(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        return await self.results.wait_async(run_id, timeout)
+
     def answer_without(self, run_id: object, *documents: int, **generate: Any) -> Counterfactual:
         """The model's answer without some of the documents, by index, of a run's attribution.
 
         With a `reader`, the model that answered is asked again, once. Waits for a pending run.
         `generate` and the errors are those of Attributor.answer_without.
         """
-        return answer_without(self.services, self.results.wait(run_id), *documents, **generate)
+        return answer_without(self.services, self.result(run_id), *documents, **generate)
 
     async def aanswer_without(
         self, run_id: object, *documents: int, **generate: Any

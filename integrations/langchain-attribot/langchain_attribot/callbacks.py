@@ -29,6 +29,8 @@ from langchain_attribot.messages import answer_text, is_last, prompt_texts_of, t
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+AskingAgain = Callable[..., Callable[..., str]]
+
 _INSTRUMENTATION = "openinference.instrumentation.langchain"
 
 _unobserved = ContextVar("attribot_unobserved", default=False)
@@ -71,9 +73,7 @@ class RunCallbacks(BaseCallbackHandler):
 
     attributes_stopped = False
 
-    def __init__(
-        self, observer: Observer, ask_again: Callable[..., Callable[..., str]] | None = None
-    ) -> None:
+    def __init__(self, observer: Observer, ask_again: AskingAgain | None = None) -> None:
         self.observer = observer
         self._ask_again = ask_again
         self._calls: dict[UUID, StreamedCall] = {}
@@ -197,11 +197,12 @@ class RunCallbacks(BaseCallbackHandler):
         generations = [generation for row in response.generations for generation in row]
         try:
             if streamed is not None and len(generations) == 1:
-                self._ended(streamed, generations[0])
+                self.model_ended(streamed, generations[0])
         finally:
             self.observer.ended(run_id)
 
-    def _ended(self, streamed: StreamedCall, generation: Generation) -> None:
+    def model_ended(self, streamed: StreamedCall, generation: Generation) -> None:
+        """A model's call ended, with an answer or with calls of tools."""
         message = generation.message if isinstance(generation, ChatGeneration) else None
         if message is None or not getattr(message, "tool_calls", None):
             self.answered(streamed, generation.text, generation)

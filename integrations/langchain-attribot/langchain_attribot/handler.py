@@ -42,7 +42,7 @@ class HandlerOptions(ServiceOptions, total=False):
     only: runtime.Only
 
 
-class AttributionCallbackHandler(RunCallbacks, runtime.AsksAgain):
+class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     """Attaches to every answer which retrieved text caused it.
 
         handler = AttributionCallbackHandler(chat)
@@ -124,8 +124,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.AsksAgain):
 
     def __repr__(self) -> str:
         names = ", ".join(service.attributor.language_model.name for service in self.services)
-        mode, method = self._options.mode, self._options.method
-        return f"{type(self).__name__}({names}, mode={mode!r}, method={method!r})"
+        return f"{type(self).__name__}({names}, mode={self._options.mode!r})"
 
     @property
     def services(self) -> Sequence[runtime.AttributionService]:
@@ -146,17 +145,6 @@ class AttributionCallbackHandler(RunCallbacks, runtime.AsksAgain):
         """Stop recording the models' generations."""
         for service in self.services:
             service.close()
-
-    def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
-        """The finished run of this id or with this root, waited for while it is pending.
-
-        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
-        """
-        return self.results.wait(run_id, timeout)
-
-    async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
-        """The same, without blocking the event loop."""
-        return await self.results.wait_async(run_id, timeout)
 
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None

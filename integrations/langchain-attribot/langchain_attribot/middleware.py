@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
@@ -27,7 +27,7 @@ from langchain_attribot.callbacks import span_of
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.models import ModelHolder
-from langchain_attribot.retrieval import ModelCall, ObservedRetrieval, observed_retrieval, run_id_of
+from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval, run_id_of
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -36,8 +36,15 @@ Attributed: TypeAlias = "Callable[[ModelResponse[Any]], ModelResponse[Any]]"
 
 logger = logging.getLogger(__name__)
 
+_UNSUPPORTED = (
+    "{} holds no local Hugging Face model, whose probabilities the score needs; pass the one that "
+    "answers: AttributionMiddleware(llm), a local copy of it: "
+    "AttributionMiddleware(language_model=...), or a local model that reads what any other one "
+    "answers: AttributionMiddleware(reader=attribot_rag.load_model())"
+)
 
-class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.AsksAgain):
+
+class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     """Attaches to every answer of an agent which retrieved text caused it.
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
@@ -122,7 +129,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.AsksAgain):
         service = None if language_model is None else self._services.service_for(language_model)
         with (
             nullcontext() if service is None else service.recording(),
-            observed_retrieval() as seen,
+            observed_retrieval(partial(AskAgain, [request.model])) as seen,
         ):
             yield partial(self._attributed, request, service, seen)
 
@@ -130,29 +137,23 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.AsksAgain):
         self,
         request: ModelRequest[Any],
         service: AttributionService | None,
-        retrieval: ObservedRetrieval,
+        seen: ObservedRetrieval,
         response: ModelResponse[Any],
     ) -> ModelResponse[Any]:
-        prompt: Sequence[BaseMessage] = request.messages
-        if request.system_message is not None:
-            prompt = [request.system_message, *prompt]
+        prompt = filter(None, [request.system_message, *request.messages])
         documents = runtime.merge_documents(
-            [retrieved_documents(prompt), *retrieval.all_documents(request.state)]
+            [retrieved_documents(list(prompt)), *seen.all_documents(request.state)]
         )
+        is_structured = response.structured_response is not None
         result = list(response.result)
         for index, message in enumerate(result):
-            is_structured = response.structured_response is not None
-            if not isinstance(message, AIMessage) or (message.tool_calls and not is_structured):
+            call = seen.call_of(message) if isinstance(message, AIMessage) else None
+            if call is None or (message.tool_calls and not is_structured):
                 continue
             if not documents:
                 self._advise(request)
                 continue
-            if service is None:
-                run = self._unsupported(message, documents, request.model)
-            else:
-                run = self._run(
-                    message, retrieval.call_of(message, prompt), documents, service, request
-                )
+            run = self._run(message, call, documents, service, request.model)
             if self._attach:
                 result[index] = messages.attached(message, run.summary, citations=self._citations)
                 messages.stream(result[index])
@@ -170,38 +171,21 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.AsksAgain):
     def _run(
         self,
         message: AIMessage,
-        asked: ModelCall,
+        call: runtime.Call,
         documents: Sequence[Document],
-        service: AttributionService,
-        request: ModelRequest[Any],
+        service: AttributionService | None,
+        model: object,
     ) -> AttributedRun:
+        run_id, text = run_id_of(message), messages.answer_text(message)
+        if service is None:
+            name = type(model).__name__
+            error = UnsupportedModel(_UNSUPPORTED.format(name))
+            self._advice.tell(name, f"the {name}", str(error))
+            answer = runtime.Answer(text, documents)
+            return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
         observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
-        call = observer.called(
-            run_id_of(message),
-            None,
-            messages.template_messages(asked.messages),
-            messages.prompt_texts_of(asked.messages),
-            given=documents,
-            span=span_of(),
-            answered_by=asked.name,
-            ask=AskAgain([request.model], asked.messages, asked.name, asked.parameters),
-        )
-        run = observer.answered(call, messages.answer_text(message))
+        known = {"span": span_of(), "answered_by": call.answered_by, "ask": call.ask}
+        call = observer.called(run_id, None, call.prompt, call.texts, given=documents, **known)
+        run = observer.answered(call, text)
         assert run is not None  # there are documents
         return run
-
-    def _unsupported(
-        self, message: AIMessage, documents: Sequence[Document], model: Any
-    ) -> AttributedRun:
-        error = UnsupportedModel(
-            f"{type(model).__name__} holds no local Hugging Face model, whose probabilities the "
-            "score needs; pass the one that answers: AttributionMiddleware(llm), a local copy of "
-            "it: AttributionMiddleware(language_model=...), or a local model that reads what any "
-            "other one answers: AttributionMiddleware(reader=attribot_rag.load_model())"
-        )
-        self._advice.tell(type(model).__name__, f"the {type(model).__name__}", str(error))
-        run_id, answer = (
-            run_id_of(message),
-            runtime.Answer(messages.answer_text(message), documents),
-        )
-        return self.results.add(AttributedRun(run_id, run_id, answer, error=error))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.outputs import Generation
 from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
 from langchain_core.tracers.context import register_configure_hook
 
-from attribot_rag.runtime import Observer, texts_in_prompt
-from langchain_attribot.callbacks import RunCallbacks
+from attribot_rag.runtime import Call, Observer, texts_in_prompt
+from langchain_attribot.callbacks import AskingAgain, RunCallbacks, StreamedCall
 from langchain_attribot.documents import documents_in, named_documents, told_documents
 
 Result = TypeVar("Result")
@@ -54,14 +55,6 @@ def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
     return documents if run_id is not None and within == run_id else ()
 
 
-class ModelCall(NamedTuple):
-    """The messages, the name and the parameters of a call of a chat model."""
-
-    messages: Sequence[BaseMessage]
-    name: str = ""
-    parameters: Mapping[str, Any] = {}
-
-
 def run_id_of(message: BaseMessage) -> str:
     """The id of the model's run, which is a part of the message's id."""
     return str(message.id or uuid4()).removeprefix("lc_run--")[:_UUID_LENGTH]
@@ -70,25 +63,21 @@ def run_id_of(message: BaseMessage) -> str:
 class ObservedRetrieval(RunCallbacks):
     """Sees what is retrieved within a block, and the calls of chat models there."""
 
-    def __init__(self) -> None:
-        super().__init__(Observer([], loose=True))
-        self._calls: dict[str, ModelCall] = {}
+    def __init__(self, ask_again: AskingAgain | None = None) -> None:
+        super().__init__(Observer([], loose=True), ask_again)
+        self._ended_calls: dict[str, Call] = {}
 
     @property
     def documents(self) -> Sequence[Document]:
         return self.observer.loose_documents
 
-    def on_chat_model_start(
-        self, serialized: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **call: Any
-    ) -> None:
-        name = str((call.get("metadata") or {}).get("ls_model_name") or "")
-        parameters = call.get("invocation_params") or {}
-        self._calls[str(run_id)] = ModelCall(messages[0], name, parameters)
+    def model_ended(self, streamed: StreamedCall, generation: Generation) -> None:
+        self._ended_calls[streamed.call.step.id] = streamed.call
 
-    def call_of(self, answer: BaseMessage, prompt: Sequence[BaseMessage]) -> ModelCall:
-        """The call that gave an answer, or the last one; without any, of this prompt."""
-        last = next(reversed(self._calls.values()), ModelCall(prompt))
-        return self._calls.get(run_id_of(answer), last)
+    def call_of(self, answer: BaseMessage) -> Call | None:
+        """The call that gave an answer, or else the last one; None without any."""
+        last = next(reversed(self._ended_calls.values()), None)
+        return self._ended_calls.get(run_id_of(answer), last)
 
     def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
         """Those of an agent's state, named with its call, told before the block and within it."""
@@ -115,9 +104,9 @@ register_configure_hook(_running, inheritable=True)
 
 
 @contextmanager
-def observed_retrieval() -> Iterator[ObservedRetrieval]:
+def observed_retrieval(ask_again: AskingAgain | None = None) -> Iterator[ObservedRetrieval]:
     """See what is retrieved by what runs within the block."""
-    retrieval = ObservedRetrieval()
+    retrieval = ObservedRetrieval(ask_again)
     token = _running.set(retrieval)
     try:
         yield retrieval
