@@ -37,7 +37,8 @@ class AskAgain:
     def _model(self) -> BaseLanguageModel[Any]:
         models = list(self.models)
         if len(models) > 1:
-            models = [model for model in models if self.name in names_of_model(model)]
+            names = ("model", "model_name")
+            models = [m for m in models if self.name in [getattr(m, name, None) for name in names]]
         if len(models) == 1:
             return models[0]
         raise InvalidInput(
@@ -70,16 +71,7 @@ class AskAgain:
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:
     content: Any = text
     if not isinstance(message.content, str):
-        others = (part for part in message.content if not _is_text(part))
-        content = [{"type": "text", "text": text}, *others]
+        others = [part for part in message.content if not isinstance(part, str)]
+        kept = [part for part in others if part.get("type") != "text"]
+        content = [{"type": "text", "text": text}, *kept]
     return message.model_copy(update={"content": content})
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, str) or part.get("type") == "text"
-
-
-def names_of_model(model: Any) -> list[str]:
-    """What a model of LangChain calls the model that it asks."""
-    names = (getattr(model, name, None) for name in ("model", "model_name"))
-    return [name for name in names if isinstance(name, str)]

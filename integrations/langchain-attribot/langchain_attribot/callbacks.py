@@ -243,7 +243,5 @@ def span_of(run_id: UUID | None = None) -> Span | None:
     instrumentor = None if module is None else module.LangChainInstrumentor()
     if instrumentor is None or not instrumentor.is_instrumented_by_opentelemetry:
         return None
-    span: Span | None = module.get_current_span()
-    if run_id is not None:
-        span = instrumentor.get_span(run_id)
+    span: Span | None = instrumentor.get_span(run_id) if run_id else module.get_current_span()
     return span

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import Generation
+from langchain_core.outputs import ChatGeneration, Generation
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel, runtime
@@ -157,9 +157,10 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         summary = None if run is None else run.summary
         if is_first and call.wanted:
             self._tell(call.step, summary)
-        if generation is None or not self._attach:
+        if not self._attach or not isinstance(generation, ChatGeneration):
             return
-        if not streamed.is_attached and messages.is_told(generation, summary):
+        present = generation.message.response_metadata.get(messages.KEY)
+        if not streamed.is_attached and runtime.is_taken(present, summary):
             call.step.memo["yields"] = True
             self._warn_of_another(summary)
             return

@@ -18,10 +18,8 @@ from langchain_core.messages.content import (
     create_citation,
     create_text_block,
 )
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generation, LLMResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
-
-from attribot_rag import runtime
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"  # of a message that names none
@@ -85,15 +83,13 @@ def _texts(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 def attach(
-    generation: Generation, summary: dict[str, Any] | None, *, citations: bool, in_place: bool
+    generation: ChatGeneration, summary: dict[str, Any] | None, *, citations: bool, in_place: bool
 ) -> None:
     """Give the generation's message the summary, or take an old one away.
 
     The message is replaced by a copy, because a cache may hold the one that is there; one of which
     a copy would not reach the caller, such as a chunk, is written to `in_place`.
     """
-    if not isinstance(generation, ChatGeneration):
-        return
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
@@ -102,13 +98,6 @@ def attach(
         message.response_metadata = changed.response_metadata
     else:
         generation.message = changed
-
-
-def is_told(generation: Generation, summary: dict[str, Any] | None) -> bool:
-    """Whether the generation's message has a summary of this answer that is to stay."""
-    if not isinstance(generation, ChatGeneration):
-        return False
-    return runtime.is_taken(generation.message.response_metadata.get(KEY), summary)
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
@@ -139,14 +128,12 @@ def stream(message: BaseMessage) -> None:
     """Give LangGraph's `stream_mode="messages"` a last chunk with what is attached to a message."""
     manager = get_callback_manager_for_config(ensure_config())
     streams = [
-        handler
-        for handler in manager.handlers
-        if hasattr(handler, "tap_output_iter") and handler.run_inline
+        own for own in manager.handlers if hasattr(own, "tap_output_iter") and own.run_inline
     ]
-    own = CallbackManager(streams, tags=manager.tags, metadata=manager.metadata)
+    told = CallbackManager(streams, tags=manager.tags, metadata=manager.metadata)
     metadata = {KEY: message.response_metadata[KEY]}
     chunk = AIMessageChunk("", id=message.id, response_metadata=metadata)
-    for run in own.on_chat_model_start({}, [[]]) if streams else ():
+    for run in told.on_chat_model_start({}, [[]]) if streams else ():
         run.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
         run.on_llm_end(LLMResult(generations=[]))
 

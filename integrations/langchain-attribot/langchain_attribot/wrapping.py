@@ -85,9 +85,8 @@ def with_attribution(
     answer come first, documents and attribution last. Raises InvalidInput if the chain shows no
     local model.
     """
-    if options.get("reader") is not None:
-        return AttributedChain(chain, AttributionCallbackHandler(llm or chain, **options))
-    llm = llm or language_models_in(chain)
+    is_read = options.get("reader") is not None
+    llm = llm or (chain if is_read else language_models_in(chain))
     if not llm and options.get("language_model") is None:
         raise InvalidInput(
             "the chain shows no local model; pass those that answer: with_attribution(chain, llm), "
