@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import json_in
@@ -107,14 +106,6 @@ def cite(
                 numbers.setdefault(document, in_prompt if by_marker else len(numbers) + 1)
     names = attribution.prompt_names if by_marker else {}
     return Citations(tuple(cited), numbers, names, by_marker)
-
-
-def document_order(attribution: Result, numbers: Mapping[int, int]) -> list[int]:
-    """Indices of the cited documents by their numbers, then of the others by their best source."""
-    ranked = attribution.top(len(attribution.sources))
-    of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
-    cited = sorted(numbers, key=lambda index: numbers[index])
-    return list(dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))]))
 
 
 def _by_rule(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, cast
 
-from attribot_rag.result.citations import Citations, cite, document_order
+from attribot_rag.result.citations import Citations, cite
 from attribot_rag.result.offsets import Shown
 from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts
@@ -91,8 +91,9 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
     """The summary of one attribution at one size."""
     attribution, shown, size = parts.attribution, parts.shown, parts.size
     ranked = attribution.top(size.num_sources)
-    documents = document_order(attribution, citations.numbers)[: size.num_documents]
-    sentences = citations.sentences[: size.num_sentences]
+    sentences = list(map(parts.sentence, citations.sentences[: size.num_sentences]))
+    cited = {index for sentence in sentences for index in sentence["documents"]}
+    documents = listed(len(attribution.documents), cited, size.num_documents)
     provenance = attribution.provenance
     start, end = shown.interval(0, len(attribution.response))
     notes = [*([_OFFSETS_OF_ANSWER] if shown.is_lost else ()), *attribution.notes]
@@ -102,7 +103,7 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
         "end": end,
         "offsets": "answer" if shown.is_lost else "shown",
         "unit": cut(attribution.unit, _MAX_UNIT),
-        "sentences": list(map(parts.sentence, sentences)),
+        "sentences": sentences,
         "documents": [parts.document(index, citations.numbers.get(index)) for index in documents],
         "sources": [parts.source(ranking.source.id, ranking.score) for ranking in ranked],
         "notes": [cut(note, 2 * size.num_characters) for note in notes[:MAX_NOTES]],
@@ -121,6 +122,18 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
     }
 
 
+def listed(num_documents: int, cited: Collection[int], limit: int) -> list[int]:
+    """The first documents and further cited ones, by their index, as many as the limit allows.
+
+    Each stands at the place of its index, but for those whose index is beyond the list.
+    """
+    beyond = sorted(index for index in cited if index >= limit)[:limit]
+    while beyond and beyond[0] < limit + len(beyond):
+        limit += 1
+        beyond = [index for index in beyond if index >= limit]
+    return [*range(min(limit, num_documents)), *beyond]
+
+
 def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summary:
     return {
         "schema_version": SCHEMA_VERSION,
@@ -128,6 +141,7 @@ def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summar
         "run_id": None,
         "query": None,
         "answer": None,
+        "cited_text": None,
         "error": None,
         "start": 0,
         "end": length,

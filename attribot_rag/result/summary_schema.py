@@ -11,7 +11,7 @@ from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.result.provenance import Basis
 from attribot_rag.result.verdict import Kind, Reason, Relation
 
-SCHEMA_VERSION = "1.11"
+SCHEMA_VERSION = "1.12"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -76,8 +76,8 @@ class SentenceSummary(TypedDict):
     sources: list[Index]
     """Ids of the cited sources, best first; `sources` of the summary need not hold them."""
     documents: Indices
-    """Indices of the documents that hold the cited sources; `documents` of the summary need not
-    hold them."""
+    """Indices of the documents that hold the cited sources: in `documents` of the summary, too,
+    which need not hold the last ones."""
     relation: Relation
     """Whether each of the sources matters by itself, the sentence stands with either of them alone,
     or only with all of them together. Of a composite, where the sentence cites several earlier
@@ -111,7 +111,8 @@ class DocumentSummary(TypedDict):
     """One retrieved chunk, without its text."""
 
     index: Index
-    """Its index among the documents that were given."""
+    """Its index among the documents that were given, and its place in the list, unless it stands
+    behind documents that were omitted: then that is beyond the list."""
     id: str | None
     """The owner's name for it."""
     number: Annotated[int, Field(ge=1)] | None
@@ -186,6 +187,9 @@ class Summary(TypedDict):
     """What was asked, where the framework tells, or its beginning."""
     answer: str | None
     """The text that was attributed, or its beginning; null where there is none yet."""
+    cited_text: str | None
+    """The answer with its citations and remarks, as readers see it; null where there are none yet,
+    and where it is too long."""
     error: ErrorDescription | None
     """Why the answer was not attributed; null for other statuses than 'error' and 'unsupported'."""
     start: Index
@@ -201,8 +205,8 @@ class Summary(TypedDict):
     """The first sentences of the response, in order. One that is not in the text that the caller
     was given is an empty interval."""
     documents: list[DocumentSummary]
-    """First the cited documents, by their number, then those of the best sources, then the
-    others."""
+    """The documents in the order in which they were given; the first ones and the cited ones, if
+    they do not all fit."""
     sources: list[SourceSummary]
     """The sources with the highest scores for the whole response, best first. Of a composite, those
     that are cited, in the order of the sentences."""

@@ -177,7 +177,9 @@ class AttributedRun:
             texts = {"query": query or None, "answer": answer or None}
             if len(json.dumps(texts)) <= max_bytes:
                 break
-        return texts
+        has_citations = self.error is None and (self.attribution is not None or self.places)
+        whole = texts | {"cited_text": self.to_cited_text() if has_citations else None}
+        return whole if len(json.dumps(whole)) <= max_bytes else texts
 
     def _own_summary(self, max_bytes: int) -> dict[str, Any]:
         bounds: dict[str, Any] = {"run_id": self.run_id, "max_bytes": max_bytes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +14,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import Attribution, Counterfactual
+from attribot_rag.attribution import Attribution, Counterfactual, Provenance
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
@@ -84,7 +84,7 @@ class AttributionService:
         )
         self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
         # By their provenance, which copies of an attribution share: a run holds no model.
-        self._ask_again = WeakIdKeyDictionary()
+        self._ask_again: MutableMapping[Provenance, Any] = WeakIdKeyDictionary()
         self._loop = running_loop()
         self._weights = language_model.weights
         self._records = isinstance(language_model, LocalModel) and not is_reader
@@ -172,7 +172,7 @@ class AttributionService:
         self, attribution: Attribution, *documents: int, **generate: Any
     ) -> Counterfactual:
         """As that of the Attributor, which has the `ask` of the answer's call."""
-        ask = self._ask_again.get(attribution.provenance)
+        ask: Callable[..., str] | None = self._ask_again.get(attribution.provenance)
         return self.attributor.answer_without(attribution, *documents, ask=ask, **generate)
 
     def _match(self, answer: Answer) -> Future[Answer | None]:

@@ -17,7 +17,8 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.attention import UnitAttention
 from attribot_rag.scoring.backend import Backend
-from attribot_rag.scoring.engine import Engine, Matrix, ScoringOptions
+from attribot_rag.scoring.engine import Engine, Matrix
+from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request
 from attribot_rag.scoring.session import Session, Usage
 

@@ -17,7 +17,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.local_model import placeholder_ids
 from attribot_rag.model.state import Derived, reads_elsewhere
-from attribot_rag.scoring.backend import Requested, Unsupported
+from attribot_rag.scoring.backend import Unsupported
 from attribot_rag.scoring.local.cropped import Cropped
 from attribot_rag.scoring.local.pace import pass_tokens
 from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
@@ -26,6 +26,7 @@ from attribot_rag.scoring.local.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.local.reference import Reference, rope_changes
 from attribot_rag.scoring.local.twin import check_placed, make_twin
 from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.options import Requested
 
 IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""

@@ -52,7 +52,11 @@ def _result(attribution: Attribution, query: str | None) -> dict[str, Any]:
             totals[str(document)] = totals.get(str(document), 0.0) + (score or 0.0)
     return {
         "response": attribution.response,
-        "summary": {**summarize(attribution), "query": query},
+        "summary": {
+            **summarize(attribution),
+            "query": query,
+            "cited_text": attribution.to_cited_text(),
+        },
         "document_scores": {document: round(total, 4) for document, total in totals.items()},
     }
 

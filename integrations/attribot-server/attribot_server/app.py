@@ -229,6 +229,7 @@ class _Service:
 def _answered(body: AskRequest, attribution: Attribution) -> dict[str, Any]:
     return {
         "answer": attribution.response,
+        "cited_text": attribution.to_cited_text(),
         "attribution": attribution.to_dict(),
         "html": attribution.to_html(question=body.question) if body.html else None,
         "data": answer_data(attribution) if body.data else None,

@@ -206,7 +206,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 continue
             if any(tool.kind == "tool" and tool.begun > asked.begun for tool in step.within()):
                 continue
-            is_read = any(beside.kind == "parser" for beside in asked.parent.children)
+            beside = () if asked.parent is None else asked.parent.children
+            is_read = any(other.kind == "parser" for other in beside)
             if (is_read and outputs is None) or messages.has_arguments(outputs, generation.message):
                 self.answered(streamed, messages.answer_text(generation.message), generation)
 

@@ -132,7 +132,7 @@ def stream(message: BaseMessage) -> None:
     ]
     told = CallbackManager(streams, tags=manager.tags, metadata=manager.metadata)
     metadata = {KEY: message.response_metadata[KEY]}
-    chunk = AIMessageChunk("", id=message.id, response_metadata=metadata)
+    chunk = AIMessageChunk(content="", id=message.id, response_metadata=metadata)
     for run in told.on_chat_model_start({}, [[]]) if streams else ():
         run.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
         run.on_llm_end(LLMResult(generations=[]))
@@ -210,5 +210,7 @@ def _with_citations(
 
 def _shifted(citation: Citation, start: int) -> Citation:
     """The citation in a block that begins at this character of the text."""
-    places = ("start_index", "end_index")
-    return {**citation, **{place: citation[place] - start for place in places}}
+    shifted = citation.copy()
+    shifted["start_index"] -= start
+    shifted["end_index"] -= start
+    return shifted

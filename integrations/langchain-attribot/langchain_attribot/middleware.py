@@ -147,8 +147,10 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         is_structured = response.structured_response is not None
         result = list(response.result)
         for index, message in enumerate(result):
-            call = seen.call_of(message) if isinstance(message, AIMessage) else None
-            if call is None or (message.tool_calls and not is_structured):
+            call = seen.call_of(message)
+            if call is None or not isinstance(message, AIMessage):
+                continue
+            if message.tool_calls and not is_structured:
                 continue
             if not documents:
                 self._advise(request)
@@ -184,8 +186,14 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             answer = runtime.Answer(text, documents)
             return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
         observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
-        known = {"span": span_of(), "answered_by": call.answered_by, "ask": call.ask}
-        call = observer.called(run_id, None, call.prompt, call.texts, given=documents, **known)
+        known: dict[str, Any] = {
+            "span": span_of(),
+            "answered_by": call.answered_by,
+            "ask": call.ask,
+        }
+        call = observer.called(
+            run_id, None, call.prompt, call.texts, given=documents, span=span_of(), **known
+        )
         run = observer.answered(call, text)
         assert run is not None  # there are documents
         return run

@@ -58,7 +58,7 @@ def find_language_model(llm: Any) -> LanguageModel | None:
 def _own_model(llm: Any) -> LanguageModel | None:
     if isinstance(llm, LanguageModel):
         return llm
-    model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
+    model, tokenizer = (getattr(llm, name, None) for name in ("model", "tokenizer"))
     if not hasattr(model, "generate"):
         return None
     from transformers import PreTrainedTokenizerBase  # which takes seconds
