@@ -21,7 +21,7 @@ def test_markers_are_those_of_the_whole_result() -> None:
         PROMPT, ANSWER, DOCUMENTS
     )
     assert places(whole) == [(25, 2, 1), (52, 3, 2)]
-    assert len(parts) == 2
+    assert len(parts) == 3
     for attribution in (*parts, scores):
         assert places(attribution) == places(whole)
         assert {marker.supported for marker in attribution.markers} == {None}

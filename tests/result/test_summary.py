@@ -109,7 +109,7 @@ class TestContents:
             ("grounded", "each", [2], [2], 5.0, None, None),
             ("follows", "each", [], [], None, 0.3333, 0),
         ]
-        assert columns(summary["documents"], "index", "number") == [(1, 1), (0, 2), (2, 3)]
+        assert columns(summary["documents"], "index", "number") == [(0, 2), (1, 1), (2, 3)]
 
     def test_positions_are_those_of_the_text_that_was_shown(self) -> None:
         attribution, start = judged(*VERDICTS), 10_000
@@ -122,15 +122,15 @@ class TestContents:
         moved = {**summary, "start": 0, "end": 0, "sentences": []}
         assert moved == {**summarize(attribution), "start": 0, "end": 0, "sentences": []}
 
-    def test_documents_come_by_number_then_by_their_sources_then_as_they_are(self) -> None:
+    def test_a_document_stands_at_its_index(self) -> None:
         texts = [f"Fact {index} is told." for index in range(6)]
         scores = dict(zip(texts, [(0.1,), (0.0,), (9.0,), None, (0.5,), (8.0,)], strict=True))
         attribution = handmade("Answer.", texts, scores, not_located=(3,), partly_located={5: 0.45})
         documents = checked(attribution)["documents"]
-        assert [row["index"] for row in documents] == [2, 5, 4, 0, 1, 3]
-        assert [row["number"] for row in documents] == [1, 2, None, None, None, None]
-        assert [row["located"] for row in documents] == [True, True, True, True, True, False]
-        assert [row["located_share"] for row in documents] == [1.0, 0.45, 1.0, 1.0, 1.0, 0.0]
+        assert [row["index"] for row in documents] == [0, 1, 2, 3, 4, 5]
+        assert [row["number"] for row in documents] == [None, None, 1, None, None, 2]
+        assert [row["located"] for row in documents] == [True, True, True, False, True, True]
+        assert [row["located_share"] for row in documents] == [1.0, 1.0, 1.0, 0.0, 1.0, 0.45]
 
     def test_a_partial_result_says_so(self) -> None:
         summary = checked(judged(*VERDICTS, partial=True, notes=("The budget ran out.",)))
@@ -253,7 +253,15 @@ class TestSize:
         indices = {document["index"] for document in summary["documents"]}
         assert len(indices) < 200
         assert set(range(191, 200)) <= indices
-        assert [document["index"] for document in summary["documents"]][:9] == list(range(191, 200))
+
+    @pytest.mark.parametrize("cited", [range(9), range(51, 60), range(50, 99, 2), range(200)])
+    def test_an_index_names_its_document_or_none(self, cited: range) -> None:
+        texts = [f"Fact {index} is told." for index in range(200)]
+        scores = {text: (9.0,) if index in cited else (0.0,) for index, text in enumerate(texts)}
+        summary = checked(handmade("So it is.", texts, scores))
+        documents = summary["documents"]
+        for index in summary["sentences"][0]["documents"]:
+            assert index >= len(documents) or documents[index]["index"] == index
 
     def test_numbers_stay_those_of_all_citations(self) -> None:
         attribution = crowded("x", 300, 40, 400)

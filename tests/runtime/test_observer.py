@@ -8,6 +8,7 @@ import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
 from support.tiny_models import unshared
 
+from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
 
@@ -122,6 +123,59 @@ def test_a_run_within_another_gives_its_own_answer(observer: Observer) -> None:
         assert observer.ended(name, [answer]) is found[-1]
     assert observer.ended("whole", [f"Within 0: {ANSWER}"]) is found[0]
     assert [observer.store[f"within {number}"] for number in range(2)] == found
+
+
+def test_what_a_script_searched_within_a_step_is_in_reach_of_later_calls(
+    service: AttributionService,
+) -> None:
+    for loose in (True, False):
+        observer = Observer([service], loose=loose)
+        observer.began("search and format")
+        searched(observer, "search and format", *DOCUMENTS)
+        observer.ended("search and format", ["a text, no answer"])
+        observer.began("prompt and model")
+        run = answered(observer, "prompt and model", DOCUMENTS, ANSWER)
+        assert (run is not None) == loose
+        if loose:
+            assert texts_of(run) == list(DOCUMENTS)
+
+
+def test_what_is_told_twice_counts_once(
+    observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        observer.began("twice", given=DOCUMENTS[:1])
+    for _ in range(2):
+        observer.began("search", "twice")
+    observer.retrieved("search", DOCUMENTS)
+    assert texts_of(answered(observer, "twice", DOCUMENTS, ANSWER)) == list(DOCUMENTS)
+    (line,) = caplog.messages
+    assert "attached twice" in line
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (DOCUMENTS[0], True),
+        (Document(DOCUMENTS[0], "a", {"source": "a.md", "rank": 1}), True),
+        (Document(DOCUMENTS[0], metadata={"source": "a.md"}), True),
+        (Document(DOCUMENTS[0], "b"), False),
+        (Document(DOCUMENTS[0], "a", {"source": "b.md"}), False),
+    ],
+)
+def test_a_document_that_was_found_twice_is_one(
+    observer: Observer, other: Document | str, *, is_same: bool
+) -> None:
+    first = Document(DOCUMENTS[0], "a", {"source": "a.md"})
+    for documents in ([first, other], [other, first]):
+        observer.began("whole")
+        for place, document in enumerate(documents):
+            observer.began(f"search {place}", "whole")
+            observer.retrieved(f"search {place}", [document])
+        run = answered(observer, "whole", DOCUMENTS[:1], ANSWER)
+        assert run is not None and len(run.documents) == (1 if is_same else 2)
+        assert "a" in [Document.of(document).id for document in run.documents]
+        observer.ended("whole")
 
 
 def test_a_run_with_the_id_of_one_that_never_ended_has_its_own_documents(

@@ -1,6 +1,8 @@
 """The runs that are kept, the callers that wait for them, and the errors of runs that ended."""
 
 import asyncio
+import pickle
+import threading
 from concurrent.futures import Future
 
 import pytest
@@ -8,7 +10,8 @@ from support.attributions import ISLAND
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag import Document
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
@@ -31,6 +34,38 @@ def test_as_many_runs_are_kept_as_were_asked_for() -> None:
         InvalidInput, match="no attribution of the run root 0: it retrieved nothing"
     ):
         store.wait("root 0")
+
+
+def test_the_runs_of_a_root_and_of_the_keys_of_its_output() -> None:
+    store = RunStore()
+    first = Answer("It is old.", DOCUMENTS)
+    made = [
+        AttributedRun("left", "root", first, ISLAND),
+        AttributedRun("other", "another root", first, ISLAND),
+        AttributedRun("right", "root", first, ISLAND),
+        AttributedRun("whole", "root", Answer("Old.", [Document("It is old.", "left")]), ISLAND),
+        AttributedRun("grade", "root", Answer("yes"), error=DocumentsNotLocated("none")),
+    ]
+    for run in made:
+        store.add(run)
+    assert store.of_root("root") == (made[0], made[2], made[3], made[4])
+    assert store.of_root("no root") == ()
+    every = ["left", "right", "whole", "grade"]
+    texts = {"a": "It is old.", "b": "It is old.", "c": "yes", "d": "no"}
+    branches = {"a": ["left"], "b": every, "c": every, "d": every}
+    assert store.by_key(texts, branches) == {"a": made[0], "b": made[2]}
+    texts, branches = {"draft": "It is old.", "final": "Old."}, {"draft": ["left"], "final": every}
+    assert store.by_key(texts, branches) == {"final": made[3]}
+
+
+def test_a_run_holds_no_model_and_is_short_to_read() -> None:
+    bound = threading.Lock()  # as what asks a model again, which cannot be pickled
+    answer = Answer("It is old. " * 99, DOCUMENTS, ask=lambda prompt: str(bound))
+    run = AttributedRun("run", "root", answer, ISLAND)
+    again = pickle.loads(pickle.dumps(run))
+    assert again.summary == run.summary and again.answer.ask is None
+    assert "run" in repr(run) and len(repr(run)) < 200
+    assert callable(answer.ask)  # the run itself is as it was
 
 
 def test_a_run_is_waited_for_and_the_event_loop_goes_on_meanwhile() -> None:

@@ -11,17 +11,24 @@ from typing import Any
 Body = dict[str, Any]
 Answers = Callable[[str], str]
 """The answer to a prompt, which is the text of all its messages."""
+ToolCall = tuple[str, dict[str, Any]]
+"""The name and the arguments of a call of a tool."""
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
 @contextmanager
-def chat_server(answer: str | Answers, pause: float = 0.0) -> Iterator[tuple[str, list[Body]]]:
+def chat_server(
+    answer: str | Answers,
+    pause: float = 0.0,
+    calls: Callable[[Body], ToolCall | None] | None = None,
+) -> Iterator[tuple[str, list[Body]]]:
     """Yields its address, and what it was asked, each with its `path`.
 
     It has OpenAI's /v1/chat/completions and /v1/completions, Anthropic's /v1/messages and Ollama's
     /api/chat, streamed word by word if that is asked for, with a `pause` of so many seconds before
     each. Of a stream that its reader closed, what was asked `is_closed`. A question that comes with
-    tools is answered by a call of the first one, with the question as its `query`.
+    tools is answered by a call of the first one, with the question as its `query`, unless `calls`
+    tells what is called. Calls are streamed by OpenAI's protocol alone.
     """
     asked: list[Body] = []
 
@@ -29,10 +36,11 @@ def chat_server(answer: str | Answers, pause: float = 0.0) -> Iterator[tuple[str
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked.append(noted := {"path": self.path, **body})
-            tool = _tool_called(body)
+            tool = (calls or _tool_called)(body)
             text = "" if tool else _says(answer, prompt_of(body))
             protocol = _PROTOCOLS[self.path]
-            streams = body.get("stream", self.path == "/api/chat") and not tool
+            streams = body.get("stream", self.path == "/api/chat")
+            streams = streams and not (tool and self.path != "/v1/chat/completions")
             self.send_response(200)
             self.send_header("content-type", protocol.streams_as if streams else "application/json")
             self.end_headers()
@@ -40,7 +48,10 @@ def chat_server(answer: str | Answers, pause: float = 0.0) -> Iterator[tuple[str
                 self.wfile.write(protocol.whole(body, text, tool).encode())
                 return
             try:
-                for piece in protocol.streamed(body, text):
+                pieces = (
+                    protocol.streamed(body, text, tool) if tool else protocol.streamed(body, text)
+                )
+                for piece in pieces:
                     time.sleep(pause)
                     self.wfile.write(piece.encode())
             except ConnectionError:
@@ -78,7 +89,7 @@ def _says(answer: str | Answers, prompt: str) -> str:
     return answer if isinstance(answer, str) else answer(prompt)
 
 
-def _tool_called(body: Body) -> tuple[str, dict[str, str]] | None:
+def _tool_called(body: Body) -> ToolCall | None:
     """The name and the arguments of the tool that a question calls."""
     if not body.get("tools"):
         return None
@@ -118,10 +129,15 @@ class _OpenAI:
         made = self._body(body, self.kind, self.choice(text, tool), reason)
         return json.dumps({**made, "usage": USAGE})
 
-    def streamed(self, body: Body, text: str) -> Iterator[str]:
+    def streamed(self, body: Body, text: str, tool: ToolCall | None = None) -> Iterator[str]:
         kind = f"{self.kind}.chunk"
-        pieces = [self._body(body, kind, self.delta(word), None) for word in _words(text)]
-        pieces.append(self._body(body, kind, self.delta(""), "stop"))
+        deltas = map(self.delta, _words(text))
+        if tool:
+            whole = self.choice("", tool)["message"]
+            whole["tool_calls"][0]["index"] = 0
+            deltas = iter([{"delta": whole}])
+        pieces = [self._body(body, kind, delta, None) for delta in deltas]
+        pieces.append(self._body(body, kind, self.delta(""), "tool_calls" if tool else "stop"))
         yield from (f"data: {json.dumps(piece)}\n\n" for piece in pieces)
         yield "data: [DONE]\n\n"
 

@@ -94,7 +94,8 @@ class RunCallbacks(BaseCallbackHandler):
     ) -> None:
         kind = "parser" if named.get("run_type") == "parser" else "chain"
         given = tuple(documents_in(inputs))
-        self.observer.began(run_id, parent_run_id, kind=kind, names=names_of(named), given=given)
+        names, memo = names_of(named), {} if parent_run_id else {"inputs": inputs}
+        self.observer.began(run_id, parent_run_id, kind=kind, names=names, given=given, memo=memo)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
         step = self.observer.steps.get(run_id)

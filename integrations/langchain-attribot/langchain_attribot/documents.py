@@ -33,12 +33,13 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
             yield from documents_in(item, depth - 1)
 
 
-def gives_structured_response(outputs: Any) -> bool:
-    """Whether an agent, or its node, gives the structured response that its model called for."""
-    if isinstance(outputs, list | tuple):
-        return any(map(gives_structured_response, outputs))
-    update = outputs if isinstance(outputs, Mapping) else getattr(outputs, "update", None)
-    return isinstance(update, Mapping) and update.get("structured_response") is not None
+def structured_response(outputs: Any) -> Any:
+    """What an agent, or its node, gives as the response that its model called for; or None."""
+    for output in outputs if isinstance(outputs, list) else [outputs]:
+        update = output if isinstance(output, Mapping) else getattr(output, "update", None)
+        if isinstance(update, Mapping) and update.get("structured_response") is not None:
+            return update["structured_response"]
+    return None
 
 
 def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:

@@ -23,7 +23,7 @@ from langchain_attribot import messages, models
 from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE
 from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
-from langchain_attribot.documents import documents_in, gives_structured_response
+from langchain_attribot.documents import documents_in, structured_response
 from langchain_attribot.models import ModelHolder, ModelHolders
 
 logger = logging.getLogger(__name__)
@@ -198,7 +198,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def _arguments_given(self, step: Step, outputs: Any) -> None:
         """Answer by tool calls whose arguments a chain gives its caller, if no tool ran them."""
         waiting: list[StreamedCall] = step.root.memo.get("tool_calls", [])
-        if not waiting or (step.parent is not None and not gives_structured_response(outputs)):
+        given = outputs if step.parent is None else structured_response(outputs)
+        if not waiting or (step.parent is not None and given is None):
             return
         for streamed in waiting:
             asked, generation = streamed.call.step, streamed.generation
@@ -208,8 +209,11 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 continue
             beside = () if asked.parent is None else asked.parent.children
             is_read = any(other.kind == "parser" for other in beside)
-            if (is_read and outputs is None) or messages.has_arguments(outputs, generation.message):
-                self.answered(streamed, messages.answer_text(generation.message), generation)
+            message, inputs = generation.message, step.root.memo.get("inputs")
+            if (is_read and given is None) or messages.has_arguments(given, inputs, message):
+                if given in [call["args"] for call in message.tool_calls]:
+                    step.root.memo["parsed"] = given
+                self.answered(streamed, messages.answer_text(message), generation)
 
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
         """Take this as what the root gives, before it has ended.

@@ -66,10 +66,10 @@ def answer_text(message: BaseMessage) -> str:
     return "\n".join(json.dumps(call["args"], ensure_ascii=False) for call in calls) or message.text
 
 
-def has_arguments(outputs: Any, message: BaseMessage) -> bool:
-    """Whether a chain's output, messages aside, has all texts of a message's tool calls."""
+def has_arguments(outputs: Any, inputs: Any, message: BaseMessage) -> bool:
+    """Whether a chain has all texts of a message's tool calls from there, messages aside."""
     texts = set(_texts([call["args"] for call in getattr(message, "tool_calls", ())]))
-    return bool(texts) and texts <= set(_texts(outputs))
+    return bool(texts) and texts <= set(_texts(outputs)) - set(_texts(inputs))
 
 
 def _texts(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:

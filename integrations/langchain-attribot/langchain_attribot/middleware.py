@@ -186,13 +186,10 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             answer = runtime.Answer(text, documents)
             return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
         observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
-        known: dict[str, Any] = {
-            "span": span_of(),
-            "answered_by": call.answered_by,
-            "ask": call.ask,
-        }
+        known: dict[str, Any] = {"answered_by": call.answered_by, "ask": call.ask}
+        prompt, texts = call.prompt, call.texts
         call = observer.called(
-            run_id, None, call.prompt, call.texts, given=documents, span=span_of(), **known
+            run_id, None, prompt, texts, given=documents, span=span_of(), **known
         )
         run = observer.answered(call, text)
         assert run is not None  # there are documents
