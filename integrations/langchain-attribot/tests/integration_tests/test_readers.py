@@ -1,6 +1,7 @@
 """Hosted models answer by their protocols, a local one reads, and theirs are asked again."""
 
 import logging
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from conftest import DOCUMENTS, QUESTION, Making
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -172,6 +173,32 @@ def test_an_agents_answer_is_read(kind: Callable[..., Any], how: str, served: An
     assert second.response == UNKNOWN and len(asked) == 3
     assert asked[2]["tools"] == asked[1]["tools"]
     attributing.close()
+
+
+@pytest.mark.parametrize("kind", [openai, anthropic, ollama])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_citations_are_shown_and_runs_are_pickled_whoever_answered(
+    kind: Callable[..., Any], served: Any, making: Making, *, streamed: bool
+) -> None:
+    url, _ = served
+    chain, config = rag(Given(documents=DOCUMENTS), kind(url)), {}
+    plain = chain.invoke(QUESTION)
+    handler = making(None, reader=byte_level(), citations=True)
+    config["callbacks"] = [handler]
+    message: Any = chain.invoke(QUESTION, config)
+    if streamed:
+        message = sum(chain.stream(QUESTION, config), AIMessageChunk(""))
+    summary = message.response_metadata["attribution"]
+    summary["sentences"] = [{"start": 4, "end": 14, "sources": [2], "documents": [1]}]
+    (block,) = [block for block in message.content_blocks if block["type"] == "text"]
+    (citation,) = block["annotations"]
+    assert block["text"][citation["start_index"] : citation["end_index"]] == "lighthouse"
+    assert citation["title"] == "lighthouse.md"
+    assert message.content == plain.content or streamed
+    assert not plain.content_blocks[0].get("annotations")
+    run = handler.last
+    assert run is not None and len(repr(run)) < 200
+    assert pickle.loads(pickle.dumps(run)).summary == run.summary
 
 
 def test_a_model_that_was_not_passed_or_is_one_of_several_alike(

@@ -124,6 +124,21 @@ def test_a_later_answer_may_use_documents_of_earlier_turns(
     check(ask(agent, "three", configurable={"thread_id": "other"})[-1], "three")
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_streamed_messages_of_an_agent_end_with_it(agent: Chain, *, asynchronous: bool) -> None:
+    async def streamed() -> list[Any]:
+        pieces = agent.astream(input_of("one"), stream_mode="messages")
+        return [piece async for piece, _ in pieces]
+
+    pieces = [piece for piece, _ in agent.stream(input_of("one"), stream_mode="messages")]
+    if asynchronous:
+        pieces = asyncio.run(streamed())
+    *earlier, last = pieces
+    check(last, "one")
+    assert last.id == earlier[-1].id and not last.text
+    assert not any("attribution" in piece.response_metadata for piece in earlier)
+
+
 def test_updates_of_a_streamed_agent_carry_it(agent: Chain) -> None:
     *_, update = agent.stream(input_of("one"), stream_mode="updates")
     check(update["model"]["messages"][-1], "one")

@@ -23,15 +23,15 @@ from conftest import (
 )
 from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
 from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput
-from langchain_attribot import citations_of
+from langchain_attribot import citations_of, with_attribution
 
 
 def test_the_message_of_a_chain_carries_the_core_s_scores(
@@ -61,12 +61,54 @@ def test_the_message_of_a_chain_carries_the_core_s_scores(
     json.dumps(dumpd(chain), default=str)
 
 
-def test_batch_and_parallel_carry_it_too(chain: Chain, handler: Handler) -> None:
-    both = RunnableParallel(left=chain, right=chain).with_config(callbacks=[handler])
+@pytest.mark.parametrize("parsed", [False, True])
+def test_each_branch_has_its_attribution(
+    tiny_chat: Chat, handler: Handler, *, parsed: bool
+) -> None:
+    texts = {"left": DOCUMENTS[0], "right": DOCUMENTS[1]}
+    parser: Any = StrOutputParser() if parsed else RunnablePassthrough()
+    branches = {
+        name: rag(Given(documents=[text]), tiny_chat) | parser for name, text in texts.items()
+    }
+    both = RunnableParallel(branches).with_config(callbacks=[handler])
     for outputs in both.batch([QUESTION, "What costs 18 crowns?"]):
-        summary_of(outputs["left"])
-        summary_of(outputs["right"])
-        checked(outputs["attribution"])
+        assert list(outputs["attribution"]) == ["left", "right"]
+        for name, summary in outputs["attribution"].items():
+            assert located_ids(checked(summary)) == [texts[name].id]
+            if not parsed:
+                assert summary_of(outputs[name]) == summary
+    attributed = with_attribution(RunnableParallel(branches), tiny_chat, **EXACT)
+    result = attributed.invoke(QUESTION)
+    assert list(result["attribution"]) == ["left", "right"]
+    assert [document.id for document in result["documents"]] == ["ferry", "lighthouse"]
+    attributed.handler.close()
+
+
+def test_outputs_are_left_alone_if_that_is_asked_for(chain: Chain, making: Making) -> None:
+    handler, run_id = making(attach=False), uuid4()
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    message = chain.invoke(QUESTION, config)
+    assert "attribution" not in message.response_metadata
+    assert attribution_of(handler.results[run_id]).response == message.content
+    (run,) = handler.results.of_root(run_id)
+    assert run is handler.last
+    outputs = RunnableParallel(answer=chain).invoke(QUESTION, {"callbacks": [handler]})
+    assert list(outputs) == ["answer"]
+    pieces = list(chain.stream(QUESTION, {"callbacks": [handler]}))
+    assert not any("attribution" in piece.response_metadata for piece in pieces)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_same_handler_attached_twice_counts_once_and_says_so(
+    chain: Chain, handler: Handler, caplog: pytest.LogCaptureFixture, *, streamed: bool
+) -> None:
+    config: Any = {"callbacks": [handler, handler]}
+    message: Any = sum(chain.stream(QUESTION, config), AIMessageChunk("")) if streamed else None
+    summary = summary_of(message or chain.invoke(QUESTION, config))
+    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]
+    (line,) = [line for line in caplog.messages if "attached twice" in line]
+    assert "Pass it in one place" in line
+    assert len(handler.results) == 1 and handler.num_open == 0
 
 
 def test_the_sum_of_streamed_chunks_carries_it(chain: Chain, handler: Handler) -> None:

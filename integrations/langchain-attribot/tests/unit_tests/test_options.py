@@ -3,6 +3,8 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -24,6 +26,18 @@ MEANT = r"no option 'metod'; did you mean 'method'\?"
 
 def chain_of(chat: ChatHuggingFace) -> Runnable[str, str]:
     return RunnableLambda[str, str](lambda question: question) | chat | StrOutputParser()
+
+
+IMPORTED = """
+import sys
+import langchain_attribot
+from langchain_attribot import AttributionCallbackHandler, attribute, retrieved, with_attribution
+assert not {"torch", "transformers", "scipy"} & set(sys.modules)
+"""
+
+
+def test_no_pytorch_is_imported_before_something_is_scored() -> None:
+    subprocess.run([sys.executable, "-c", IMPORTED], check=True)
 
 
 def test_a_misspelt_option_names_the_right_one(tiny_chat: ChatHuggingFace) -> None:

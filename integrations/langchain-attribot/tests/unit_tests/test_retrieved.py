@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from agents import SearchesFirst
 from chains import PROMPT, ByName, Given, joined
 from conftest import DOCUMENTS, QUESTION, AsynchronousChat, Chain, Chat, Handler, Making, summary_of
 from langchain.agents import create_agent
@@ -14,6 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.tools import tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, StateGraph
 from support.summaries import EXACT, located_ids
@@ -21,7 +23,7 @@ from typing_extensions import TypedDict
 
 from attribot_rag import VerdictOptions
 from attribot_rag.errors import InvalidInput
-from langchain_attribot import AttributionMiddleware, attribute, retrieved
+from langchain_attribot import AttributedRun, AttributionMiddleware, attribute, retrieved
 
 TEXTS = ("The ferry carries 84.", "The mill grinds at noon.", "Gulls nest in the quarry.")
 
@@ -151,6 +153,104 @@ def test_the_middleware_sees_documents_of_other_middlewares(
         message = agent.invoke({"messages": [("human", name)]})["messages"][-1]
         assert located_ids(summary_of(message)) == [f"document {name}"]
     own.close()
+
+
+@dynamic_prompt
+def from_a_chain(request: Any) -> str:
+    passages = (ByName() | joined).invoke(request.messages[-1].text)
+    return f"Answer from this.\n\n{passages}"
+
+
+@tool
+def search(query: str) -> str:
+    """Finds harbours."""
+    return str((ByName() | joined).invoke(query))
+
+
+@pytest.mark.parametrize("how", ["handler", "middleware"])
+@pytest.mark.parametrize("place", ["middleware", "tool"])
+def test_documents_of_a_chain_within_count(
+    tiny_chat: Chat, handler: Handler, how: str, place: str
+) -> None:
+    own = AttributionMiddleware(tiny_chat, **EXACT)
+    around: list[Any] = [own] if how == "middleware" else []
+    config: Any = {"callbacks": [] if around else [handler]}
+    if place == "tool":
+        agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=around)
+    else:
+        agent = create_agent(tiny_chat, [], middleware=[*around, from_a_chain])
+    for name in ("one", "two"):
+        message = agent.invoke({"messages": [("human", name)]}, config)["messages"][-1]
+        assert located_ids(summary_of(message)) == [f"document {name}"]
+    own.close()
+
+
+def test_a_search_and_an_answer_that_are_invoked_one_after_the_other(
+    store: InMemoryVectorStore, tiny_chat: Chat, making: Making
+) -> None:
+    search = store.as_retriever(search_kwargs={"k": 1}) | joined
+    answering = PROMPT | tiny_chat
+
+    def ask(config: Any = None) -> BaseMessage:
+        context = search.invoke("Who nests?", config)
+        return answering.invoke({"context": context, "question": "Who nests?"}, config)
+
+    (document,) = store.similarity_search("Who nests?", k=1)
+    with attribute(tiny_chat, **EXACT):
+        assert located_ids(summary_of(ask())) == [document.id]
+    message = ask({"callbacks": [making(loose=True)]})
+    assert located_ids(summary_of(message)) == [document.id]
+    assert "attribution" not in ask({"callbacks": [making()]}).response_metadata
+
+
+@pytest.mark.parametrize("form", ["as they are", "as texts", "with a rank", "named"])
+def test_what_a_retriever_found_and_the_caller_passes_on_is_one_document(
+    store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler, form: str
+) -> None:
+    retriever = store.as_retriever(search_kwargs={"k": 2})
+    config: Any = {"callbacks": [handler]}
+
+    def ask(question: str) -> BaseMessage:
+        found = retriever.invoke(question)
+        again = {
+            "as they are": found,
+            "as texts": [document.page_content for document in found],
+            "with a rank": [
+                document.model_copy(update={"metadata": {"rank": rank}})
+                for rank, document in enumerate(found)
+            ],
+        }
+        retrieved(again.get(form, []))
+        return tiny_chat.invoke(prompt_of(found, question))
+
+    hits = store.similarity_search("Who nests?", k=2)
+    expected = {document.id for document in hits}
+    if form == "named":
+        config["metadata"] = {"attribot_documents": [hit.page_content for hit in hits]}
+    ids = located_ids(summary_of(RunnableLambda(ask).invoke("Who nests?", config)))
+    assert set(ids) == expected and len(ids) == 2
+
+
+def test_an_asynchronous_block(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
+    chat = AsynchronousChat(llm=tiny_chat.llm, tokenizer=tiny_chat.tokenizer)
+    told: list[str] = []
+
+    async def on_result(run: AttributedRun) -> None:
+        told.append(run.run_id)
+
+    async def ask() -> AttributedRun:
+        async with attribute(tiny_chat, on_result=on_result, **EXACT) as run:
+            documents = retrieved(await store.asimilarity_search("Who nests?", k=1))
+            message = await chat.ainvoke(prompt_of(documents, "Who nests?"))
+            assert located_ids(summary_of(message)) == [documents[0].id]
+            assert run.last is not None
+            second = await run.aanswer_without(run.last.run_id, 0, max_new_tokens=2)
+            assert second.documents == (0,)
+        await chat.ainvoke(prompt_of(documents, "Who nests?"))
+        assert len(run.results) == 1
+        return run.last
+
+    assert told == [asyncio.run(ask()).run_id]
 
 
 def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
