@@ -131,7 +131,7 @@ class _OpenAI:
 
     def streamed(self, body: Body, text: str, tool: ToolCall | None = None) -> Iterator[str]:
         kind = f"{self.kind}.chunk"
-        deltas = map(self.delta, _words(text))
+        deltas: Iterator[Body] = map(self.delta, _words(text))
         if tool:
             whole = self.choice("", tool)["message"]
             whole["tool_calls"][0]["index"] = 0

@@ -59,7 +59,7 @@ class StreamedCall:
     pieces: list[str] = field(default_factory=list)
     is_structured: bool = False
     calls_tools: bool = False
-    chunk: GenerationChunk | ChatGenerationChunk | None = None
+    chunk: GenerationChunk | None = None
     generation: ChatGeneration | None = None
     is_attached: bool = False
 
@@ -84,13 +84,7 @@ class RunCallbacks(BaseCallbackHandler):
         return len(self.observer.steps)
 
     def on_chain_start(
-        self,
-        serialized: Any,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **named: Any,
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: Any = None, **named: Any
     ) -> None:
         kind = "parser" if named.get("run_type") == "parser" else "chain"
         given = tuple(documents_in(inputs))
@@ -130,10 +124,7 @@ class RunCallbacks(BaseCallbackHandler):
         self.observer.retrieved(run_id, tuple(documents), replaces=True)
 
     def on_chat_model_start(
-        self,
-        serialized: Any,
-        messages: list[list[BaseMessage]],
-        **call: Any,
+        self, serialized: Any, messages: list[list[BaseMessage]], **call: Any
     ) -> None:
         first = messages[0]
         prompt, documents = template_messages(first), retrieved_documents(first)
@@ -174,12 +165,7 @@ class RunCallbacks(BaseCallbackHandler):
         self._calls[run_id] = StreamedCall(call, is_structured=is_structured)
 
     def on_llm_new_token(
-        self,
-        token: Any,
-        *,
-        chunk: GenerationChunk | ChatGenerationChunk | None = None,
-        run_id: UUID,
-        **_: Any,
+        self, token: Any, *, run_id: UUID, chunk: GenerationChunk | None = None, **_: Any
     ) -> None:
         streamed = self._calls.get(run_id)
         if streamed is None or streamed.call.is_answered or not streamed.call.wanted:

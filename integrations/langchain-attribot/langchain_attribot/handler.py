@@ -201,17 +201,16 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         given = outputs if step.parent is None else structured_response(outputs)
         if not waiting or (step.parent is not None and given is None):
             return
+        is_read = any(inner.kind == "parser" for inner in step.within())
         for streamed in waiting:
             asked, generation = streamed.call.step, streamed.generation
-            if generation is None or streamed.call.is_answered or step not in asked.around():
+            tools = [inner.begun for inner in step.within() if inner.kind == "tool"]
+            is_open = not streamed.call.is_answered and step in asked.around()
+            if generation is None or not is_open or max(tools, default=0) > asked.begun:
                 continue
-            if any(tool.kind == "tool" and tool.begun > asked.begun for tool in step.within()):
-                continue
-            beside = () if asked.parent is None else asked.parent.children
-            is_read = any(other.kind == "parser" for other in beside)
             message, inputs = generation.message, step.root.memo.get("inputs")
             if (is_read and given is None) or messages.has_arguments(given, inputs, message):
-                if given in [call["args"] for call in message.tool_calls]:
+                if given in messages.arguments_of(message):
                     step.root.memo["parsed"] = given
                 self.answered(streamed, messages.answer_text(message), generation)
 
@@ -243,9 +242,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         yields = {step.id for step in root.within() if "yields" in step.memo}
         if not self._attach or (answer is not None and answer.run_id in yields):
             return runs
-        if is_dict and not runtime.attach_to_mapping(
-            outputs, messages.KEY, runtime.summaries_of(runs)
-        ):
+        found = runtime.summaries_of(runs)
+        if is_dict and not runtime.attach_to_mapping(outputs, messages.KEY, found):
             self._warn_of_another(None if answer is None else answer.summary)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             messages.attach_to_output(outputs, answer.summary)

@@ -62,13 +62,18 @@ def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
 
 def answer_text(message: BaseMessage) -> str:
     """What a message says: its text, or the arguments of its tool calls, as JSON."""
-    calls = getattr(message, "tool_calls", None) or ()
-    return "\n".join(json.dumps(call["args"], ensure_ascii=False) for call in calls) or message.text
+    told = (json.dumps(given, ensure_ascii=False) for given in arguments_of(message))
+    return "\n".join(told) or message.text
+
+
+def arguments_of(message: BaseMessage) -> list[Any]:
+    """Those of each of its tool calls."""
+    return [call["args"] for call in getattr(message, "tool_calls", None) or ()]
 
 
 def has_arguments(outputs: Any, inputs: Any, message: BaseMessage) -> bool:
     """Whether a chain has all texts of a message's tool calls from there, messages aside."""
-    texts = set(_texts([call["args"] for call in getattr(message, "tool_calls", ())]))
+    texts = set(_texts(arguments_of(message)))
     return bool(texts) and texts <= set(_texts(outputs)) - set(_texts(inputs))
 
 

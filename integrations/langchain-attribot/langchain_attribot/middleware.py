@@ -123,9 +123,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     @contextmanager
     def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
         """Records the local model that answers, if any; gives what attributes the response."""
-        language_model = models.find_language_model(
-            request.model if self._llm is None else self._llm
-        )
+        language_model = models.find_language_model(self._llm or request.model)
         service = None if language_model is None else self._services.service_for(language_model)
         with (
             nullcontext() if service is None else service.recording(),
@@ -148,9 +146,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         result = list(response.result)
         for index, message in enumerate(result):
             call = seen.call_of(message)
-            if call is None or not isinstance(message, AIMessage):
-                continue
-            if message.tool_calls and not is_structured:
+            is_answer = not messages.arguments_of(message) or is_structured
+            if call is None or not isinstance(message, AIMessage) or not is_answer:
                 continue
             if not documents:
                 self._advise(request)
@@ -185,12 +182,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             self._advice.tell(name, f"the {name}", str(error))
             answer = runtime.Answer(text, documents)
             return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
-        observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
-        known: dict[str, Any] = {"answered_by": call.answered_by, "ask": call.ask}
-        prompt, texts = call.prompt, call.texts
-        call = observer.called(
-            run_id, None, prompt, texts, given=documents, span=span_of(), **known
-        )
-        run = observer.answered(call, text)
+        call.step.given, call.span, call.elsewhere = documents, span_of(), self._answers_elsewhere
+        run = runtime.Observer([service]).answered(call, text)
         assert run is not None  # there are documents
         return run

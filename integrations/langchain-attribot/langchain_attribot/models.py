@@ -58,7 +58,8 @@ def find_language_model(llm: Any) -> LanguageModel | None:
 def _own_model(llm: Any) -> LanguageModel | None:
     if isinstance(llm, LanguageModel):
         return llm
-    model, tokenizer = (getattr(llm, name, None) for name in ("model", "tokenizer"))
+    model: Any = getattr(llm, "model", None)
+    tokenizer: Any = getattr(llm, "tokenizer", None)
     if not hasattr(model, "generate"):
         return None
     from transformers import PreTrainedTokenizerBase  # which takes seconds
