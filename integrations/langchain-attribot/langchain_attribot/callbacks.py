@@ -59,6 +59,7 @@ class StreamedCall:
     pieces: list[str] = field(default_factory=list)
     is_structured: bool = False
     calls_tools: bool = False
+    provider: str = ""
     chunk: GenerationChunk | None = None
     generation: ChatGeneration | None = None
     is_attached: bool = False
@@ -175,6 +176,8 @@ class RunCallbacks(BaseCallbackHandler):
         streamed.chunk = chunk
         streamed.pieces.append(str(token) if chunk is None else chunk.text)
         if isinstance(chunk, ChatGenerationChunk):
+            metadata = chunk.message.response_metadata
+            streamed.provider = streamed.provider or metadata.get("model_provider", "")
             streamed.calls_tools |= bool(getattr(chunk.message, "tool_call_chunks", None))
             if is_last(chunk) and not streamed.calls_tools:
                 self.answered(streamed, "".join(streamed.pieces), chunk)

@@ -165,8 +165,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             self._warn_of_another(summary)
             return
         streamed.is_attached = summary is not None
-        in_place = generation is streamed.generation
-        messages.attach(generation, summary, citations=self._citations, in_place=in_place)
+        how: dict[str, Any] = {"citations": self._citations, "provider": streamed.provider}
+        messages.attach(generation, summary, in_place=generation is streamed.generation, **how)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""

@@ -88,7 +88,7 @@ def _texts(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 def attach(
-    generation: ChatGeneration, summary: dict[str, Any] | None, *, citations: bool, in_place: bool
+    generation: ChatGeneration, summary: dict[str, Any] | None, *, in_place: bool, **how: Any
 ) -> None:
     """Give the generation's message the summary, or take an old one away.
 
@@ -98,7 +98,7 @@ def attach(
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
-    changed = attached(message, summary, citations=citations)
+    changed = attached(message, summary, **how)
     if in_place or isinstance(message, AIMessageChunk):
         message.response_metadata = changed.response_metadata
     else:
@@ -118,14 +118,17 @@ def is_last(chunk: ChatGenerationChunk) -> bool:
 
 
 def attached(
-    message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool
+    message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool, provider: str = ""
 ) -> BaseMessage:
-    """A copy of the message with this summary and no other."""
+    """A copy of the message with this summary and no other.
+
+    `provider` is that of earlier chunks of it, with which its own would be added up.
+    """
     metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
     if summary is not None:
         metadata[KEY] = summary
         if citations:
-            show_citations(metadata.setdefault("model_provider", _PROVIDER))
+            show_citations(provider or metadata.setdefault("model_provider", _PROVIDER))
     return message.model_copy(update={"response_metadata": metadata})
 
 
