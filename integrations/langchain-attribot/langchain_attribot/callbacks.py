@@ -29,6 +29,7 @@ from langchain_attribot.messages import answer_text, is_last, prompt_texts_of, t
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+Chunk = GenerationChunk | ChatGenerationChunk
 AskingAgain = Callable[..., Callable[..., str]]
 
 _INSTRUMENTATION = "openinference.instrumentation.langchain"
@@ -60,7 +61,7 @@ class StreamedCall:
     is_structured: bool = False
     calls_tools: bool = False
     provider: str = ""
-    chunk: GenerationChunk | None = None
+    chunk: Chunk | None = None
     generation: ChatGeneration | None = None
     is_attached: bool = False
 
@@ -166,7 +167,7 @@ class RunCallbacks(BaseCallbackHandler):
         self._calls[run_id] = StreamedCall(call, is_structured=is_structured)
 
     def on_llm_new_token(
-        self, token: Any, *, run_id: UUID, chunk: GenerationChunk | None = None, **_: Any
+        self, token: Any, *, run_id: UUID, chunk: Chunk | None = None, **_: Any
     ) -> None:
         streamed = self._calls.get(run_id)
         if streamed is None or streamed.call.is_answered or not streamed.call.wanted:

@@ -23,7 +23,6 @@ from langchain_core.runnables.config import ensure_config, get_callback_manager_
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"  # of a message that names none
-_MAX_DEPTH = 5
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
 
@@ -77,7 +76,7 @@ def has_arguments(outputs: Any, inputs: Any, message: BaseMessage) -> bool:
     return bool(texts) and texts <= set(_texts(outputs)) - set(_texts(inputs))
 
 
-def _texts(value: Any, depth: int = _MAX_DEPTH) -> Iterator[str]:
+def _texts(value: Any, depth: int = 5) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif depth and not isinstance(value, BaseMessage | AgentAction):

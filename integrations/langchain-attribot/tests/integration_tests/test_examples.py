@@ -46,7 +46,8 @@ def test_the_readme_s_chain_and_agent_give_the_shown_output(
     exec(AGENT, names)
     answered = names["state"]["messages"][-1].response_metadata["attribution"]
     assert answered["run_id"] != summary["run_id"]
-    assert answered["documents"][0]["title"] == "lighthouse.md"
+    (index,) = answered["sentences"][0]["documents"]
+    assert answered["documents"][index]["title"] == "lighthouse.md"
     assert answered["sentences"][0]["verdict"] == "grounded"
     names["handler"].close()
 
