@@ -54,7 +54,7 @@ class ModelState:
         reader = _Reader()
         key: list[object] = []
         for module in model.modules():
-            own = vars(module)
+            own = vars(module).copy()  # other threads may attach a recorder meanwhile
             key += (
                 (name, value if type(value) in _PLAIN else reader.describe(value))
                 for name, value in own.items()
@@ -176,7 +176,8 @@ class _Reader:
         if isinstance(value, PreTrainedConfig):
             value = vars(value)
         if isinstance(value, Mapping):
-            return tuple((self.describe(key), self.describe(part)) for key, part in value.items())
+            parts = tuple(value.items())
+            return tuple((self.describe(key), self.describe(part)) for key, part in parts)
         if isinstance(value, list | tuple):
             return tuple(map(self.describe, value))
         if isinstance(value, set | frozenset):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.model.generation import (
     CACHE_NAMES,
     Generation,
@@ -34,6 +35,8 @@ from attribot_rag.scoring.local.cropped import Cropped
 if TYPE_CHECKING:
     from attribot_rag.model.served import ServedWeights
 
+
+logger = logging.getLogger(__name__)
 
 # Settings by which `generate` goes on from something else than one row's keys and values.
 _OTHERWISE = (
@@ -86,9 +89,7 @@ def generate_with(
     )
     with GenerationRecorder(language_model) as recorder, torch.no_grad():
         if _reads_in_pieces(model, prompt_ids, settings):
-            cache = PromptRead(config=model.config.get_text_config(decoder=True))
-            read_in_pieces(model, prompt_ids[:-1], cache, limits.before_piece)
-            own |= cache_inputs(model, cache)
+            own |= _cached_prompt(model, prompt_ids, limits)
         generate = cast(Callable[..., Any], model.generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **own)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile
@@ -105,7 +106,8 @@ def generate_with(
         },
         left_out=tuple(name for name in recorded.left_out if name in settings),
     )
-    return replace(answer, settings=given, out_of_time=limits.are_over)
+    is_cut = limits.are_over and answer.unfinished and answer.cut_at is None
+    return replace(answer, settings=given, out_of_time=is_cut)
 
 
 class _Limits(StoppingCriteria):
@@ -159,6 +161,24 @@ def _reads_in_pieces(
         and all(call.setting(name) in (None, 1) for name in _ONE_ROW)
         and getattr(generate, "__func__", None) is GenerationMixin.generate
     )
+
+
+def _cached_prompt(
+    model: PreTrainedModel, prompt_ids: Sequence[int], limits: _Limits
+) -> dict[str, Any]:
+    """The prompt's cache as an argument of `generate`, nothing if the model takes it in no pieces.
+
+    Raises InvalidInput if the time is over.
+    """
+    cache = PromptRead(config=model.config.get_text_config(decoder=True))
+    try:
+        read_in_pieces(model, prompt_ids[:-1], cache, limits.before_piece)
+    except (TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, AttributionError):
+            raise
+        logger.info("the prompt is read in one piece: %s", error)
+        return {}
+    return cache_inputs(model, cache)
 
 
 def _served_answer(

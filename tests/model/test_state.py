@@ -2,16 +2,20 @@
 
 import functools
 import gc
+import sys
+import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 from support.implementations import NATS, generation_for, plain_scores
-from support.tiny_models import architecture
+from support.tiny_models import architecture, unshared
 
 from attribot_rag.model.state import ModelState, model_version
+from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.row import Row
 
@@ -94,3 +98,27 @@ def test_another_hook_in_the_place_of_one_that_is_gone_is_noticed() -> None:
         versions.add(model_version(model))
         handle.remove()
     assert len(versions) == 5
+
+
+def test_the_state_is_read_while_recorders_come_and_go() -> None:
+    """Another thread answers meanwhile; the hook of its recorder is no change."""
+    language_model = unshared()
+    recorder, ended = GenerationRecorder(language_model), threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            with recorder:
+                pass
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as others:
+            others.submit(come_and_go)
+            try:
+                versions = {model_version(language_model.model) for _ in range(300)}
+            finally:
+                ended.set()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(versions) == 1

@@ -22,21 +22,21 @@ LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 @contextmanager
 def service(
-    model: str, *options: str, token: str | None = TOKEN, said: list[str] | None = None
+    model: str, *options: str, token: str | None = TOKEN, log: Path | None = None
 ) -> Iterator[tuple[str, psutil.Process]]:
     """The address of a service that listens, and its process.
 
-    What it logs is among what the test printed, and in `said` at the end.
+    What it logs is among what the test printed, and in the file `log`.
     """
     command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", model]
     environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
     if token is not None:
         environment["ATTRIBOT_RAG_TOKEN"] = token
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder, "said.txt")
-        with output.open("w") as log:
+        output = log or Path(folder, "said.txt")
+        with output.open("w") as stderr:
             process = subprocess.Popen(
-                [*command, "--port", "0", *options], stderr=log, env=environment
+                [*command, "--port", "0", *options], stderr=stderr, env=environment
             )
         try:
             while not (match := re.search(r"running on (http://\S+)", output.read_text("utf-8"))):
@@ -46,10 +46,7 @@ def service(
         finally:
             process.kill()
             process.wait()
-            logged = output.read_text("utf-8")
-            sys.stderr.write(logged)
-            if said is not None:
-                said.append(logged)
+            sys.stderr.write(output.read_text("utf-8"))
 
 
 def is_refused(address: str) -> bool:

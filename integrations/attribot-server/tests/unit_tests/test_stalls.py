@@ -38,13 +38,15 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def standing(tiny_model: str, go: Path) -> Iterator[tuple[str, psutil.Process]]:
-    said: list[str] = []
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.txt"
+
+
+@pytest.fixture
+def standing(tiny_model: str, go: Path, log: Path) -> Iterator[tuple[str, psutil.Process]]:
     options = ("--annotator", "standing:StandsStill", "--stall-seconds", "2")
-    with service(tiny_model, *options, token=None, said=said) as running:
+    with service(tiny_model, *options, token=None, log=log) as running:
         yield running
-    assert "a request of '127.0.0.1' has made no progress for" in said[0]
-    assert "in annotate" in said[0]  # its stack
 
 
 class Asking(threading.Thread):
@@ -62,7 +64,7 @@ class Asking(threading.Thread):
 
 
 def test_health_and_the_log_tell_of_it_until_it_goes_on(
-    standing: tuple[str, psutil.Process], go: Path
+    standing: tuple[str, psutil.Process], go: Path, log: Path
 ) -> None:
     address, _ = standing
 
@@ -72,9 +74,11 @@ def test_health_and_the_log_tell_of_it_until_it_goes_on(
     assert (health().status_code, health().json()["status"]) == (200, "ok")
     asking = Asking(address)
     wait_until(lambda: health().json()["waiting"] == 1)
-    wait_until(lambda: health().json()["status"] == "stalled")
+    wait_until(lambda: "in annotate" in log.read_text("utf-8"))  # the stack
+    assert "a request of '127.0.0.1' has made no progress for" in log.read_text("utf-8")
     stalled = health()
     assert (stalled.status_code, stalled.json()["stalled"]) == (503, 1)
+    assert stalled.json()["status"] == "stalled"
     go.touch()
     asking.join(scaled(60))
     assert asking.status == 200

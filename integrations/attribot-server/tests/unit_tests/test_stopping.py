@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -86,10 +87,10 @@ async def test_a_running_attribution_is_answered_though_other_clients_hang_or_ha
         writer.close()
 
 
-async def test_a_second_ctrl_c_ends_what_runs(tiny_model: str) -> None:
+async def test_a_second_ctrl_c_ends_what_runs(tiny_model: str, tmp_path: Path) -> None:
     options = ("--seconds", "3000", "--method", "leave_one_out")
-    said: list[str] = []
-    with service(tiny_model, *options, token=None, said=said) as (address, process):
+    log = tmp_path / "log.txt"
+    with service(tiny_model, *options, token=None, log=log) as (address, process):
         async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
             endless = {**LONG, "max_new_tokens": 1_024}
             asked = asyncio.create_task(client.post("/ask", json=endless))
@@ -101,4 +102,4 @@ async def test_a_second_ctrl_c_ends_what_runs(tiny_model: str) -> None:
             process.send_signal(signal.SIGINT)
             await asyncio.gather(asked, return_exceptions=True)
         assert await asyncio.to_thread(process.wait, scaled(60)) == 0
-    assert "does not end" not in said[0]
+    assert "does not end" not in log.read_text("utf-8")
