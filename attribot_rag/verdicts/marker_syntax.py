@@ -306,6 +306,8 @@ class _Reader:
             return self._raised(start)
         if found := _IN_PRIVATE.match(self._text, start):
             return self._in_private(found)
+        if sign not in self._grammar.closing:
+            return None
         return self._linked(start) or self._group(start, sign)
 
     def _linked(self, start: int) -> Candidate | None:
