@@ -108,6 +108,7 @@ class AskRequest(_Body):
 
 class AskResponse(BaseModel):
     answer: str
+    cited_text: str = Field(description="the answer with its citations and remarks")
     attribution: dict[str, Any] = Field(description="by the attribution's public schema")
     html: str | None = None
     data: dict[str, Any] | None = None

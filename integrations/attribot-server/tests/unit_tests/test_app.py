@@ -55,6 +55,7 @@ def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> N
         answer = client.post("/ask", json={**question, "documents": documents, "html": True})
         assert answer.status_code == 200, answer.text
         result = Attribution.from_dict(answer.json()["attribution"])
+        assert answer.json()["cited_text"] == result.to_cited_text()
         assert result.documents[-1].id == name
         assert answer.json()["answer"] == result.response
         assert answer.json()["html"] == result.to_html(question="How high is the lighthouse?")
