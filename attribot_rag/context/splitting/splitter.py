@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 import sentencex
 
 from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.splitting.abbreviations import begins_with_ordinal_sign, is_within_date
+from attribot_rag.context.splitting.abbreviations import (
+    begins_sentence,
+    is_joined,
+    is_within_citation,
+    is_within_date,
+)
 from attribot_rag.context.splitting.blocks import blocks
 from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
@@ -163,18 +168,19 @@ _PAIRS = dict(zip("（【「『《〈([", "）】」』》〉)]", strict=True))
 _GOES_ON = re.compile(r"(?:と|って)")
 # Languages that write the third as "3.".
 _ORDINALS = re.compile(r"bs|cs|da|de|et|eu|fi|fo|hr|hsb|hu|is|lb|lv|nb|nn|no|pl|se|sk|sl|sr|tr")
-_ORDINAL = re.compile(r"(?<![\d.,])\d{1,2}\.\s+\Z")
+_ORDINAL = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,2}\.\s+\Z")
 # A number or an abbreviation, if a lower-case letter comes next.
 _SHORT = re.compile(r"(?:\d|(?<!\w)\w{1,4})\.\s+\Z")
 # Titles before a name, in French, Spanish and Portuguese.
-_TITLES = {"fr": "MM?", **dict.fromkeys(("es", "pt"), "[Ss]r(?:t?as?|es)?")}
+_TITLES = {"fr": "MM?|[Pp]rof|Mgr|Me", **dict.fromkeys(("es", "pt"), "[Ss]r(?:t?as?|es)?")}
 # Abbreviations that stand before the number of an article, a page, a figure, and so on.
 _REFERENCE = re.compile(
-    r"(?<!\w)(?:§§?|abb|abs|al|anm|art|arts|ch|cf|eq|ec|fig|figs|fn|kap|lit|nn?|nos?|nr|nrs|núm|num"
-    r"|odst|pp?|p[áa]gs?|par|pkt|poz|rn|sec|sect|ss?|str|tab|ust|vol|z|ziff|č|čl|ч|гл|п|пп|рис|с|ст"
-    r"|стр|табл|т|άρθρ|αρ|αριθ|παρ|σελ|κεφ)\.\s*\Z",
+    r"(?<!\w)(?:§§?|abb|abs|al|amend|anm|art|arts|ch|cf|cl|eq|ec|fig|figs|fn|kap|lit|nn?|nos?|nr|nrs"
+    r"|núm|num|odst|pp?|p[áa]gs?|paras?|par|pkt|poz|reg|rn|sec|sect|ss?|str|subd|tab|tit|ust|vol|z"
+    r"|ziff|č|čl|ч|гл|п|пп|рис|с|ст|стр|табл|т|άρθρ|αρ|αριθ|παρ|σελ|κεφ)\.\s*\Z",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\d|(?!I\b)[IVXLC]+\b|[A-Z]\.\s?\d")
 # Thai and Lao have no full stop: a space ends a sentence, or a part of one.
 _SPACED = re.compile(r"(?<=[\u0e01-\u0eff])[”’\"»)]*[ \u00a0]+(?=[“‘\"«(]?[\u0e01-\u0eff])")
 _SPACED_LETTER = re.compile("[\u0e01-\u0eff]")
@@ -231,20 +237,23 @@ def _with_closing(text: str, end: int) -> int:
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end belongs to an abbreviation or a number."""
     has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
-    if begins_with_ordinal_sign(text, end):
+    if is_joined(text, end):
         return True
     if is_within_date(text, end, has_dotted_ordinals=has_dotted_ordinals):
+        return True
+    if is_within_citation(text, end, language):
         return True
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
     if _SHORT.search(before) and after[:1].islower():
         return True
     if language in _TITLES and re.search(rf"(?<!\w)(?:{_TITLES[language]})\.\s+\Z", before):
         return True
-    if has_dotted_ordinals and _ORDINAL.search(before):
-        return after[:1].isalpha()
+    ordinal = _ORDINAL.search(before) if has_dotted_ordinals else None
+    if ordinal and not _REFERENCE.search(before, 0, ordinal.start()):
+        return after[:1].isalpha() and not begins_sentence(text, end, language)
     if before.rstrip()[-1:] in ("」", "』", "）") and _GOES_ON.match(after):
         return True
-    return after[:1].isdigit() and _REFERENCE.search(before) is not None
+    return _NUMBER.match(text, end) is not None and _REFERENCE.search(before) is not None
 
 
 def _stops(text: str, start: int, end: int) -> Iterator[int]:
