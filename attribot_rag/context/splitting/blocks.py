@@ -137,18 +137,34 @@ _STAMP = re.compile(
 )
 
 
+# Tables of reStructuredText: the rules of a grid, and those of a simple table.
+_GRID = re.compile(r"[ \t]*\+(?:[-=]{2,}\+)+\s*\Z")
+_SIMPLE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+\s*\Z")
+_LATEX = r"\{(?:array|(?:long|super|x)?tab(?:le|ular)[xy]?|tabulary|tblr)\*?\}"
+_LATEX_BEGIN, _LATEX_END = (re.compile(rf"\s*\\{word}{_LATEX}") for word in ("begin", "end"))
+_LATEX_ROW = re.compile(r"[^&]*(?<!\\)&.*\\\\", re.DOTALL)
+_LATEX_RULE = re.compile(r"\s*(?:\\(?:[a-z]*rule|[hc]line)\b(?:[\[({][^\])}]*[\])}])*\s*)+\Z")
+# A cell of CSV in quotes; where one begins that does not end on its line, and where it ends.
+_QUOTED = re.compile(r'(?<![^,;\t\n])"(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
+_OPEN_QUOTED = re.compile(r'(?:\A|[,;\t])"(?:[^"]|"")*\Z')
+_CLOSED = re.compile(r'(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
+_MOST_LINES = 20  # of a record of CSV
+
+
 def rows_of(lines: Sequence[str]) -> dict[int, int]:
     """For the first line of each row the line after its last.
 
     The separator row of a table belongs to its header. Consecutive lines with the same number (at
     least two) of pipes or tabs are rows, too, and so are at least three lines with the same number
-    of commas or semicolons that no space follows. A record of a log begins with a time or a level;
-    there are at least two.
+    of commas or semicolons that no space follows; a cell in quotes may have them, and lines of its
+    own. So are the rows of reStructuredText's and LaTeX's tables, with the rules below them. A
+    record of a log begins with a time or a level; there are at least two.
     """
     rows: dict[int, int] = {}
     index = 0
+    kinds = (_ruled_table, _grid_table, _simple_table, _latex_table, _records, _delimited)
     while index < len(lines):
-        starts = _ruled_table(lines, index) or _records(lines, index) or _delimited(lines, index)
+        starts = next(filter(None, (kind(lines, index) for kind in kinds)), [])
         rows.update(pairwise(starts))
         index = starts[-1] if starts else index + 1
     return rows
@@ -182,16 +198,102 @@ def _records(lines: Sequence[str], start: int) -> list[int]:
     return [*begin, end] if len(begin) > 1 else []
 
 
+def _grid_table(lines: Sequence[str], start: int) -> list[int]:
+    """The first lines of the rows of a table like reStructuredText's grids, and its end.
+
+    A row goes on to the next rule; but without "=" and with three rules, as databases print them,
+    each line is a row.
+    """
+    if not _GRID.match(lines[start]):
+        return []
+    end = start + 1
+    while end < len(lines) and (_GRID.match(lines[end]) or lines[end].lstrip().startswith("|")):
+        end += 1
+    rules = [index for index in range(start, end) if _GRID.match(lines[index])]
+    is_printed = len(rules) == 3 and not any("=" in lines[index] for index in rules)
+    body = range(rules[1] + 1, rules[2]) if is_printed else [index + 1 for index in rules[1:-1]]
+    return [start, *body, end] if len(rules) > 2 else []
+
+
+def _simple_table(lines: Sequence[str], start: int) -> list[int]:
+    """The first lines of the rows of reStructuredText's simple table, and its end.
+
+    A line that begins with spaces goes on with the row before it.
+    """
+    rules = [start] if _SIMPLE.match(lines[start]) else []
+    index = start + 1
+    while rules and len(rules) < 3 and index < len(lines):
+        if _SIMPLE.match(lines[index]):
+            rules.append(index)
+            if not "".join(lines[index + 1 : index + 2]).strip():
+                break
+        index += 1
+    if len(rules) < 2:
+        return []
+    first = (rules[1] if len(rules) == 3 else start) + 1
+    indent = _indent(lines[start])
+    body = (
+        index
+        for index in range(first, rules[-1])
+        if lines[index].strip() and _indent(lines[index]) <= indent
+    )
+    return sorted({start, *(body if len(rules) == 3 else [*body][1:]), rules[-1] + 1})
+
+
+def _latex_table(lines: Sequence[str], start: int) -> list[int]:
+    """The first lines of the rows of a LaTeX table, or of a part of one, and its end."""
+    is_whole = _LATEX_BEGIN.match(lines[start]) is not None
+    if not (is_whole or _LATEX_ROW.match(lines[start])):
+        return []
+    starts, index, ended = [start], start + is_whole, False
+    while index < len(lines):
+        line = lines[index]
+        if _LATEX_END.match(line):
+            index += 1
+            break
+        if ended and not (_LATEX_RULE.match(line) or (is_whole and not line.strip())):
+            if not (is_whole or _LATEX_ROW.match(line)):
+                break
+            starts.append(index)
+            ended = False
+        ended |= _LATEX_ROW.match("".join(lines[starts[-1] : index + 1])) is not None
+        index += 1
+    return [*starts, index] if is_whole or len(starts) > 1 else []
+
+
 def _delimited(lines: Sequence[str], start: int) -> list[int]:
-    """The lines with as many cells as the line at `start`, and their end; none if too few."""
+    """The first lines of the records with as many cells as that at `start`, and their end.
+
+    None if there are too few, or if each has one delimiter and none a cell in quotes.
+    """
     for delimiter, min_lines in _DELIMITERS:
-        num_parted = _num_parted(lines[start], delimiter)
-        end = start
-        while end < len(lines) and 2 <= num_parted == _num_parted(lines[end], delimiter):
-            end += 1
-        if end - start >= min_lines:
-            return [*range(start, end + 1)]
+        starts, num_parted, quoted = [start], 0, False
+        while starts[-1] < len(lines):
+            end = _end_of_record(lines, starts[-1])
+            record, num_quoted = _QUOTED.subn("-", "".join(lines[starts[-1] : end]))
+            count = _num_parted(record, delimiter)
+            num_parted = num_parted or count
+            quoted |= num_quoted > 0
+            if not (1 <= count == num_parted) or (count == 1 and starts[1:] and not quoted):
+                break
+            starts.append(end)
+        least = (2 if num_parted > 1 else 3) if quoted else min_lines
+        if len(starts) > least and (quoted or num_parted > 1):
+            return starts
     return []
+
+
+def _end_of_record(lines: Sequence[str], start: int) -> int:
+    """The line after a record of CSV, which goes on while a cell in quotes is open."""
+    end = start + 1
+    rest = _QUOTED.sub("-", lines[start])
+    while _OPEN_QUOTED.search(rest):
+        if end == len(lines) or end - start == _MOST_LINES:
+            return start + 1
+        closing = _CLOSED.match(lines[end])
+        rest = _QUOTED.sub("-", lines[end][closing.end() :]) if closing else '"'
+        end += 1
+    return end
 
 
 def _num_parted(line: str, delimiter: re.Pattern[str]) -> int:
