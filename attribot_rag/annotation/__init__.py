@@ -6,12 +6,13 @@ citation or score depends on it. It is an option of whatever attributes:
     Attributor(model, annotator=MyAnnotator())
 
 The default, `NumbersInDocuments`, needs no language. `sentences`, `words`, `same_word`,
-`number_words`, `power_words` and `Visible` read texts as the rest of the package does.
+`number_words`, `number_values`, `is_rounded`, `power_words` and `Visible` read texts as the rest of
+the package does.
 """
 
 from attribot_rag.annotation.annotation import Annotation
 from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
-from attribot_rag.annotation.numbers import NumbersInDocuments
+from attribot_rag.annotation.numbers import NumbersInDocuments, is_rounded, number_values
 from attribot_rag.annotation.visible import Visible
 from attribot_rag.context.intervals import Interval, at, merge
 from attribot_rag.context.number_words import NumberWords, number_words, power_words
@@ -31,7 +32,9 @@ __all__ = [
     "NumbersInDocuments",
     "Visible",
     "at",
+    "is_rounded",
     "merge",
+    "number_values",
     "number_words",
     "power_words",
     "same_word",

@@ -24,6 +24,11 @@ _MARKS = re.compile("[.,٫]")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*|\d{1,2}(?:,\d\d)*,\d{3}")  # also 12,34,500
 _WITHOUT_GROUPING = str.maketrans("", "", _GROUPING)
 _DIGITS = re.compile(r"\d+")
+# Dates without signs between, or with two digits of a year: 20240305T1500, 05.03.24.
+_DATE = re.compile(
+    r"(?<!\d)(?:((?:19|20)\d\d)(0[1-9]|1[0-2])([0-3]\d)(?!\d)"
+    r"|\d\d?([./-])\d\d?\4(?P<short>\d\d)(?![./-]?\d))"
+)
 _WORD = re.compile(r"\s?([^\W\d_]+)")
 _NAME_BEFORE = re.compile(r"(?:[A-Za-z][-‐]?|[_#№])\Z")  # B12, F-16, #401
 _NAME_AFTER = re.compile("[A-Za-z_]")
@@ -59,7 +64,7 @@ class _Numeral:
         if self.parts and all(part < _LEAST or part in numbers for part in self.parts):
             return True
         return not self.values.isdisjoint(numbers) or any(
-            _is_rounded(value, number) for value in self.values for number in numbers
+            is_rounded(value, number) for value in self.values for number in numbers
         )
 
 
@@ -88,6 +93,9 @@ def _is_in_name(text: str, numeral: _Numeral) -> bool:
 
 def _numbers(text: str, language: str) -> Iterator[Decimal]:
     yield from map(Decimal, _DIGITS.findall(text))
+    for date in _DATE.finditer(text):
+        yield from map(Decimal, filter(None, date.group(1, 2, 3)))
+        yield from (Decimal(century + date["short"]) for century in ("19", "20") if date["short"])
     yield from chain.from_iterable(numeral.values for numeral in _numerals(text, language))
 
 
@@ -96,18 +104,23 @@ def _numerals(text: str, language: str) -> Iterator[_Numeral]:
     for match in _NUMERAL.finditer(text):
         word = _WORD.match(text, match.end())
         power = powers.get(word[1].lower(), 1) if word else 1
-        values = _values(match[0].translate(_WITHOUT_GROUPING))
+        values = number_values(match[0])
         parts = () if values and match["mark"] else map(Decimal, _DIGITS.findall(match[0]))
         scaled = {value * power for value in values}
         yield _Numeral(*match.span(), values | scaled, frozenset(parts))
 
 
-def _values(numeral: str) -> frozenset[Decimal]:
-    """The possible values of a number: 7,200 is 7200, or 7.2 where the comma is decimal."""
+def number_values(numeral: str) -> frozenset[Decimal]:
+    """The possible values of a number in digits: 7,200 is 7200, or 7.2 where the comma is decimal.
+
+    White space and apostrophes may group its digits; none for what is no number, such as 1.2.3.
+    """
+    numeral = numeral.translate(_WITHOUT_GROUPING)
     groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
     whole, part = groups[:-1], groups[-1]
     values = set()
-    if not marks or (len({*marks}) == 1 and _GROUPED.fullmatch(",".join(groups))):
+    is_grouped = len({*marks}) == 1 and _GROUPED.fullmatch(",".join(groups)) is not None
+    if not marks or (is_grouped and whole != ["0"]):
         values.add(Decimal("".join(groups)))
     if (
         marks
@@ -118,8 +131,8 @@ def _values(numeral: str) -> frozenset[Decimal]:
     return frozenset(values)
 
 
-def _is_rounded(rounded: Decimal, exact: Decimal) -> bool:
-    """Whether a number is another with fewer digits that are not 0."""
+def is_rounded(rounded: Decimal, exact: Decimal) -> bool:
+    """Whether a number is another with fewer digits that are not 0, within 5 %."""
     is_close = abs(rounded - exact) <= _CLOSE * abs(exact)
     return is_close and _num_digits(rounded) < _num_digits(exact)
 

@@ -1,4 +1,4 @@
-"""Codes of many digits, such as telephone numbers and IBANs, however these are grouped."""
+"""Codes of many digits, such as telephone numbers and IBANs, and addresses of mail and pages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ _PREFIX = 4  # digits of a country's code, which may be left out
 _RUN = re.compile(r"\d+(?:[ \u00a0\u202f().‐‑–/-]{1,3}\d+)*")
 _TRUNK = re.compile(r"\(0\)")
 _OTHER = re.compile(r"\D+")
+_ADDRESS = re.compile(
+    r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)(?:[^\s<>\"'\]()|]|\([^\s()]*\))*[\w/)]",
+    re.IGNORECASE,
+)
+_BEFORE_HOST = re.compile(r"(?:https?://)?(?:www\.)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,14 @@ def codes(text: str) -> Iterator[Code]:
         digits = _OTHER.sub("", _TRUNK.sub("", run[0])).lstrip("0")
         if len(digits) >= _LEAST:
             yield Code(*run.span(), digits, len(_OTHER.split(run[0])))
+
+
+def addresses(text: str) -> list[Interval]:
+    """The characters of the e-mail addresses and URLs of a text, in order."""
+    return [match.span() for match in _ADDRESS.finditer(text)]
+
+
+def has_address(text: str, address: str) -> bool:
+    """Whether an address stands in a text, in any case; perhaps with more of a URL after it."""
+    host = re.escape(_BEFORE_HOST.sub("", address, count=1).rstrip("/"))
+    return re.search(rf"(?<![\w@+-]){host}(?![\w@-]|\.\w)", text, re.IGNORECASE) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,17 +10,25 @@ from functools import cached_property
 from itertools import chain, combinations, permutations
 from typing import Literal
 
+from attribot_checks.codes import addresses, has_address
 from attribot_checks.quantities import Quantity
 from attribot_checks.reading import Date, Reading, read_prompt
 from attribot_checks.statements import StatedValue, spoken_of
-from attribot_checks.units import is_rounded, same_amount
-from attribot_checks.vocabulary import Unit
-from attribot_rag.annotation import Check, Interval, same_word
+from attribot_checks.units import converted, same_amount
+from attribot_checks.vocabulary import HUNDREDTHS, Unit
+from attribot_rag.annotation import Check, Interval, is_rounded, same_word
 
-_ValueKind = Literal["number", "date", "unit"]
+_ValueKind = Literal["number", "date", "unit", "address"]
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
+# Words that say a minus: 3 % less is -3 %.
+_LESS = re.compile(
+    r"(?<!\w)(?:below|under|f[ae]ll|drop|declin|decreas|lo(?:s[ets]|w(?=er))|deficit|debt|down|less"
+    r"|negativ|reduc|shr[aiu]nk|owe|minus|unter|gefallen|fiel|gesunken|sank|verl(?:or|ier|ust)|rückgang|weniger"
+    r"|sous|baiss|perte|recul|bajo|cay|pérdida|menos|sotto|cal[oò]|perdita|meno|ниже|упал|сни[зж])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class Comparison:
     prompt_texts: tuple[str, ...]
 
     def checks(self) -> Iterator[Check]:
+        for start, end in addresses(self.sentence.text):
+            yield from self._of_address(start, end)
         for date in self.sentence.dates:
             yield from self._of_date(date)
         altered = list(self._of_codes())
@@ -62,11 +73,14 @@ class Comparison:
         return {(number.unit, value) for _, number in self._quantities for value in number.values}
 
     def _of_quantity(self, quantity: Quantity) -> Iterator[Check]:
-        if quantity.values & self._numbers:
+        if quantity.clock:
+            yield from self._of_clock(quantity)
+        elif quantity.values & self._numbers:
             yield from self._of_unit(quantity)
+            yield from self._of_sign(quantity)
         elif self._is_equal(quantity) or self._is_derived(quantity) or self._is_coded(quantity):
             return
-        elif self.sentence.is_year(quantity) and not quantity.ordinal:
+        elif self.sentence.is_year(quantity) and not (quantity.ordinal or quantity.bound):
             yield from self._of_year(quantity)
         else:
             yield from self._of_number(quantity)
@@ -126,15 +140,30 @@ class Comparison:
                 shown = self.sources[key].text[slice(*other.span)]
                 yield self._check("number", code.span, key, shown)
 
+    def _of_address(self, start: int, end: int) -> Iterator[Check]:
+        """A check of an address that is nowhere, with that of its kind which the sources have."""
+        texts = {key: source.text for key, source in self.sources.items()}
+        address = self.sentence.text[start:end]
+        if not any(has_address(text, address) for text in (*texts.values(), *self.prompt_texts)):
+            others = {
+                text[slice(*span)]: key for key, text in texts.items() for span in addresses(text)
+            }
+            alike = [
+                (key, other) for other, key in others.items() if ("@" in other) == ("@" in address)
+            ]
+            yield self._check("address", (start, end), *(alike[0] if len(alike) == 1 else ()))
+
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
         same = [
             (key, number) for key, number in self._quantities if quantity.values & number.values
         ]
         unit, span = quantity.unit, quantity.unit_span
-        if unit is None or span is None or unit.is_percent or not same:
-            return
         units = [number.unit for _, number in same]
-        if any(other is None or other.is_percent or other.has_name_of(unit) for other in units):
+        if unit is None or span is None or not same or None in units:
+            return
+        known = {unit, *filter(None, units)}
+        is_share = any(other.is_percent for other in known) and known.isdisjoint(HUNDREDTHS)
+        if is_share or any(other.has_name_of(unit) for other in filter(None, units)):
             return
         if any(same_amount(quantity, number) for _, number in self._quantities):
             return
@@ -145,6 +174,43 @@ class Comparison:
                 if not same_word(shown.lower(), other.lower()) and not self._is_in_prompt(quantity):
                     yield self._check("unit", span, key, other)
                 return
+
+    def _of_sign(self, quantity: Quantity) -> Iterator[Check]:
+        """A check where all sources have the other sign, after the same word or for a temperature.
+
+        What fell or was lost needs none.
+        """
+        same = [
+            (key, number)
+            for key, number in self._quantities
+            if quantity.values & number.values and quantity.unit == number.unit
+        ]
+        has_minus = quantity.minus is not None
+        if not same or any(has_minus == (number.minus is not None) for _, number in same):
+            return
+        texts = (self.sentence, *(self.sources[key] for key, _ in same))
+        is_cold = quantity.unit is not None and quantity.unit.dimension == "temperature"
+        is_alike = is_cold or any(quantity.before == number.before for _, number in same)
+        if quantity.unit and is_alike and not any(_LESS.search(text.text) for text in texts):
+            places = [(key, number.with_unit, True) for key, number in same]
+            yield self._beside("number", quantity.with_unit, places)
+
+    def _of_clock(self, time: Quantity) -> Iterator[Check]:
+        """A check of a time that no source has, where one has another; 6 may be 18:00."""
+        clocks = [(key, number) for key, number in self._quantities if number.clock]
+        plain = {
+            hour for _, number in self._quantities if not number.clock for hour in number.values
+        }
+        has_duration = any(n.unit and n.unit.dimension == "duration" for _, n in self._quantities)
+        own = {
+            hour for number in self.sentence.quantities if number.clock for hour in number.values
+        }
+        others = [(key, number) for key, number in clocks if not number.values & own]
+        texts = (number for text in self._prompts for number in text.quantities if number.clock)
+        known = (time.values & number.values for number in (*(n for _, n in clocks), *texts))
+        if others and not (any(known) or has_duration or plain & {*time.values, time.value % 12}):
+            places = [(key, n.span, n.before == time.before) for key, n in others]
+            yield self._beside("number", time.span, places)
 
     def _of_year(self, quantity: Quantity) -> Iterator[Check]:
         if any(quantity.values & text.numbers for text in self._prompts):
@@ -169,6 +235,8 @@ class Comparison:
             and not number.values & self.sentence.numbers
             and _is_alike(quantity, number)
         ]
+        if any(_is_within(number, quantity) for _, number in alike):
+            return
         if alike:
             if not self._is_in_prompt(quantity):
                 differ = all(quantity.unit != number.unit for _, number in alike)
@@ -180,7 +248,7 @@ class Comparison:
                 span = quantity.with_unit if differ else quantity.span
                 yield self._beside("number", span, places)
         elif (
-            not (quantity.in_words or quantity.ordinal or quantity.clock)
+            not (quantity.in_words or quantity.ordinal)
             and (not quantity.may_be_counted or self._is_price(quantity))
             and not quantity.unscaled & self._numbers  # of a table in millions
             and not any(quantity.values & text.numbers for text in self._prompts)
@@ -272,6 +340,14 @@ def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]
             yield round(a / b, places)
 
 
+def _is_within(number: Quantity, bound: Quantity) -> bool:
+    """Whether a number is not beyond another that is a bound."""
+    value: float | None = float(number.value)
+    if number.unit and bound.unit and number.unit != bound.unit:
+        value = converted(float(number.value), number.unit, bound.unit)
+    return value is not None and bound.bound * (value - float(bound.value)) > 0
+
+
 def _is_alike(first: Quantity, second: Quantity) -> bool:
     if (first.ordinal, first.clock) != (second.ordinal, second.clock):
         return False
@@ -280,8 +356,6 @@ def _is_alike(first: Quantity, second: Quantity) -> bool:
         if all(unit.is_currency for unit in units) and units[0] != units[1]:
             return first.before == second.before  # "3 Crown Courts" are no other price than "9 €"
         return units[0].dimension == units[1].dimension or units[0].has_name_of(units[1])
-    if first.clock:
-        return True
     if not all(unit.is_currency for unit in units):
         return False
     if not first.nouns or not second.nouns:

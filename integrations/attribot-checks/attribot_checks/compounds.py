@@ -108,7 +108,7 @@ def _half(
             start = number.start
     of = _OF.match(text, end)
     amount = _amount(text, names, start, of.end() if of else end, _HALF)
-    if amount.unit is not None:
+    if amount.unit is not None or amount.value != _HALF:
         yield amount
     elif match.end() > match.start() and not text[end : end + 1].isalpha():
         yield Quantity(*match.span(), frozenset({_HALF, 100 * _HALF}), key=True)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
+from attribot_rag.annotation import number_values
+
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
 _FRACTIONS = "\u00bc-\u00be\u2150-\u215e"  # ¼ to ⅞
 _NUMERAL = re.compile(
     rf"(?<![\w.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/٫٬]\d+)*"
     rf"|[{_FRACTIONS}]"
 )
-_SPACES = re.compile(_GROUP)
 _MIXED = re.compile(rf"(?:{_GROUP}?([{_FRACTIONS}])|{_GROUP}(\d/[2-9]\d?)(?![\d/]))")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _EXPONENT = (
@@ -27,8 +28,6 @@ _TIMES_POWER = re.compile(
     rf"(?:\s?[×x·⋅∙*]\s?10{_EXPONENT}|[eE](?P<letter>[-+]?\d{{1,2}})(?![\w.,]\d|\w))"
 )
 _LONGEST = 24  # digits; more are no number but a key
-# The grouping of 12,345,678, and of 1,23,45,678, where the mark is a comma; the CLDR has no others.
-_THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})*")
 _LAKHS = re.compile(r"\d{1,2}(?:,\d\d)+,\d{3}")
 _SMALL_FRACTION = re.compile(r"\d/[2-9]\d?")
 
@@ -105,30 +104,5 @@ def _with_power(text: str, numeral: Numeral) -> Numeral:
 
 def readings(numeral: str) -> frozenset[Decimal]:
     """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal."""
-    plain = _SPACES.sub("", numeral)
-    if sum(map(str.isdecimal, plain)) > _LONGEST or "/" in plain:
-        return frozenset()
-    if ":" in plain:
-        hours, _, minutes = plain.partition(":")
-        if not (minutes.isdecimal() and len(minutes) == 2 and hours.isdecimal()):
-            return frozenset()
-        return frozenset({Decimal(hours) % 12 + Decimal(minutes) / 60})
-    plain = plain.replace("٫", ".").replace("٬", ",")
-    marks, groups = re.findall("[.,]", plain), re.split("[.,]", plain)
-    whole = Decimal("".join(groups))
-    if not marks:
-        return frozenset({whole})
-    before, mark, after = plain[: -len(groups[-1]) - 1], marks[-1], groups[-1]
-    decimal = Decimal(f"{''.join(groups[:-1])}.{after}")
-    if len(set(marks)) == 2:
-        is_number = marks.count(mark) == 1 and _is_grouped(before)
-        return frozenset({decimal} if is_number else ())
-    if len(marks) > 1:
-        return frozenset({whole} if _is_grouped(plain) else ())
-    may_be_whole = _is_grouped(plain) and groups[0] != "0"
-    return frozenset({whole, decimal} if may_be_whole else {decimal})
-
-
-def _is_grouped(plain: str) -> bool:
-    """Whether these are the groups of digits of one number, such as 1,800,000 or 18,00,000."""
-    return any(grouping.fullmatch(plain) for grouping in (_THOUSANDS, _LAKHS))
+    is_long = sum(map(str.isdecimal, numeral)) > _LONGEST
+    return frozenset() if is_long or re.search("[:/]", numeral) else number_values(numeral)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import pairwise
 
 from attribot_checks.number_grammar import number_words
 from attribot_checks.numerals import numerals
 from attribot_checks.vocabulary import (
     CURRENCY,
+    DOZENS,
     Unit,
     Vocabulary,
     currency_before,
@@ -28,11 +30,44 @@ _DOTTED_LANGUAGES = (
     *("cs", "da", "de", "et", "fi", "hr", "hu", "is"),
     *("lv", "nb", "no", "pl", "sk", "sl", "sr"),
 )
+_DOZEN = re.compile(rf"(?<!\w)(?:{DOZENS.replace(',', '|')})(s|e)?(?!\w)", re.IGNORECASE)
+_PLURAL = re.compile(r"(?:hundred|thousand|million|billion)s|Hunderte|Tausende", re.IGNORECASE)
 _DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
 _MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
 _LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•>]\s*)?\(?\d{1,3}[.)]\s", re.MULTILINE)
-_NOUNS = re.compile(r"[\s-]*(?:([^\W\d_]+)(?:\s([^\W\d_]+))?)?")
+_NOUNS = re.compile(r"[\s+-]*(?:([^\W\d_]+)(?:\s([^\W\d_]+))?)?")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
+# 18:30, 6 pm, 18.30 Uhr, 18h30, 6 o'clock, noon.
+_CLOCK = re.compile(
+    r"(?<![\w:])(?<!\d[.,/])(?:(?P<hour>\d{1,2})"
+    r"(?:(?:(?P<colon>[:h]|\sh\s)|\.)(?P<minute>[0-5]\d)(?!\w|[:.,]\d))?"
+    r"(?P<said>\s?(?:(?P<half>[ap])\.?\s?m(?!\w)\.?|Uhr(?!\w)|o['’]clock(?!\w)))?"
+    r"|(?P<noon>(?:noon|midday|midi|Mittag|mediodía|mezzogiorno)(?!\w)))",
+    re.IGNORECASE,
+)
+# Words before a number that is a bound, and after one; a minus sign or its name.
+_AT_LEAST = re.compile(
+    r"(?<!\w)(?:over|above|(?:more|greater) than|at least|exceed\w*|upwards of|in excess of"
+    r"|minimum of|not? (?:fewer|less) than|several|a few|über|mehr als|mindestens|wenigstens"
+    r"|nicht (?:unter|weniger als)|mehrere|einige|plus d(?:e |['’])|au moins|pas moins de|plusieurs"
+    r"|quelques|más de|al menos|no menos de|vari[oa]s|più di|oltre|almeno|non meno di|mais de"
+    r"|pelo menos|meer dan|ruim|minstens|ten minste|более|больше|свыше|не менее"
+    r"|between|zwischen|entre|tra|fra|tussen|между)\s*\Z",
+    re.IGNORECASE,
+)
+_AT_MOST = re.compile(
+    r"(?<!\w)(?:under|below|(?:less|fewer) than|at (?:the )?most|up to|maximum of|not? more than"
+    r"|unter|weniger als|höchstens|maximal|bis zu|nicht mehr als|moins d(?:e |['’])|au plus"
+    r"|jusqu['’]à|pas plus de|menos de|como máximo|no más de|hasta|meno di|al massimo|fino a"
+    r"|non più di|no máximo|até|minder dan|hoogstens|tot|менее|меньше|не более|до)\s*\Z",
+    re.IGNORECASE,
+)
+_OR_MORE = re.compile(r"\+(?![\d+])|\s(?:or|oder|ou|o) (?:more|mehr|plus|más|più|mais)(?!\w)")
+_AND = re.compile(r"\s(?:and|und|et|y|e|en|и)\s")
+_MINUS = re.compile(
+    r"(?:(?<![\w)\].,%-])[-−]|(?<!\w)(?<!au )(?<!al )(?<!lo )(?:minus|moins|menos|meno|минус)\s)\Z",
+    re.IGNORECASE,
+)
 _SHORT = 3  # digits of an ordinal
 _NEAR = 40  # characters
 _LEAST_ALONE = 13
@@ -44,8 +79,10 @@ class Quantity:
     """A number at the characters [start, end), with the `values` that it can be read as.
 
     `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
-    and `before` the word before both, in lower case. `unscaled` are the values without a power of
-    ten in words. A number with letters at it, such as B12, is a `key`: it is not checked.
+    and `before` the word before both, in lower case. `bound` is 1 for "at least", -1 for "at most",
+    else 0. A minus stands at `minus`. The values of a `clock` are hours. `unscaled` are the values
+    without a power of ten in words. A number with letters at it, such as B12, is a `key`: it is not
+    checked.
     """
 
     start: int
@@ -60,6 +97,8 @@ class Quantity:
     key: bool = False
     clock: bool = False
     unscaled: frozenset[Decimal] = frozenset()
+    bound: int = 0
+    minus: int | None = None
 
     @property
     def span(self) -> Interval:
@@ -73,7 +112,8 @@ class Quantity:
     def with_unit(self) -> Interval:
         """The characters of the number and its unit, which may stand before it."""
         first, last = self.unit_span or self.span
-        return min(first, self.start), max(last, self.end)
+        begin = min(first, self.start) if self.minus is None else self.minus
+        return begin, max(last, self.end)
 
     @property
     def is_percent(self) -> bool:
@@ -103,27 +143,62 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     names = vocabulary(language)
     unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
     left_out = merge([*dates, *(match.span() for match in unread)])
-    in_digits = list(_in_digits(text, names, language in _DOTTED_LANGUAGES))
+    clocks = list(_clocks(text))
+    times = merge(clock.span for clock in clocks)
+    digits = _in_digits(text, names, language in _DOTTED_LANGUAGES)
+    in_digits = [*clocks, *(number for number in digits if not at(times, number.start))]
     spans = merge(number.span for number in in_digits)
     spoken = [
         _spoken(text, names, word)
         for word in number_words(text, language)
         if not at(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
     ]
-    read = (number for number in (*in_digits, *spoken) if not at(left_out, number.start))
-    return sorted(read, key=lambda number: number.start)
+    spans = merge(number.span for number in (*in_digits, *spoken))
+    dozens = (
+        quantity_at(
+            text, names, *match.span(), {Decimal(12)}, in_words=True, is_vague=bool(match[1])
+        )
+        for match in _DOZEN.finditer(text)
+        if not at(spans, match.start())
+    )
+    numbers = (*in_digits, *spoken, *dozens)
+    read = (number for number in numbers if not at(left_out, number.start))
+    ordered = sorted(read, key=lambda number: number.start)
+    for index, (first, second) in enumerate(pairwise(ordered)):
+        if first.bound > 0 and _AND.fullmatch(text, first.with_unit[1], second.with_unit[0]):
+            unit = first.unit or second.unit
+            ordered[index] = replace(first, unit=unit, nouns=second.nouns)
+            ordered[index + 1] = replace(second, bound=-1)
+    return ordered
+
+
+def _clocks(text: str) -> Iterator[Quantity]:
+    for match in _CLOCK.finditer(text):
+        hour, half = int(match["hour"] or 12), (match["half"] or "").lower()
+        if hour > 24 or not (match["colon"] or match["said"] or match["noon"]):
+            continue
+        time = hour % 24 + Decimal(match["minute"] or 0) / 60
+        times = {time, (time + 12) % 24} if 0 < hour <= 12 else {time}
+        if half:
+            times = {time % 12 + (12 if half == "p" else 0)}
+        elif match["noon"] or (match["hour"] or "")[0] == "0":
+            times = {time}
+        yield Quantity(*match.span(), frozenset(times), clock=True)
 
 
 def _spoken(text: str, names: Vocabulary, word: NumberWords) -> Quantity:
     scale, end = (None, word.end) if word.ordinal else scale_after(text, word.end, names)
     value = word.value * (scale or 1)
-    return quantity_at(text, names, word.start, end, {value}, in_words=True, ordinal=word.ordinal)
+    is_vague = _PLURAL.fullmatch(text, word.start, end) is not None
+    return quantity_at(
+        text, names, word.start, end, {value}, in_words=True, ordinal=word.ordinal,
+        is_vague=is_vague,
+    )  # fmt: skip
 
 
 def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
     for numeral in numerals(text):
         start, end, values = numeral.start, numeral.end, numeral.values
-        clock = ":" in numeral.text
         before, after = text[start - 1 : start], text[end : end + 1]
         attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
         attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
@@ -152,7 +227,7 @@ def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quanti
             ordinal = None
         nouns_start = ordinal.end() if ordinal else None
         yield quantity_at(
-            text, names, start, scaled_end, values, ordinal=ordinal is not None, clock=clock,
+            text, names, start, scaled_end, values, ordinal=ordinal is not None,
             nouns_start=nouns_start, unscaled=unscaled,
         )  # fmt: skip
 
@@ -186,14 +261,14 @@ def quantity_at(
     *,
     in_words: bool = False,
     ordinal: bool = False,
-    clock: bool = False,
+    is_vague: bool = False,
     nouns_start: int | None = None,
     unscaled: frozenset[Decimal] = frozenset(),
 ) -> Quantity:
     """The quantity with its unit and the words around it."""
     unit = span = None
     last = end
-    if not (ordinal or clock):
+    if not ordinal:
         money = currency_before(text, start)
         measure = None if money else names.unit_at(text, end)
         if money:
@@ -205,7 +280,12 @@ def quantity_at(
         last = end
     nouns = _NOUNS.match(text, last if nouns_start is None else nouns_start)
     first = min(start, span[0]) if span else start
-    before = _LAST_WORD.search(text[max(0, first - _NEAR) : first])
+    preceding = text[max(0, first - _NEAR) : first]
+    minus = _MINUS.search(preceding)
+    before = _LAST_WORD.search(preceding[: minus.start()] if minus else preceding)
+    bounds = [(1, _AT_LEAST.search(preceding)), (-1, _AT_MOST.search(preceding))]
+    found = [(match.start(), sign) for sign, match in bounds if match]  # "no less than" is longer
+    is_more = _OR_MORE.match(text, last) is not None
     return Quantity(
         start,
         end,
@@ -216,6 +296,7 @@ def quantity_at(
         before[0].lower() if before else "",
         in_words,
         ordinal,
-        clock=clock,
         unscaled=unscaled,
+        bound=min(found)[1] if found else int(is_more or is_vague),
+        minus=first - len(preceding) + minus.start() if minus else None,
     )

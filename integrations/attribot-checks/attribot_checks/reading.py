@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from html import unescape
 
-from attribot_checks.codes import Code, codes
+from attribot_checks.codes import Code, addresses, codes
 from attribot_checks.compounds import with_compounds
 from attribot_checks.quantities import Quantity, quantities
 from attribot_checks.statements import Statement, statements
@@ -21,11 +21,13 @@ _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
 
 
 _NUMERIC = re.compile(
-    r"(?<![\d.,/-])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})"
-    r"|(?P<a>\d{1,2})(?P<t>[-/.])(?P<b>\d{1,2})(?P=t)(?P<z>\d{4}))(?!\d)"
+    r"(?<![\d.,/-])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?!\d)"
+    r"|(?P<compact>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?=T\d{4}|(?!\w))"
+    r"|(?P<a>\d{1,2})(?P<t>[-/.])(?P<b>\d{1,2})(?P=t)(?P<z>\d{4}|\d\d)(?!\d|[-/.]\d))"
     r"|(?P<cy>\d{4})\s?年\s?(?P<cm>\d{1,2})\s?月(?:\s?(?P<cd>\d{1,2})\s?日)?"
 )
 _FIRST_YEAR, _LAST_YEAR = 1000, 2100
+_MONTHS = 12
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Reading:
     def numbers(self) -> frozenset[Decimal]:
         """All values of its numbers, and the days, months and years of its dates."""
         values = {value for quantity in self.quantities for value in quantity.values}
+        values |= {quantity.value % 12 for quantity in self.quantities if quantity.clock}
         fields = (field for date in self.dates for reading in date.readings for field in reading)
         return frozenset(values.union(Decimal(field) for field in fields if field is not None))
 
@@ -112,9 +115,9 @@ class Reading:
 def read(text: str, language: str) -> Reading:
     """The numbers and dates of a text."""
     plain = _with_plain_spaces(text)
-    dates = [*_numeric(plain), *_named(plain, language)]
+    dates = [*_numeric(plain, vocabulary(language).day_first), *_named(plain, language)]
     dates.sort(key=lambda date: date.start)
-    numbers = quantities(plain, language, [date.span for date in dates])
+    numbers = quantities(plain, language, [*(date.span for date in dates), *addresses(plain)])
     numbers = with_compounds(plain, language, numbers)
     return Reading(text, language, tuple(numbers), tuple(dates))
 
@@ -130,7 +133,7 @@ def _with_plain_spaces(text: str) -> str:
     A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
     spaces before it, or between it and a number.
     """
-    return _REFERENCE.sub(_character, text)
+    return _REFERENCE.sub(_character, text.replace("µ", "μ"))  # the sign, and the Greek letter
 
 
 def _character(reference: re.Match[str]) -> str:
@@ -144,18 +147,34 @@ def _character(reference: re.Match[str]) -> str:
     return pad(len(reference[0]), _NO_BREAK)
 
 
-def _numeric(text: str) -> Iterator[Date]:
-    for match in _NUMERIC.finditer(text):
+def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
+    """Dates in numerals. A text with a 25/12/2023 has the day first in its other dates, too."""
+    matches = list(_NUMERIC.finditer(text))
+    days_first = {
+        int(match["a"]) > _MONTHS
+        for match in matches
+        if match["a"] and max(int(match["a"]), int(match["b"])) > _MONTHS
+    }
+    if days_first:
+        day_first = None if len(days_first) > 1 else days_first.pop()
+    for match in matches:
         if match["cy"]:
             day = int(match["cd"]) if match["cd"] else None
             yield Date(*match.span(), ((int(match["cy"]), int(match["cm"]), day),))
             continue
         if match["y"]:
             readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
+        elif day := match["compact"]:
+            readings = [(int(day[:4]), int(day[4:6]), int(day[6:]))]
         else:
             first, second, year = int(match["a"]), int(match["b"]), int(match["z"])
-            readings = [(year, second, first), (year, first, second)]
-        valid = tuple(x for x in readings if 1 <= x[1] <= 12 and 1 <= x[2] <= 31)
+            years = (year,) if year > 99 else (2000 + year, 1900 + year)
+            is_dotted = match["t"] == "." and not days_first
+            orders = [(second, first)] if day_first or is_dotted else [(first, second)]
+            if day_first is None and not is_dotted:
+                orders.append((second, first))
+            readings = [(year, *order) for year in years for order in orders]
+        valid = tuple(x for x in readings if 1 <= x[1] <= _MONTHS and 1 <= x[2] <= 31)
         if valid:
             yield Date(*match.span(), valid)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
 from attribot_checks.quantities import Quantity
-from attribot_checks.vocabulary import Unit
+from attribot_checks.vocabulary import CENT, HUNDREDTHS, Unit
 
 TOLERANCE = 0.05  # a converted amount is rounded
 _NAMES = {
@@ -27,7 +26,7 @@ def same_amount(first: Quantity, second: Quantity) -> bool:
         return False
     if first.unit.dimension != second.unit.dimension:
         return False
-    if first.unit.is_currency:  # rates change
+    if first.unit.is_currency and CENT not in (first.unit, second.unit):  # rates change
         return False
     for value in first.values:
         amount = converted(float(value), first.unit, second.unit)
@@ -43,17 +42,10 @@ def is_close(first: float, second: float) -> bool:
     return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
 
 
-def is_rounded(rounded: Decimal, exact: Decimal) -> bool:
-    """Whether the first number is the second with fewer digits that are not 0."""
-    return _num_digits(rounded) < _num_digits(exact) and is_close(float(rounded), float(exact))
-
-
-def _num_digits(number: Decimal) -> int:
-    return len(number.normalize().as_tuple().digits)
-
-
 def converted(value: float, source: Unit, target: Unit) -> float | None:
     """An amount in another unit; None where the registry lacks one of them."""
+    if not {source, target}.isdisjoint(HUNDREDTHS):
+        return value / (100 if source in HUNDREDTHS else 1) * (100 if target in HUNDREDTHS else 1)
     try:
         quantity = _registry().Quantity(value, _pint_name(source.name))
         return float(quantity.to(_pint_name(target.name)).magnitude)

@@ -27,6 +27,18 @@ _LEFT_OUT = re.compile(
 )
 _PERCENT = "concentr-percent"
 CURRENCY = "currency"
+# Names that the CLDR lacks, in all languages; and dozens.
+_OTHER_NAMES = {
+    ("mass", "microgram"): "mcg",
+    (CURRENCY, "cent"): "cent,cents,¢,penny,pence,centime,centimes,céntimo,céntimos,cêntimos"
+    ",centavo,centavos,centesimo,centesimi,цент,цента,центов,копеек,копейки",
+    ("concentr", "percent"): "percentage point,percentage points,Prozentpunkt,Prozentpunkte"
+    ",point de pourcentage,points de pourcentage,punto porcentual,puntos porcentuales"
+    ",punto percentuale,punti percentuali,ponto percentual,pontos percentuais,процентных пункта",
+    ("concentr", "basis-point"): "basis point,basis points,bp,bps,Basispunkt,Basispunkte"
+    ",point de base,points de base,punto básico,puntos básicos,puntos base,punti base,pontos base",
+}
+DOZENS = "dozen,dutzend,douzaine,docena,dozzina,dozzine,dúzia,dozijn,dusin,дюжин,дюжины,дюжина"
 _SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
 _POWERS_TOO = {"en": ("en_IN",)}  # a crore
 _COUNTS = (1, 2, 5, 1.5)
@@ -57,12 +69,20 @@ class Unit:
         return self.name.partition("-")[0] == other.name.partition("-")[0]
 
 
+CENT = Unit(CURRENCY, "cent")
+HUNDREDTHS = (CENT, Unit("concentr", "basis-point"))
+
+
 @dataclass(frozen=True)
 class Vocabulary:
-    """Names in one language. Months and scales are in lower case, without a full stop."""
+    """Names in one language. Months and scales are in lower case, without a full stop.
+
+    `day_first` says whether dates in numerals begin with the day; None where it varies.
+    """
 
     months: dict[str, int]
     scales: dict[str, Decimal]
+    day_first: bool | None
     _units: dict[str, Unit]
     _unit_names: re.Pattern[str]
     _scale_names: re.Pattern[str]
@@ -103,15 +123,20 @@ def vocabulary(language: str) -> Vocabulary:
     units: dict[str, Unit] = {}
     for locale in locales:
         money = ((name, Unit(CURRENCY, noun)) for name, noun in currency_names(locale))
-        for name, unit in chain(_units(locale), money):
+        others = (
+            (name, Unit(*key)) for key, names in _OTHER_NAMES.items() for name in names.split(",")
+        )
+        for name, unit in chain(_units(locale), others, money):
             units.setdefault(name if _is_symbol(name) else name.lower(), unit)
     months = {name: number for locale in locales for name, number in _months(locale).items()}
-    scales: dict[str, Decimal] = {}
+    scales = dict.fromkeys(DOZENS.split(","), Decimal(12))
     for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
         spelled = ((word, Decimal(power)) for word, power in power_words(name).items())
         for word, value in chain(_scales(Locale.parse(name)), spelled):
             scales.setdefault(" ".join(word.split()), value)
-    return Vocabulary(months, scales, units, _pattern(units), _scale_pattern(scales))
+    order = [sign for sign in locales[0].date_formats["short"].pattern if sign in "dMy"]
+    day_first = None if language == "en" or order[0] == "y" else order[0] == "d"
+    return Vocabulary(months, scales, day_first, units, _pattern(units), _scale_pattern(scales))
 
 
 def _is_symbol(name: str) -> bool:

@@ -127,7 +127,7 @@ ROWS = ("| Ulm | 15:30 | 19 € | 1907 |", "| Orr | 14:10 | 22 € | 1911 |")
         ("The boat to Orr costs 30 €.", ROWS, "22"),
         ("The pier of Orr dates from 1931.", ROWS, "1911"),
         ("The boat leaves at 16:45.", ROWS, None),
-        ("The boat to Orr leaves at 16:45.", (ROWS[0], "| Orr | at noon |"), None),
+        ("The boat to Orr leaves at 16:45.", (ROWS[0], "| Orr | at noon |"), "noon"),
         ("The boat to Orr leaves at 16:45.", ("Quay,Time\nUlm,15:30\nOrr,14:10",), "14:10"),
         ("The Orr boat carries 60 tonnes.", ("The Ulm boat carries 40 tonnes.",), "40"),
         (
