@@ -53,6 +53,8 @@ def test_another_number(language: str, sentence: str, document: str, values: lis
         ("fr", "Le barrage retient 1 250 000 tonnes.", "It holds 1'250'000 tonnes."),
         ("fr", "Il retient 48\u202f300,5 tonnes.", "It holds 48,300.5 tonnes."),
         ("en", "It has 12,34,500 votes.", "It has 1234500 votes."),
+        ("en", "They meet on 25 March 2024.", "DTSTART:20240325T150000Z"),
+        ("de", "Sie treffen sich am 25. März 2024.", "Termin: 25.03.24"),
         ("ar", "ارتفاعها ٣٨٫٥ مترا", "Its height is 38.5 metres."),
         ("zh", "塔高38米。", "The tower is ٣٨ metres high."),
         ("en", "About 15,000 people came.", "14,872 people came."),

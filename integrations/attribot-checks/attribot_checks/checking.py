@@ -22,7 +22,7 @@ class ValueChecks:
 
         Attributor(model, annotator=ValueChecks())
 
-    The kinds of its checks are number, date, unit, negation and name; see `check_sentence`. A value
+    The kinds of its checks are number, date, unit, address, negation and name; see `check_sentence`. A value
     that stands in a document which the sentence does not cite is reported: the model may have
     confused them.
     """

@@ -15,7 +15,7 @@ from attribot_checks.quantities import Quantity
 from attribot_checks.reading import Date, Reading, read_prompt
 from attribot_checks.statements import StatedValue, spoken_of
 from attribot_checks.units import converted, same_amount
-from attribot_checks.vocabulary import HUNDREDTHS, Unit
+from attribot_checks.vocabulary import HUNDREDTHS, WORDS, Unit
 from attribot_rag.annotation import Check, Interval, is_rounded, same_word
 
 _ValueKind = Literal["number", "date", "unit", "address"]
@@ -23,12 +23,7 @@ _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
 # Words that say a minus: 3 % less is -3 %.
-_LESS = re.compile(
-    r"(?<!\w)(?:below|under|f[ae]ll|drop|declin|decreas|lo(?:s[ets]|w(?=er))|deficit|debt|down|less"
-    r"|negativ|reduc|shr[aiu]nk|owe|minus|unter|gefallen|fiel|gesunken|sank|verl(?:or|ier|ust)|rückgang|weniger"
-    r"|sous|baiss|perte|recul|bajo|cay|pérdida|menos|sotto|cal[oò]|perdita|meno|ниже|упал|сни[зж])",
-    re.IGNORECASE,
-)
+_LESS = re.compile(rf"(?<!\w)(?:{'|'.join(WORDS['falling'].values())})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

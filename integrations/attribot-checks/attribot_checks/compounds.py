@@ -11,25 +11,14 @@ from itertools import pairwise
 from attribot_checks.number_grammar import number_words
 from attribot_checks.quantities import Quantity, quantity_at, scale_after
 from attribot_checks.units import converted
-from attribot_checks.vocabulary import Vocabulary, vocabulary
+from attribot_checks.vocabulary import WORDS, Vocabulary, vocabulary
 from attribot_rag.annotation import at, merge
 
 _HALF = Decimal("0.5")
 # No data of a library has these: the word itself, one joined to a number, and one and a half.
-_HALVES = {
-    "da": r"(?P<half>halv[te]?)|(?P<one>halvand(?:en|et))",
-    "de": r"(?P<half>halb(?:e[mnrs]?)?)|(?P<one>anderthalb)|(?P<joined>\w+)einhalb",
-    "en": r"(?P<half>half)",
-    "es": r"(?P<half>medi[ao])",
-    "fr": r"(?P<half>demie?)",
-    "it": r"(?P<half>mezz[oa'’])",
-    "nl": r"(?P<half>half|halve)|(?P<one>anderhal(?:f|ve))|(?P<joined>\w+?)[eë]neenhal(?:f|ve)",
-    "pt": r"(?P<half>mei[ao])",
-    "ru": r"(?P<one>полтор[аы])|(?P<half>половиной|пол)",
-}
 _HALF_WORDS = {
     language: re.compile(rf"(?<!\w)(?:{words})(?:(?<=пол)|(?<=['’])|(?!\w))", re.IGNORECASE)
-    for language, words in _HALVES.items()
+    for language, words in WORDS["halves"].items()
 }
 _AND = re.compile(r"(?P<unit>[^\W\d_]+)?\s(?:[^\W\d_]{1,3}\s){1,2}\Z")  # ... and a
 _OF = re.compile(r"(?:\s(?:of|an?|een|en|d['’]))*")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from attribot_checks.vocabulary import WORDS
 from attribot_rag.annotation import Check, same_word
 
 
@@ -21,27 +22,9 @@ class _Negation:
     empty: frozenset[str] = frozenset()
 
 
-def _negation(cues: str, limiting: str, empty: str = "") -> _Negation:
-    return _Negation(*(frozenset(words.split()) for words in (cues, limiting, empty)))
-
-
 _NEGATIONS = {
-    "de": _negation(
-        "nicht kein keine keiner keinen keinem keines nie niemals ohne weder",
-        "nur bloß alle jeder sondern mehr",
-    ),
-    "en": _negation(
-        "not never cannot no without neither nor none",
-        "only just merely until all every but longer more anymore",
-        "do does did",
-    ),
-    "es": _negation(
-        "no nunca jamás ningún ninguna ninguno nadie sin ni tampoco",
-        "solo sólo solamente sino todos ya más",
-    ),
-    "fr": _negation("pas jamais aucun aucune rien sans ni", "seulement que tous mais plus", "ne"),
-    "it": _negation("non mai nessun nessuna nessuno senza né", "solo soltanto tutti bensì più"),
-    "ru": _negation("не нет никогда без ни нельзя", "только все просто а больше уже"),
+    language: _Negation(*(frozenset(words.split()) for words in lists))
+    for language, lists in WORDS["negations"].items()
 }
 _WORD = re.compile(r"[^\W\d_]+n['’]t\b|[^\W_]+")
 _PLAIN = re.compile(r"[^\W_]+(?:[\s'’-]+[^\W_]+)*")

@@ -12,7 +12,7 @@ from attribot_checks.number_grammar import number_words
 from attribot_checks.numerals import numerals
 from attribot_checks.vocabulary import (
     CURRENCY,
-    DOZENS,
+    WORDS,
     Unit,
     Vocabulary,
     currency_before,
@@ -26,11 +26,24 @@ _ORDINAL = re.compile(
 )
 # "3. Brücke": the full stop of an ordinal.
 _DOTTED = re.compile(r"\.(?=\s[^\W\d_])")
-_DOTTED_LANGUAGES = (
-    *("cs", "da", "de", "et", "fi", "hr", "hu", "is"),
-    *("lv", "nb", "no", "pl", "sk", "sl", "sr"),
-)
-_DOZEN = re.compile(rf"(?<!\w)(?:{DOZENS.replace(',', '|')})(s|e)?(?!\w)", re.IGNORECASE)
+_DOTTED_LANGUAGES = [
+    "cs",
+    "da",
+    "de",
+    "et",
+    "fi",
+    "hr",
+    "hu",
+    "is",
+    "lv",
+    "nb",
+    "no",
+    "pl",
+    "sk",
+    "sl",
+    "sr",
+]
+_DOZEN = re.compile(rf"(?<!\w)(?:{WORDS['dozens'].replace(',', '|')})(s|e)?(?!\w)", re.IGNORECASE)
 _PLURAL = re.compile(r"(?:hundred|thousand|million|billion)s|Hunderte|Tausende", re.IGNORECASE)
 _DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
 _MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
@@ -41,26 +54,14 @@ _LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
 _CLOCK = re.compile(
     r"(?<![\w:])(?<!\d[.,/])(?:(?P<hour>\d{1,2})"
     r"(?:(?:(?P<colon>[:h]|\sh\s)|\.)(?P<minute>[0-5]\d)(?!\w|[:.,]\d))?"
-    r"(?P<said>\s?(?:(?P<half>[ap])\.?\s?m(?!\w)\.?|Uhr(?!\w)|o['’]clock(?!\w)))?"
+    r"(?P<said>\s?(?:(?P<half>[ap])(?:m|\.\s?m\.?)(?!\w)|Uhr(?!\w)|o['’]clock(?!\w)))?"
     r"|(?P<noon>(?:noon|midday|midi|Mittag|mediodía|mezzogiorno)(?!\w)))",
     re.IGNORECASE,
 )
 # Words before a number that is a bound, and after one; a minus sign or its name.
-_AT_LEAST = re.compile(
-    r"(?<!\w)(?:over|above|(?:more|greater) than|at least|exceed\w*|upwards of|in excess of"
-    r"|minimum of|not? (?:fewer|less) than|several|a few|über|mehr als|mindestens|wenigstens"
-    r"|nicht (?:unter|weniger als)|mehrere|einige|plus d(?:e |['’])|au moins|pas moins de|plusieurs"
-    r"|quelques|más de|al menos|no menos de|vari[oa]s|più di|oltre|almeno|non meno di|mais de"
-    r"|pelo menos|meer dan|ruim|minstens|ten minste|более|больше|свыше|не менее"
-    r"|between|zwischen|entre|tra|fra|tussen|между)\s*\Z",
-    re.IGNORECASE,
-)
-_AT_MOST = re.compile(
-    r"(?<!\w)(?:under|below|(?:less|fewer) than|at (?:the )?most|up to|maximum of|not? more than"
-    r"|unter|weniger als|höchstens|maximal|bis zu|nicht mehr als|moins d(?:e |['’])|au plus"
-    r"|jusqu['’]à|pas plus de|menos de|como máximo|no más de|hasta|meno di|al massimo|fino a"
-    r"|non più di|no máximo|até|minder dan|hoogstens|tot|менее|меньше|не более|до)\s*\Z",
-    re.IGNORECASE,
+_AT_LEAST, _AT_MOST = (
+    re.compile(rf"(?<!\w)(?:{'|'.join(WORDS[name].values())})\s*\Z", re.IGNORECASE)
+    for name in ("at_least", "at_most")
 )
 _OR_MORE = re.compile(r"\+(?![\d+])|\s(?:or|oder|ou|o) (?:more|mehr|plus|más|più|mais)(?!\w)")
 _AND = re.compile(r"\s(?:and|und|et|y|e|en|и)\s")

@@ -164,8 +164,8 @@ def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
             continue
         if match["y"]:
             readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
-        elif day := match["compact"]:
-            readings = [(int(day[:4]), int(day[4:6]), int(day[6:]))]
+        elif compact := match["compact"]:
+            readings = [(int(compact[:4]), int(compact[4:6]), int(compact[6:]))]
         else:
             first, second, year = int(match["a"]), int(match["b"]), int(match["z"])
             years = (year,) if year > 99 else (2000 + year, 1900 + year)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from importlib.resources import files
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attribot_rag.annotation import UNSPACED, power_words
 
@@ -27,18 +29,10 @@ _LEFT_OUT = re.compile(
 )
 _PERCENT = "concentr-percent"
 CURRENCY = "currency"
-# Names that the CLDR lacks, in all languages; and dozens.
-_OTHER_NAMES = {
-    ("mass", "microgram"): "mcg",
-    (CURRENCY, "cent"): "cent,cents,¢,penny,pence,centime,centimes,céntimo,céntimos,cêntimos"
-    ",centavo,centavos,centesimo,centesimi,цент,цента,центов,копеек,копейки",
-    ("concentr", "percent"): "percentage point,percentage points,Prozentpunkt,Prozentpunkte"
-    ",point de pourcentage,points de pourcentage,punto porcentual,puntos porcentuales"
-    ",punto percentuale,punti percentuali,ponto percentual,pontos percentuais,процентных пункта",
-    ("concentr", "basis-point"): "basis point,basis points,bp,bps,Basispunkt,Basispunkte"
-    ",point de base,points de base,punto básico,puntos básicos,puntos base,punti base,pontos base",
-}
-DOZENS = "dozen,dutzend,douzaine,docena,dozzina,dozzine,dúzia,dozijn,dusin,дюжин,дюжины,дюжина"
+# What neither the CLDR nor another library has: words, parts of regular expressions.
+WORDS: dict[str, Any] = json.loads(
+    files("attribot_checks").joinpath("words.json").read_text("utf-8")
+)
 _SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
 _POWERS_TOO = {"en": ("en_IN",)}  # a crore
 _COUNTS = (1, 2, 5, 1.5)
@@ -124,12 +118,14 @@ def vocabulary(language: str) -> Vocabulary:
     for locale in locales:
         money = ((name, Unit(CURRENCY, noun)) for name, noun in currency_names(locale))
         others = (
-            (name, Unit(*key)) for key, names in _OTHER_NAMES.items() for name in names.split(",")
+            (name, Unit(*key.split("/")))
+            for key, names in WORDS["units"].items()
+            for name in names.split(",")
         )
         for name, unit in chain(_units(locale), others, money):
             units.setdefault(name if _is_symbol(name) else name.lower(), unit)
     months = {name: number for locale in locales for name, number in _months(locale).items()}
-    scales = dict.fromkeys(DOZENS.split(","), Decimal(12))
+    scales = dict.fromkeys(WORDS["dozens"].split(","), Decimal(12))
     for name in (str(locales[0]), *_POWERS_TOO.get(language, ())):
         spelled = ((word, Decimal(power)) for word, power in power_words(name).items())
         for word, value in chain(_scales(Locale.parse(name)), spelled):
@@ -226,37 +222,11 @@ def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
     )
 
 
-# Currencies that share a noun, which alone does not tell them apart, by that noun.
-_FAMILIES = {
-    "crown": ("CZK", "DKK", "ISK", "NOK", "SEK"),
-    "dollar": ("USD", "AUD", "CAD", "HKD", "NZD", "SGD"),
-    "euro": ("EUR",),
-    "forint": ("HUF",),
-    "franc": ("CHF", "XAF", "XOF"),
-    "peso": ("ARS", "CLP", "COP", "MXN"),
-    "pound": ("EGP", "GBP"),
-    "ruble": ("BYN", "RUB"),
-    "rupee": ("INR", "LKR", "NPR", "PKR"),
-    "yen": ("CNY", "JPY"),  # of the same sign
-    "zloty": ("PLN",),
-}
-_CURRENCY_CODES = {code: family for family, codes in _FAMILIES.items() for code in codes}
-_SIGNS = {
-    **dict.fromkeys(("$", "US$", "A$", "AU$", "C$", "CA$", "HK$", "NZ$", "S$"), "dollar"),
-    **{"€": "euro", "£": "pound", "₽": "ruble", "руб": "ruble", "₹": "rupee", "¥": "yen"},
-    **{"Kč": "crown", "kr": "crown", "zł": "zloty"},
-}
-# Nouns whose CLDR names differ from country to country, or have another before them.
-_NOUNS = {
-    word: family
-    for family, words in {
-        "crown": "crown crowns koruna korunas koruny korun krona kronor krone kroner króna krónur",
-        "forint": "forint forints",
-        "yen": "yen yens yuan yuans renminbi",
-        "zloty": "zloty zlotys złoty złote złotych",
-    }.items()
-    for word in words.split()
-}
+# Currencies share nouns, which alone do not tell them apart; some have other names in the CLDR.
+_CURRENCY_CODES, _SIGNS, _NOUNS = (
+    {word: family for family, words in WORDS[name].items() for word in words.split()}
+    for name in ("currencies", "currency_signs", "currency_nouns")
+)
 _POWERS = {"k": 3, "m": 6, "mn": 6, "mio": 6, "bn": 9, "b": 9, "tn": 12}
 _POWER = re.compile(rf"[^\S\n]?({'|'.join(_POWERS)})(?!\w)", re.IGNORECASE)
 _MARK = "|".join(map(re.escape, sorted((*_SIGNS, *_CURRENCY_CODES), key=len, reverse=True)))
@@ -270,7 +240,8 @@ def currency_names(locale: Locale) -> Iterator[tuple[str, str]]:
     from babel.numbers import get_currency_name
 
     yield from (_SIGNS | _CURRENCY_CODES | _NOUNS).items()
-    for family, codes in _FAMILIES.items():
+    for family, listed in WORDS["currencies"].items():
+        codes = listed.split()
         shared: set[str] | None = None
         for code in codes:
             names = {get_currency_name(code, count, locale) for count in (None, 1, 2, 5, 1.5)}
