@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.chat_messages import Message
+from attribot_rag.model.chat_messages import Message, with_texts
 from attribot_rag.model.language_model import Prompt
 
 
@@ -38,19 +38,7 @@ def _mapped(prompt: Prompt, change: Callable[[str], str]) -> Prompt:
     if isinstance(prompt, str):
         return change(prompt)
     messages = cast(Sequence[Message], prompt)
-    return [
-        {**message, "content": _content(message.get("content"), change)} for message in messages
-    ]
-
-
-def _content(content: Any, change: Callable[[str], str]) -> Any:
-    """The content of a message: a text, parts of which some have a text, or nothing."""
-    if isinstance(content, str):
-        return change(content)
-    if isinstance(content, Mapping):
-        text = content.get("text")
-        return {**content, "text": change(text)} if isinstance(text, str) else content
-    return content if content is None else [_content(part, change) for part in content]
+    return [with_texts(message, change) for message in messages]
 
 
 def _given_place(texts: Sequence[str], read: str, place: Interval) -> tuple[int, Interval]:

@@ -13,7 +13,14 @@ from rapidfuzz.distance import Prefix
 from attribot_rag.context import Context, ContextOptions, Document, locate_context
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.chat_messages import Message, continued_text, message_text, readable
+from attribot_rag.model.chat_messages import (
+    Message,
+    continued_text,
+    message_role,
+    message_text,
+    readable,
+    verbatim_texts,
+)
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import (
     LanguageModel,
@@ -118,8 +125,9 @@ def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
     """The texts of earlier user and assistant turns, and the last user message."""
     if prompt is None or not is_chat(prompt):
         return (), ""
-    turns = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
-    last = max((i for i, message in enumerate(turns) if message["role"] == "user"), default=None)
+    messages = cast(Sequence[Message], prompt)
+    turns = [turn for turn in messages if message_role(turn) in ("user", "assistant")]
+    last = max((i for i, turn in enumerate(turns) if message_role(turn) == "user"), default=None)
     if last is None:
         return (), ""
     return tuple(map(message_text, turns[:last])), message_text(turns[last])
@@ -248,11 +256,7 @@ def _to_another_prompt(
     answer = Answer(transcript.response.text)
     match = None
     if is_chat(prompt):
-        messages = cast(Sequence[Message], prompt)
-        texts = [
-            message_text(message) for message in messages if message.get("role") != "assistant"
-        ]
-        texts = [text for text in texts if text.strip()]
+        texts = verbatim_texts(cast(Sequence[Message], prompt))
         like = replace(answer, prompt_texts=texts, prompt=rendered)
         match = recorder.find_answer(like, timeout=_WAIT)
     is_same = match is not None

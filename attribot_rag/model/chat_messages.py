@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -13,15 +15,123 @@ from attribot_rag.errors import InvalidInput
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Message = Mapping[str, Any]
+Message = Any
+"""A message by its shape: a mapping, or an object that has the fields as attributes.
+
+Messages of OpenAI and Anthropic, items of OpenAI's Responses, contents of Gemini, and the message
+objects of LangChain and LlamaIndex.
+"""
+
+_CONTENTS = ("blocks", "content", "parts")
+# What a model reads of a message or of a block stands in the first of these that is there.
+_BODIES = (
+    *(*_CONTENTS, "output", "results", "source", "text", "document"),
+    *("function_response", "functionResponse", "toolResult", "searchResult"),
+    *("response", "json", "data"),
+)
+_HEADS = ("title", "context", "source")  # what is read with a document
+_NO_TEXT = ("base64", "image", "audio", "video", "thinking", "reasoning")
+_FOUND = ("tool_result", "function_response", "functionResponse", "toolResult")
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant"}
+
+
+def is_message(value: object) -> bool:
+    """Whether it has the shape of a message."""
+    return isinstance(value, Mapping) or any(hasattr(value, name) for name in _CONTENTS)
+
+
+def message_role(message: Message) -> str:
+    """'user', 'assistant', 'system', 'tool', or what else the message names.
+
+    A message that has nothing but what tools found is the tool's.
+    """
+    content = next(filter(None, (_field(message, name) for name in _CONTENTS)), None)
+    if isinstance(content, list | tuple) and all(map(_is_found, content)):
+        return "tool"
+    role = _field(message, "role")
+    if role is None:
+        is_found = _field(message, "output") is not None or _field(message, "results")
+        kind = str(_field(message, "type")).lower().removesuffix("messagechunk")
+        is_own = kind == "reasoning" or kind.endswith("_call")
+        role = "tool" if is_found else "assistant" if is_own else kind
+    name = str(getattr(role, "value", role))
+    return _ROLES.get(name, name)
 
 
 def message_text(message: Message) -> str:
-    """The text of a content, a string or parts; '' without, as in a message that calls tools."""
-    content = message.get("content")
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(filter(None, map(_part_text, content)))
+    """The text of a message, whatever its parts; '' without, as in a message that calls tools."""
+    texts: list[str] = []
+
+    def collected(text: str) -> str:
+        texts.append(text)
+        return text
+
+    with_texts(message, collected)
+    return "\n".join(filter(None, texts))
+
+
+def verbatim_texts(messages: Sequence[Message]) -> list[str]:
+    """Texts that stand in a prompt as they are, whatever a template makes of earlier answers."""
+    texts = (message_text(turn).strip() for turn in messages if message_role(turn) != "assistant")
+    return list(filter(None, texts))
+
+
+def with_texts(message: Message, change: Callable[[str], str]) -> Message:
+    """The message, or a part of one, with each of its texts changed, one after the other."""
+    if isinstance(message, str):
+        return change(message)
+    if isinstance(message, list | tuple):
+        return [with_texts(part, change) for part in message]
+    body = next((name for name in _BODIES if _is_body(message, name)), None)
+    if body is None:
+        return message
+    is_document = _field(message, "role") is None
+    heads = [name for name in _HEADS if isinstance(_field(message, name), str)] * is_document
+    changed: dict[str, Any] = {name: change(_field(message, name)) for name in heads}
+    inner = _field(message, body)
+    is_value = isinstance(inner, Mapping) and body in ("response", "json")
+    changed[body] = _with_value(inner, change) if is_value else with_texts(inner, change)
+    if isinstance(message, Mapping):
+        return {**message, **changed}
+    copied = copy(message)
+    for name, value in changed.items():
+        if value != _field(message, name):
+            setattr(copied, name, value)
+    return copied
+
+
+def _field(value: object, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(name)
+    found = getattr(value, name, None)
+    return None if callable(found) else found
+
+
+def _is_body(value: object, name: str) -> bool:
+    """Whether a message or block has its text there."""
+    inner = _field(value, name)
+    kind = str(_field(value, "type") or _field(value, "block_type"))
+    if inner is None or isinstance(inner, bytes) or kind in _NO_TEXT:
+        return False
+    if name == "source":  # of a search result it is an address
+        return not isinstance(inner, str)
+    return name != "data" or isinstance(value, Mapping)
+
+
+def _is_found(block: object) -> bool:
+    """Whether it is what a tool found."""
+    return _field(block, "type") in _FOUND or any(_field(block, name) for name in _FOUND)
+
+
+def _with_value(value: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+    """What a function returned: its only text, or else all of it as JSON."""
+    if len(value) == 1:
+        ((name, text),) = value.items()
+        if isinstance(text, str):
+            return {name: change(text)}
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    changed = change(written)
+    return value if changed == written else {"result": changed}
 
 
 def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
@@ -31,6 +141,7 @@ def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> s
     empty, and parts are one string for a template that takes strings only. Raises InvalidInput for
     messages that the template does not take.
     """
+    messages = list(map(_as_template_message, messages))
     contents = [_content(message) for message in messages]
     parted = [content for content in contents if not isinstance(content, str)]
     try:
@@ -53,8 +164,8 @@ def readable(
     found; else one message of the user's that has them all; of a model that takes neither, a text.
     """
     told = [message for message in messages if message_text(message).strip()]
-    asked = [message_text(turn).strip() for turn in told if turn.get("role") != "assistant"]
-    turns = (f"{str(turn.get('role')).capitalize()}: {message_text(turn)}" for turn in told)
+    asked = verbatim_texts(told)
+    turns = (f"{message_role(turn).capitalize()}: {message_text(turn)}" for turn in told)
     text = "\n\n".join(turns)
     for prompt in (messages, [{"role": "user", "content": text}]):
         with suppress(InvalidInput):
@@ -66,11 +177,13 @@ def readable(
 
 def continued_text(messages: Sequence[Message]) -> str:
     """The text of a last message of the assistant's, which an answer continues; or ''."""
-    return message_text(messages[-1]) if messages[-1].get("role") == "assistant" else ""
+    return message_text(messages[-1]) if message_role(messages[-1]) == "assistant" else ""
 
 
 def _applied(
-    messages: Sequence[Message], contents: Sequence[Any], tokenizer: PreTrainedTokenizerBase
+    messages: Sequence[Mapping[str, Any]],
+    contents: Sequence[Any],
+    tokenizer: PreTrainedTokenizerBase,
 ) -> str:
     is_continued = bool(continued_text(messages))
     try:
@@ -93,21 +206,22 @@ def _applied(
     return str(rendered)
 
 
-def _content(message: Message) -> Any:
+def _as_template_message(message: Message) -> Mapping[str, Any]:
+    """The message with a `role` and a `content`, which chat templates take."""
+    role = message_role(message)
+    if isinstance(message, Mapping) and message.get("role") == role and "parts" not in message:
+        return message
+    return {"role": role, "content": message_text(message)}
+
+
+def _content(message: Mapping[str, Any]) -> Any:
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""
     return [dict(part) if isinstance(part, Mapping) else part for part in content]
 
 
-def _part_text(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    text = part.get("text") if isinstance(part, Mapping) else None
-    return text if isinstance(text, str) else ""
-
-
 def _is_spelled_out(parts: Sequence[object], rendered: str) -> bool:
     """Whether a template that takes strings wrote the list itself, or its parts are not there."""
-    texts = map(_part_text, parts)
+    texts = map(message_text, parts)
     return str(parts) in rendered or not all(text.strip() in rendered for text in texts)

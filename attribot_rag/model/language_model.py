@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol, cast
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.background import Background
-from attribot_rag.model.chat_messages import Message, render
+from attribot_rag.model.chat_messages import Message, is_message, render
 from attribot_rag.model.tokenizer import PrivateTokenizer, stream
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def check_characters(name: str, text: str) -> None:
 
 
 def is_chat(prompt: Prompt) -> bool:
-    return isinstance(next(iter(prompt), None), Mapping)
+    return is_message(next(iter(prompt), None))
 
 
 def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:

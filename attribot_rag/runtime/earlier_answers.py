@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from attribot_rag.context import Document, texts_in_prompt
 from attribot_rag.context.words import find_all, single_spaced
 from attribot_rag.errors import DocumentsNotLocated
-from attribot_rag.model.chat_messages import message_text
+from attribot_rag.model.chat_messages import is_message, message_text
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
 
@@ -111,8 +111,7 @@ def _is_choice(run: AttributedRun, text: str) -> bool:
     prompt = run.answer.prompt
     if len(text) > _MAX_CHOICE or prompt is None:
         return False
-    turns = (turn for turn in prompt if isinstance(turn, Mapping))
-    parts = [prompt] if isinstance(prompt, str) else map(message_text, turns)
+    parts = [prompt] if isinstance(prompt, str) else map(message_text, filter(is_message, prompt))
     documents = [single_spaced(Document.of(document).text) for document in run.answer.read]
     return _num_places(single_spaced(" ".join(parts)), documents, [text])[text] > 0
 

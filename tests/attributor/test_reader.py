@@ -106,6 +106,62 @@ def test_messages_that_the_readers_template_does_not_take_are_read(
     assert QUESTION in text and "Answer from what the tool finds." in text
 
 
+IN_BLOCKS = [
+    {
+        "role": "user",
+        "content": [
+            {"type": "document", "title": "a", "source": {"type": "text", "data": MILL}},
+            {"type": "document", "title": "b", "source": {"type": "text", "data": INN}},
+            {"type": "text", "text": QUESTION},
+        ],
+    }
+]
+AS_RESULTS = [
+    {"role": "user", "content": QUESTION},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "s", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "content": f"{MILL}\n{INN}"}]},
+]
+AS_ITEMS = [
+    {"role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
+    {"type": "function_call", "call_id": "1", "name": "search", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "1", "output": f"{MILL}\n{INN}"},
+]
+AS_CONTENTS = [
+    {"role": "user", "parts": [{"text": QUESTION}]},
+    {"role": "user", "parts": [{"function_response": {"response": {"result": [MILL, INN]}}}]},
+]
+
+
+@pytest.mark.parametrize("prompt", [IN_BLOCKS, AS_RESULTS, AS_ITEMS, AS_CONTENTS])
+def test_messages_as_hosted_models_take_them_are_read_and_asked_again(prompt: Any) -> None:
+    attributor = reader_of()
+    read = attributor.attribute(prompt, ANSWER, [MILL, INN], answered_by="claude")
+    assert not read.not_located and not read.partly_located
+    cut = str(without(read, attributor, 1))
+    assert INN not in cut and MILL in cut and QUESTION in cut
+
+
+def of_langchain(text: str) -> Any:
+    messages = pytest.importorskip("langchain_core.messages")
+    return [messages.HumanMessage(QUESTION), messages.ToolMessage(text, tool_call_id="1")]
+
+
+def of_llama_index(text: str) -> Any:
+    types = pytest.importorskip("llama_index.core.base.llms.types")
+    cited = types.CitableBlock(title="", source="", content=[types.TextBlock(text=text)])
+    return [types.ChatMessage(QUESTION), types.ChatMessage(role="tool", blocks=[cited])]
+
+
+@pytest.mark.parametrize("made", [of_langchain, of_llama_index])
+def test_message_objects_are_read_and_copied(made: Any) -> None:
+    prompt, attributor = made(f"{MILL}\n{INN}"), reader_of()
+    read = attributor.attribute(prompt, ANSWER, [MILL, INN], answered_by="claude")
+    assert not read.not_located
+    asked = without(read, attributor, 1)
+    assert list(map(type, asked)) == list(map(type, prompt))
+    assert INN not in str(asked) and MILL in str(asked) and INN in str(prompt)
+
+
 def without(attribution: Attribution, attributor: Attributor, *documents: int) -> Any:
     """The prompts that were asked for, when a model answers each with its length."""
     asked: list[Any] = []

@@ -1,6 +1,8 @@
 """Messages as applications write them, and recordings of prompts that hold more than messages."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,14 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LeaveOneOut
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.chat_messages import message_text, readable, render
+from attribot_rag.model.chat_messages import (
+    message_role,
+    message_text,
+    readable,
+    render,
+    verbatim_texts,
+    with_texts,
+)
 
 PARTS_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -150,3 +159,100 @@ def test_without_a_template_that_holds_them_messages_are_a_text(
     ]
     text = readable(begun, MODEL.tokenizer)
     assert isinstance(text, str) and text.endswith("Tool: The mill is in Orrin.\n\nAssistant:")
+
+
+def block(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, **fields}
+
+
+PLAIN = block("document", source=block("text", media_type="text/plain", data="D"), title="T")
+CONTENT = block("document", source=block("content", content=[block("text", text="D")]))
+FOUND = block("search_result", source="https://a.example", title="T", content=[{"text": "D"}])
+SCAN = block("document", source=block("base64", media_type="application/pdf", data="JVBERi0="))
+PICTURE = block("image", source=block("base64", media_type="image/png", data="iVBORw0="))
+SHAPES: dict[str, tuple[Any, str, str]] = {
+    "Anthropic's documents": (
+        {"role": "user", "content": [PLAIN, CONTENT, SCAN, PICTURE, block("text", text="Q")]},
+        "user",
+        "T\nD\nD\nQ",
+    ),
+    "Anthropic's search results": (
+        {"role": "user", "content": [FOUND]},
+        "user",
+        "T\nhttps://a.example\nD",
+    ),
+    "Anthropic's tool result": (
+        {"role": "user", "content": [block("tool_result", tool_use_id="1", content="D")]},
+        "tool",
+        "D",
+    ),
+    "Anthropic's tool result of blocks": (
+        {"role": "user", "content": [block("tool_result", content=[FOUND, {"text": "E"}])]},
+        "tool",
+        "T\nhttps://a.example\nD\nE",
+    ),
+    "Anthropic's thinking and call": (
+        {"role": "assistant", "content": [block("thinking", thinking="H"), block("tool_use")]},
+        "assistant",
+        "",
+    ),
+    "an item of Responses": (
+        block("message", role="user", content=[block("input_text", text="Q")]),
+        "user",
+        "Q",
+    ),
+    "a call": (block("function_call", name="search", arguments="{}"), "assistant", ""),
+    "reasoning": (block("reasoning", summary=[{"text": "H"}], content=[]), "assistant", ""),
+    "an output": (block("function_call_output", call_id="1", output="D"), "tool", "D"),
+    "an output of parts": (
+        block("function_call_output", output=[block("input_text", text="D"), {"text": "E"}]),
+        "tool",
+        "D\nE",
+    ),
+    "a search of files": (block("file_search_call", results=[{"text": "D"}]), "tool", "D"),
+    "Gemini's parts": ({"role": "model", "parts": [{"text": "A"}]}, "assistant", "A"),
+    "Gemini's response": (
+        {"role": "user", "parts": [{"function_response": {"response": {"result": "D"}}}]},
+        "tool",
+        "D",
+    ),
+    "Gemini's response of values": (
+        {"role": "user", "parts": [{"functionResponse": {"response": {"a": ["D", 2]}}}]},
+        "tool",
+        '{"a": ["D", 2]}',
+    ),
+    "an object with a type": (SimpleNamespace(type="human", content="Q"), "user", "Q"),
+    "a chunk": (SimpleNamespace(type="AIMessageChunk", content=[{"text": "A"}]), "assistant", "A"),
+    "an object of blocks": (
+        SimpleNamespace(role=SimpleNamespace(value="user"), blocks=[SimpleNamespace(text="Q")]),
+        "user",
+        "Q",
+    ),
+    "citable blocks": (
+        SimpleNamespace(
+            role="user",
+            blocks=[
+                SimpleNamespace(
+                    block_type="citable", title="T", source="S", content=[SimpleNamespace(text="D")]
+                ),
+                SimpleNamespace(block_type="thinking", content="H"),
+                SimpleNamespace(block_type="document", data=b"D", title=None),
+            ],
+        ),
+        "user",
+        "T\nS\nD",
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_messages_of_every_shape_are_read_and_cut(shape: str) -> None:
+    message, role, text = SHAPES[shape]
+    before = deepcopy(message)
+    assert (message_role(message), message_text(message)) == (role, text)
+    assert verbatim_texts([message]) == ([text] if role != "assistant" else [])
+    lower = with_texts(message, str.lower)
+    assert type(lower) is type(message) and message_text(lower) == text.lower()
+    assert message == before
+    rendered = render([message, {"role": "user", "content": "?"}], MODEL.tokenizer)
+    assert f"<|im_start|>{role}\n{text}<|im_end|>" in rendered
