@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -113,7 +113,7 @@ def _generated(model: LocalModel, prompts: Sequence[Prompt]) -> Iterator[list[in
     pad = tokenizer.eos_token_id
     padded = torch.tensor([[pad] * (longest - len(row)) + list(row) for row in ids])
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in ids])
-    output = model.model.generate(
+    output = cast(Any, model.model).generate(
         padded,
         attention_mask=mask,
         max_new_tokens=MAX_NEW_TOKENS,

@@ -22,9 +22,9 @@ class ValueChecks:
 
         Attributor(model, annotator=ValueChecks())
 
-    The kinds of its checks are number, date, unit, address, negation and name; see `check_sentence`. A value
-    that stands in a document which the sentence does not cite is reported: the model may have
-    confused them.
+    The kinds of its checks are number, date, unit, address, negation and name; see
+    `check_sentence`. A value that stands in a document which the sentence does not cite is
+    reported: the model may have confused them.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
