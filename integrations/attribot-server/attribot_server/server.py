@@ -37,6 +37,7 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_se
         port=port,
         http=HeadTimeout,  # h11 bounds the size of a head, the other parsers don't
         ws="none",
+        lifespan="off",  # nothing to start; a second Ctrl-C would log its end as an error
         timeout_keep_alive=read_seconds,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_graceful_shutdown=stop_seconds + _LAST_SECONDS,
