@@ -153,13 +153,17 @@ class TagPairs:
         return tuple(sorted(around, key=lambda x: x[1] - x[0]))
 
 
-def tag_pairs(response: str, others: Sequence[Interval]) -> TagPairs:
-    """The tags of elements, whatever their names; none in `others`, such as code and markers."""
+def tag_pairs(response: str, markers: Sequence[Interval], others: Sequence[Interval]) -> TagPairs:
+    """The tags of elements, whatever their names; none in markers, nor in `others`, such as code.
+
+    A marker may be the tag that closes an element.
+    """
     opened: list[re.Match[str]] = []
     pairs: list[tuple[re.Match[str], re.Match[str]]] = []
     for tag in _TAG.finditer(response):
-        inside = at(others, tag.start())
-        if tag["rest"].endswith("/") or (inside and inside[0][0] != tag.start()):
+        inside = at(markers, tag.start())
+        is_within = at(others, tag.start()) or (inside and inside[0][0] != tag.start())
+        if is_within or tag["rest"].endswith("/"):
             continue
         if not tag["closing"]:
             opened = [*opened[-_MAX_OPEN:], tag] if not inside else opened
@@ -172,6 +176,6 @@ def tag_pairs(response: str, others: Sequence[Interval]) -> TagPairs:
             del opened[index:]
     return TagPairs(
         tuple(sorted(first.span() for first, _ in pairs)),
-        tuple(sorted(last.span() for _, last in pairs if not at(others, last.start()))),
+        tuple(sorted(last.span() for _, last in pairs if not at(markers, last.start()))),
         tuple((first.start(), last.end()) for first, last in pairs),
     )

@@ -64,13 +64,13 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     markers = sorted([*markers, *lists.missing], key=lambda marker: marker.start)
     known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     spans = [marker.span for marker in markers]
-    tags = tag_pairs(response, merge([*spans, *json, *markdown(response).code]))
+    tags = tag_pairs(response, spans, merge([*json, *markdown(response).code]))
     whole = (0, len(response))
 
     def scopes(marker: WrittenMarker) -> tuple[Interval, ...]:
         if at(in_lists, marker.start):
             return (whole,)
-        is_element = marker.scopes == (marker.span,)
+        is_element = marker.scopes and not at(json, marker.start)
         return (*tags.around(marker.span), whole) if is_element else marker.scopes
 
     markers = [

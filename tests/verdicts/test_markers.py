@@ -413,6 +413,11 @@ def test_tags_around_a_marked_text_belong_to_it() -> None:
     ]
 
 
+def test_tags_that_cite_may_close_side_by_side() -> None:
+    answer = "The <co: 1>boat <co: 2>leaves</co: 2></co: 1> at six."
+    assert sentences_with_documents(answer) == [("The boat leaves at six.", [1, 0])]
+
+
 def test_what_private_use_characters_enclose_is_no_sentence() -> None:
     answer = "It leaves at six. \ue200cite\ue202turn7\ue201 It was closed in 1911."
     assert [text for text, _ in sentences_with_documents(answer)] == [
