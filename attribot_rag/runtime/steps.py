@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.document_lists import merge_documents
+from attribot_rag.runtime.document_lists import by_text, merge_documents
 
 _log = logging.getLogger(__name__)
 
@@ -142,8 +142,14 @@ class Steps:
             is_inner = parent is not None
             parent = parent if isinstance(parent, Step) else self.get(parent)
             if open_step is not None and open_step.ended is None:
-                known = {"parent": parent, "children": [], **described}
-                if all(getattr(open_step, name) == value for name, value in known.items()):
+                given = list(map(by_text, described.get("given", ())))
+                is_told_twice = (
+                    open_step.parent is parent
+                    and not open_step.children
+                    and open_step.kind == described.get("kind", open_step.kind)
+                    and list(map(by_text, open_step.given)) == given
+                )
+                if is_told_twice:
                     self._tell_of_twice(open_step)
                     return open_step
                 _log.warning("The step %r began again: what it had found is forgotten.", step_id)
