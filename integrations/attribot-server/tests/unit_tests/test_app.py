@@ -66,7 +66,10 @@ def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
     answer = client.post("/ask", json={**question, "stream": True, "data": True})
     assert answer.headers["content-type"] == "application/x-ndjson"
     *pieces, last = map(json.loads, answer.text.splitlines())
-    assert "".join(piece["piece"] for piece in pieces).strip() == last["answer"].strip() != ""
+    said = "".join(piece.get("piece", "") for piece in pieces)
+    assert said.strip() == last["answer"].strip() != ""
+    judged = [piece["data"]["summary"]["sentences"] for piece in pieces if "data" in piece]
+    assert judged[-1] == last["data"]["summary"]["sentences"]
     assert last["data"]["summary"]["sentences"]
     assert "html" in last and Attribution.from_dict(last["attribution"]).response == last["answer"]
 
