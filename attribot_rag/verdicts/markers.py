@@ -99,7 +99,8 @@ def _written(
     response: str, known: KnownLabels, documents: Sequence[Document], json: Sequence[Interval]
 ) -> list[WrittenMarker]:
     code = markdown(response).code
-    strings = [leaf.span("string") for span in json for leaf in json_values(response, *span)]
+    leaves = (leaf for span in json for leaf in json_values(response, *span))
+    strings = [leaf.span("string") for leaf in leaves if leaf["string"] is not None]
     markers: list[WrittenMarker] = []
     is_usual = known.are_written
     for found in candidates(response, known):

@@ -57,6 +57,7 @@ SAID = f'"{BOAT}"'
             ["2"],
         ),
         ({"ship": "Kittiwake", "decks": [1, 2]}, NUMBERS, ['"Kittiwake"', "1", "2"], []),
+        ({"answer": "It leaves [1].", "source": 2}, NUMBERS, ['"It leaves ."'], ["1", "2"]),
         ({"answer": BOAT, "confidence": 1}, NUMBERS, [SAID, "1"], []),
         ({"answer": BOAT, "num_sources": 2}, NUMBERS, [SAID, "2"], []),
         ({"river": "Alke", "source": "the hills"}, NUMBERS, ['"Alke"', '"the hills"'], []),
