@@ -44,8 +44,12 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def standing(tiny_model: str, go: Path, log: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """A service that has answered once, so that it loads nothing any more."""
     options = ("--annotator", "standing:StandsStill", "--stall-seconds", "2")
     with service(tiny_model, *options, token=None, log=log) as running:
+        go.touch()
+        assert httpx.post(f"{running[0]}/attribute", json=REQUEST, timeout=scaled(120)).is_success
+        go.unlink()
         yield running
 
 
