@@ -27,6 +27,7 @@ prompt was made of, and `told_document` reads a document in whatever form a sear
 
 from attribot_rag.attribution import Counterfactual
 from attribot_rag.context import texts_in_prompt
+from attribot_rag.model.chat_messages import verbatim_texts
 from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attaching import (
@@ -78,4 +79,5 @@ __all__ = [
     "texts_in_prompt",
     "told_document",
     "trace_run",
+    "verbatim_texts",
 ]

@@ -184,6 +184,8 @@ _CHANNELS = re.compile(
     r"|\A<\|channel\|>final\b.*?<\|message\|>",
     re.DOTALL,
 )
+# Agents that think in text: what stands before the answer.
+_THOUGHT = re.compile(r"\A\s*Thought:.*?\n\s*(?:Final )?Answer:\s*(?=\S)", re.DOTALL)
 _FIELDS = ("thinking", "reasoning_content", "reasoning")
 
 
@@ -199,8 +201,8 @@ def thinking_in(text: str, tags: Tags | None = None) -> list[Interval]:
         rf"(?:\A\s*)?{opened}.*?{closed}\s*|\A\s*{opened}.*|\A(?:(?!{opened}).)*?{closed}\s*",
         re.DOTALL | re.IGNORECASE,
     )
-    channels = () if tags else (match.span() for match in _CHANNELS.finditer(text))
-    return merge(chain((match.span() for match in tagged.finditer(text)), channels))
+    patterns = (tagged,) if tags else (tagged, _CHANNELS, _THOUGHT)
+    return merge(match.span() for pattern in patterns for match in pattern.finditer(text))
 
 
 def fragment_of(

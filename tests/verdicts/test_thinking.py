@@ -38,6 +38,14 @@ def test_tags_that_models_use(opened: str, closed: str) -> None:
     assert thinking_in(f"{opened}{THOUGHT}") == [(0, len(opened + THOUGHT))]
 
 
+@pytest.mark.parametrize("answer", ["Answer:", "Final Answer:"])
+def test_the_thought_of_an_agent_that_thinks_in_text(answer: str) -> None:
+    text = f"Thought: {THOUGHT}\nSo it is.\n{answer} {ANSWER}"
+    ((start, end),) = thinking_in(text)
+    assert (start, text[end:]) == (0, ANSWER)
+    assert thinking_in(f"Thought: {ANSWER}") == thinking_in(f"The answer: {ANSWER}") == []
+
+
 @pytest.mark.parametrize(
     "text", ["I think <b>so</b>.", "See [thinking] there.", "A <thought> is short.", "[1] It is."]
 )

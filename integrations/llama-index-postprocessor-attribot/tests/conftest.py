@@ -88,5 +88,5 @@ def event_loop() -> Iterator[None]:
 def nothing_left() -> Iterator[None]:
     """No test may leave an entry of a span, or a callback where all engines look for theirs."""
     yield
-    assert installed().num_open == 0
+    assert not installed()._spans and not len(installed().steps)
     assert not Settings.callback_manager.handlers

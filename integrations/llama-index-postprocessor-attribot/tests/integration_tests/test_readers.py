@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from chatting import Chatting
+from chatting import Calling, Chatting
 from conftest import QUESTION
 from engines import engine_of, index_of, nodes
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, CitableBlock, ImageBlock, TextBlock
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.prompts import PromptTemplate
 from llama_index.llms.ollama import Ollama
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from pydantic import BaseModel
 from support.chat_server import Body, chat_server, prompt_of
 from support.island import HIGH, LIGHTHOUSE, UNKNOWN, answer_from
 from support.summaries import EXACT, attribution_of, checked
@@ -107,6 +109,54 @@ def test_a_search_of_ones_own_with_blocks_that_are_no_text(served: Any) -> None:
     assert postprocessor.answer_without(response, 1).response == UNKNOWN
     assert asked[1]["seed"] == 3
     assert [part["type"] for part in asked[1]["messages"][0]["content"]] == ["text", "image_url"]
+
+
+class Lighthouse(BaseModel):
+    """The subject of the answer."""
+
+    sentence: str
+    lit: int
+
+
+@pytest.mark.parametrize("way", ["output_cls", "as_structured_llm", "structured_predict"])
+def test_an_answer_by_a_function_call_has_a_sentence_for_each_value(way: str) -> None:
+    made = Lighthouse(sentence=HIGH, lit=1844)
+    with chat_server("", calls=lambda _: ("Lighthouse", made.model_dump())) as (url, asked):
+        postprocessor, llm = reading(), Calling(url=url, model="gpt-4o")
+        if way == "structured_predict":
+            template = PromptTemplate("{texts}\n{question}")
+            texts = "\n".join(node.text for node in nodes())
+            with postprocessor.retrieved(nodes(), QUESTION) as response:
+                llm.structured_predict(Lighthouse, template, texts=texts, question=QUESTION)
+        elif way == "output_cls":
+            response = engine_of(llm, postprocessor, output_cls=Lighthouse).query(QUESTION)
+        else:
+            response = engine_of(llm.as_structured_llm(Lighthouse), postprocessor).query(QUESTION)
+        assert asked[0]["tools"][0]["function"]["name"] == "Lighthouse"
+        run = postprocessor.result(response)
+    assert way == "structured_predict" or response.response == made
+    summary = checked(response.metadata["attribution"])
+    assert (summary["notes"], summary["offsets"]) == ([], "shown")
+    sentences = [sentence["text"] for sentence in summary["sentences"]]
+    assert [text for text in sentences if HIGH in text or "1844" in text] == [f'"{HIGH}"', "1844"]
+    assert run.text == made.model_dump_json() and not attribution_of(run).not_located
+
+
+def test_messages_with_citable_blocks_are_read_and_asked_again(served: Any) -> None:
+    url, asked = served
+    postprocessor, llm = reading(), openai(url)
+    blocks = [
+        CitableBlock(title=node.node_id, source="", content=[TextBlock(text=node.text)])
+        for node in nodes()
+    ]
+    with postprocessor.retrieved(nodes(), QUESTION) as response:
+        llm.chat([ChatMessage(role="user", blocks=[*blocks, TextBlock(text=QUESTION)])])
+    assert not attribution_of(postprocessor.result(response)).not_located
+    run = postprocessor.result(response)
+    (message,) = run.answer.prompt or ()
+    assert isinstance(message, ChatMessage) and len(message.blocks) == 3
+    postprocessor.answer_without(response, 1)
+    assert asked[1]["messages"][0]["content"] == asked[0]["messages"][0]["content"] == QUESTION
 
 
 def test_what_is_needed_is_named(served: Any) -> None:

@@ -1,6 +1,8 @@
 """The package beside others of LlamaIndex's namespace, and its cost for engines without it."""
 
 import importlib
+import subprocess
+import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -18,6 +20,11 @@ import pytest
 )
 def test_it_shadows_no_other_package(name: str) -> None:
     assert importlib.import_module(f"llama_index.{name}").__file__
+
+
+def test_pytorch_is_imported_when_something_is_scored() -> None:
+    program = "import llama_index.postprocessor.attribot, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_namespace_belongs_to_nobody() -> None:

@@ -1,6 +1,7 @@
 """The place of an attribution in a response, its events, and copies of the postprocessor."""
 
 import copy
+import json
 import logging
 import pickle
 from typing import Any, ClassVar
@@ -36,6 +37,27 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: LocalLLM, engine: Any) ->
     ):
         assert copied["attribution"] == metadata["attribution"]
         assert list(copied) == list(plain)
+
+
+def test_the_attribution_is_written_as_json_with_the_metadata(engine: Any) -> None:
+    metadata = engine.query(QUESTION).metadata
+    for options in ({}, {"indent": 1}, {"sort_keys": True}):
+        written = json.loads(json.dumps(metadata, **options))
+        assert written == {**metadata, "attribution": metadata["attribution"]}
+
+
+def test_a_pickled_run_has_no_model_and_leaves_that_of_the_user(
+    tiny_llm: LocalLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = engine_of(tiny_llm, postprocessor)
+    response = engine.query(QUESTION)
+    run = postprocessor.result(response)
+    pickled = pickle.dumps((run, response))
+    assert len(pickled) < 100_000
+    loaded, again = pickle.loads(pickled)
+    assert loaded.text == run.text and loaded.answer.ask is None
+    assert loaded.summary == again.metadata["attribution"] == run.summary
+    summary_of(engine.query(QUESTION))
 
 
 class Listens(BaseEventHandler):

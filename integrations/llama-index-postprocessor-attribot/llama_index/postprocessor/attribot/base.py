@@ -16,7 +16,8 @@ from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index.postprocessor.attribot.citing import cited_message
+from llama_index.postprocessor.attribot import query as queries
+from llama_index.postprocessor.attribot.citing import before_answer, cited_message
 from llama_index.postprocessor.attribot.completion import Completion
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
 from llama_index.postprocessor.attribot.options import (
@@ -25,29 +26,14 @@ from llama_index.postprocessor.attribot.options import (
     PostprocessorOptions,
     language_model_of,
 )
-from llama_index.postprocessor.attribot.query import (
-    KEY,
-    QueryObserver,
-    TrackedQuery,
-    find_language_model,
-    streaming,
-    text_of,
-)
 from llama_index.postprocessor.attribot.query_tracker import installed
 from pydantic import Field, PrivateAttr, SkipValidation
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.attribution import Markers
+from attribot_rag.attribution import Counterfactual, Markers
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.runtime import (
-    AttributedRun,
-    Counterfactual,
-    Observer,
-    RunStore,
-    ServiceRegistry,
-    answer_without,
-)
+from attribot_rag.runtime import AttributedRun, Observer, RunStore, ServiceRegistry, answer_without
 
 AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 """What a query engine or a chat engine answers."""
@@ -55,7 +41,7 @@ AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 logger = logging.getLogger(__name__)
 
 
-class AttributionPostprocessor(OptionFields, QueryObserver):
+class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     """Attaches to every response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
@@ -96,7 +82,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     _services: ServiceRegistry = PrivateAttr()
     _observer: Observer = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
-    _told_of: set[str] = PrivateAttr(default_factory=set)
+    _told: set[str] = PrivateAttr(default_factory=set)
 
     def __init__(self, **options: Unpack[PostprocessorOptions]) -> None:
         super().__init__(**options)  # type: ignore[misc]  # the fields of OptionFields, too
@@ -153,33 +139,43 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
     @contextmanager
-    def retrieved(self, documents: Iterable[Any], query: str = "") -> Iterator[Response]:
+    def retrieved(self, documents: Iterable[Any] = (), query: str = "") -> Iterator[Response]:
         """Say what was retrieved, where no engine shows it: models called within answer from it.
 
         `documents` are nodes, texts, mappings with their text under `text` or else as their longest
-        text, or other documents. The response that is given gets the answer and its attribution
-        when the block ends; set its `response` to what was shown of an answer that was streamed. In
-        a coroutine, the attribution is pending then: await `aresult(response)`.
+        text, or other documents; what retrievers, engines and agents within find counts, too. The
+        response that is given gets the answer and its attribution when the block ends; set its
+        `response` to what was shown of an answer that was streamed. In a coroutine, the attribution
+        is pending then: await `aresult(response)`.
         """
         nodes = nodes_of(documents)
         step = self._observer.began(f"retrieved-{uuid4()}")
-        tracked = TrackedQuery(step, self, query, nodes, _in_event_loop())
+        in_loop = asyncio._get_running_loop() is not None
+        tracked = queries.TrackedQuery(step, self, query, nodes, in_loop)
+        tracked.gathers, tracked.told = True, nodes
         response = Response(None, source_nodes=nodes)
         try:
-            with streaming(tracked):
+            with queries.streaming(tracked):
                 yield response
         except BaseException:
             tracked.done()
             raise
         finally:
             self._observer.ended(step.id)
+        response.source_nodes = list(tracked.nodes)
         if not tracked.calls:
-            self.unseen(tracked, response)
+            if tracked.nodes:
+                self.unseen(tracked, response)
             return
+        last = tracked.calls[-1]
         if response.response is None:
-            response.response = tracked.calls[-1].answer
-        else:
-            tracked.calls[-1].answer = response.response
+            texts = filter(None, map(queries.text_of, tracked.within[::-1]))
+            response.response = next((t for t in texts if t in (last.answer or t)), last.answer)
+        if not (last.answer or "").strip().endswith(queries.text_of(response)):
+            last.answer = response.response
+        for inner in tracked.within:
+            if queries.text_of(inner) == queries.text_of(response):
+                tracked.add(inner)
         tracked.finish(response)
 
     def answer_without(
@@ -206,7 +202,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         Waits for the attribution; raises its error if there is one.
         """
         run = self.result(response)
-        return run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
+        text = run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
+        return text.removeprefix(before_answer(run))
 
     def cited_message(self, response: AnyResponse) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
@@ -225,23 +222,18 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
 
     def model_of(self, llm: LLM) -> LanguageModel | None:
         """The local model that scores what this model of LlamaIndex answers."""
-        return self._scoring_model or find_language_model(llm)
+        return self._scoring_model or queries.find_language_model(llm)
 
-    def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
+    def model_called(self, query: queries.TrackedQuery, language_model: LanguageModel) -> None:
         """Record what a model is going to answer, until the answer is attributed."""
         service = self._services.service_for(language_model)
         service.begin_recording()
         query.when_done.append(service.end_recording)
 
-    def answered(self, query: TrackedQuery, response: Any) -> None:
+    def answered(self, query: queries.TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
         completion = Completion(
-            query,
-            self._observer,
-            self._services,
-            self.run_options,
-            self.score_metadata,
-            self._told_of,
+            query, self._observer, self._services, self.run_options, self.score_metadata, self._told
         )
         try:
             completion.begin(response)
@@ -252,7 +244,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
             logger.exception("no attribution of %s", query.run_id)
             query.done()
 
-    def unseen(self, query: TrackedQuery, response: Any) -> None:
+    def unseen(self, query: queries.TrackedQuery, response: Any) -> None:
         """Say that a response was not made by any model that was seen to be called."""
         error = UnsupportedModel(
             "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
@@ -262,30 +254,23 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         )
         logger.warning("no attribution: %s", error)
         query.add(response)
-        query.attach(self.results.add(query.run_of(text_of(response), error)))
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+        query.attach(self.results.add(query.run_of(queries.text_of(response), error)))
 
 
 def _run_id_of(response: Any) -> str:
-    summary = (getattr(response, "metadata", None) or {}).get(KEY) or {}
+    summary = (getattr(response, "metadata", None) or {}).get(queries.KEY) or {}
     if "run_id" not in summary:
         raise InvalidInput(
-            "the response carries no attribution: nothing was retrieved, no model was called, or "
-            "no AttributionPostprocessor was among the node_postprocessors; for a search without "
-            "an engine: with postprocessor.retrieved(documents) as response: ..."
+            "the response carries no attribution: nothing was retrieved for it, or no model of "
+            "LlamaIndex was called. A search is seen if an AttributionPostprocessor is among its "
+            "node_postprocessors; every search and agent within a block is: with "
+            "postprocessor.retrieved() as response: ..."
         )
     return str(summary["run_id"])
 
 
 def _told(response: Any, run: AttributedRun) -> AttributedRun:
     """Tell the response of the run; a thread that waits may be woken before."""
-    if response.metadata[KEY]["status"] == "pending":
-        response.metadata.attribution = run.summary
+    if response.metadata[queries.KEY]["status"] == "pending":
+        response.metadata[queries.KEY] = run.summary
     return run

@@ -20,13 +20,20 @@ def cited_message(run: AttributedRun) -> ChatMessage:
     `additional_location_info` has the document's `number` and the characters `start` and `end` of
     the sentence in the answer. Raises the run's error if there is one.
     """
+    before = len(before_answer(run))
     blocks: list[TextBlock | CitationBlock] = []
     for first, composition in run.compositions():
         for sentence in composition.sentences:
             for origin in sentence.origins:
-                blocks += _citations(composition, sentence, origin, first)
+                blocks += _citations(composition, sentence, origin, first - before)
     text = run.text if run.attribution is None else run.attribution.response
-    return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text), *blocks])
+    return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text[before:]), *blocks])
+
+
+def before_answer(run: AttributedRun) -> str:
+    """What the model said before the answer that was shown, such as an agent's thought."""
+    text = run.text[run.answer.start :]
+    return text.removesuffix(run.shown) if run.shown and text.endswith(run.shown) else ""
 
 
 def _citations(

@@ -24,8 +24,7 @@ from attribot_rag.runtime import AttributedRun, Call, Observer, RunOptions, Serv
 logger = logging.getLogger(__name__)
 
 _METADATA_READ = (
-    "The model also read the metadata lines of the nodes, which were not scored: an answer may "
-    "come from them; score_metadata=True scores them too."
+    "An answer may come from the nodes' metadata lines: score_metadata=True scores them, too."
 )
 _DEDUPLICATED = (
     "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what "
@@ -47,9 +46,6 @@ class Completion:
     _options: RunOptions
     _score_metadata: bool
     _told_of: set[str]
-
-    def __post_init__(self) -> None:
-        self._in_background = self._query.asynchronous
 
     def begin(self, response: Any) -> None:
         """Attribute what is there; a stream when it has ended."""
@@ -76,12 +72,17 @@ class Completion:
             return
         for call in self._query.calls[-1:]:
             call.answer = text
-        self._in_background |= stopped  # whoever stopped it is not kept waiting
+        self._query.asynchronous |= stopped  # whoever stopped it is not kept waiting
         self._finish(text)
 
     def _finish(self, text: str) -> None:
         query = self._query
         query.answer = text
+        if query.gathers:
+            query.nodes = self._read(query.nodes) or query.nodes[query.num_before :]
+        if text.strip() and not any(call.answer != "" for call in query.calls):
+            for call in query.calls[-1:]:
+                call.answer = text  # made of what the model called a tool with
         calls = [call for call in query.calls if call.answer is None or call.answer.strip()]
         is_empty = query.has_documents and query.calls and not calls
         is_told = query.has_documents and calls and text.strip()
@@ -114,10 +115,10 @@ class Completion:
     def _attributed(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
         """The run of the response: of its last call, or of all of them end to end."""
         answers = [str(call.answer).strip() for call in calls]
-        if text.strip() in answers:
-            calls = calls[: answers.index(text.strip()) + 1]
+        ends = [index for index, answer in enumerate(answers) if answer.endswith(text.strip())]
+        calls = calls[: ends[0] + 1] if ends else calls
         several = len(calls) > 1
-        is_last_alone = text.strip() == answers[len(calls) - 1] or not several
+        is_last_alone = bool(ends) or not several
         self._tell_documents()
         runs = []
         for number, call in enumerate(calls, 1):
@@ -126,7 +127,7 @@ class Completion:
             run = self._observer.answered(
                 self._call(call, run_id, shares=several),
                 str(call.answer),
-                background=self._in_background,
+                background=self._query.asynchronous,
             )
             runs += [] if run is None else [run]
         whole = None if is_last_alone else self._composed(text, runs)
@@ -138,6 +139,14 @@ class Completion:
             f"none of the {len(self._query.nodes)} nodes stands in the prompts of this answer"
         )
         return self._kept(text, error)
+
+    def _read(self, nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+        """The nodes that stand in the prompts as they are, and those that were told."""
+        texts = [text for call in self._query.calls for text in call.prompt_texts]
+        prompts = "".join("".join(texts).split())
+        told = set(map(id, self._query.told))
+        said = [("".join(node.node.get_content().split()), node) for node in nodes]
+        return [node for text, node in said if id(node) in told or text in prompts]
 
     def _tell_documents(self) -> None:
         """What was retrieved for the query; nodes that engines made of answers are these."""
@@ -151,27 +160,20 @@ class Completion:
         ]
 
     def _composed(self, text: str, runs: Sequence[AttributedRun]) -> AttributedRun | None:
-        wait = not self._in_background and self._options.mode == "inline"
+        wait = not self._query.asynchronous and self._options.mode == "inline"
         return self._observer.composed(self._query.run_of(text), runs, wait=wait)
 
     def _call(self, asked: ModelCall, run_id: str, *, shares: bool) -> Call:
         assert asked.language_model is not None
-        messages = [
-            {"role": str(message.role.value), "content": message.content or ""}
-            for message in asked.messages or ()
-        ]
-        name, ask = "", None
-        if asked.llm is not None:
-            name = asked.llm.metadata.model_name
-            ask = partial(ask_again, asked.llm, asked.messages, asked.arguments)
+        llm = asked.llm
         return Call(
             asked.step,
-            messages or asked.prompt,
+            asked.messages or asked.prompt,
             asked.prompt_texts,
             service=self._services.service_for(asked.language_model),
             elsewhere=asked.elsewhere,
-            answered_by=name,
-            ask=ask,
+            answered_by=llm.metadata.model_name if llm else "",
+            ask=partial(ask_again, llm, dict(asked.arguments.arguments)) if llm else None,
             query=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),
@@ -186,9 +188,8 @@ class Completion:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
-                "transformers (of PEFT's: pass what merge_and_unload() gives), pass a local copy "
-                "of the model as language_model=, or a local model that reads what any other one "
-                "answers, reader=attribot_rag.load_model()"
+                "transformers (of PEFT's: what merge_and_unload() gives), or pass a copy of it as "
+                "language_model=, or a local model that reads, reader=attribot_rag.load_model()"
             )
             if not self._told_of.issuperset(remote):
                 self._told_of.update(remote)

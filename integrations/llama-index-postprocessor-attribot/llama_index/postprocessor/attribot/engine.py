@@ -72,12 +72,11 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
             await self.postprocessor.aresult(response)
         return self._with_nodes(response)
 
-    def _run_id_of(self, response: RESPONSE_TYPE) -> str | None:
-        run_id = (response.metadata or {}).get("attribution", {}).get("run_id")
-        return None if run_id is None else str(run_id)
+    def _run_id_of(self, response: RESPONSE_TYPE) -> str:
+        return str((response.metadata or {}).get("attribution", {}).get("run_id") or "")
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
-        run = self.postprocessor.results.get(self._run_id_of(response) or "")
+        run = self.postprocessor.results.get(self._run_id_of(response))
         is_attributed = run is not None and not run.is_pending and run.error is None
         if self._source_nodes != "all" and run is not None and is_attributed:
             response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)

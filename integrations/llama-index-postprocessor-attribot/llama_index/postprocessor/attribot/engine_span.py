@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llama_index.core.schema import NodeWithScore
+from llama_index.core.workflow import Workflow
 from llama_index.postprocessor.attribot.query import QueryObserver, TrackedQuery, text_of
 
 from attribot_rag.runtime import Step
@@ -20,9 +21,10 @@ class ObservedEngine:
 
 @dataclass(eq=False)
 class EngineSpan:
-    """A query of an engine, within that of the engine that asked it, if any.
+    """A query of an engine or a run of a workflow, within that of the one that asked it, if any.
 
-    `nodes` are those that were retrieved for it in steps of its own. `answered` are the queries
+    `nodes` are those that were retrieved for it in steps of its own, after the `num_before` that
+    earlier runs of a workflow found, of which an agent remembers some. `answered` are the queries
     that other engines answered for it, in order; `synthesized` is the one that its synthesizer
     answered, and `own` the one for which it called a model without a synthesizer.
     """
@@ -37,6 +39,12 @@ class EngineSpan:
     answered: list[TrackedQuery] = field(default_factory=list)
     synthesized: TrackedQuery | None = None
     own: TrackedQuery | None = None
+    num_before: int = 0
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it is a workflow, whose steps and tools may search several times."""
+        return isinstance(self.instance, Workflow)
 
     def own_query(self, observer: QueryObserver | None) -> TrackedQuery | None:
         """The query for which it calls a model itself, with nodes or answers of others to hand."""
@@ -47,6 +55,7 @@ class EngineSpan:
         if self.own is None:
             self.own = TrackedQuery(self.step, observer, self.text, (), self.asynchronous)
         self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
+        self.own.gathers, self.own.num_before = self.gathers, self.num_before
         return self.own
 
     def responds(self, response: Any) -> None:
@@ -56,6 +65,8 @@ class EngineSpan:
 
     def finish(self, response: Any) -> None:
         """Attach what is known to what the engine answers, and tell the engine that asked."""
+        for call in self.own.calls[-1:] if self.own is not None and self.gathers else ():
+            call.answer = text_of(response) if call.answer is None else call.answer
         query = self._query_of(response)
         if query is not None:
             query.finish(response)
@@ -84,8 +95,8 @@ class EngineSpan:
         for query in latest:
             if any(output is own for output in outputs for own in query.responses):
                 return query
-        said = [] if self.own is None else [call.answer or "" for call in self.own.calls]
-        if self.own is not None and (self.own.answered or text in map(str.strip, said)):
+        said = [] if self.own is None else [(call.answer or "").strip() for call in self.own.calls]
+        if self.own is not None and (self.own.answered or any(s.endswith(text) for s in said)):
             return self.own
         same = (query for query in latest if text and query.answer.strip() == text)
         return next(same, self.own)

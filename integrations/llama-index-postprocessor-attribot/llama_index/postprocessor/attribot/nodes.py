@@ -43,6 +43,25 @@ def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
     return nodes
 
 
+def key_of(node: NodeWithScore) -> tuple[str, int]:
+    """A node's id and text."""
+    return node.node_id, hash(node.node.get_content(MetadataMode.NONE))
+
+
+def merged(
+    nodes: Sequence[NodeWithScore],
+    found: Iterable[NodeWithScore],
+    told: Sequence[NodeWithScore] = (),
+) -> list[NodeWithScore]:
+    """The nodes and those that were found, each once; of one that was `told`, by its text."""
+    each = {key_of(node): node for node in nodes}
+    texts = {text for _, text in map(key_of, told)}
+    for node in found:
+        if key_of(node)[1] not in texts:
+            each.setdefault(key_of(node), node)
+    return list(each.values())
+
+
 def without_duplicates(
     nodes: Sequence[NodeWithScore], *, threshold: float, min_overlap: int | None
 ) -> list[NodeWithScore]:

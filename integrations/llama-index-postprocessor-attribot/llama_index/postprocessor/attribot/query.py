@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, ItemsView, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse
 from llama_index.core.llms import LLM, ChatResponse
 from llama_index.core.schema import NodeWithScore
-from torch.nn import Module
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from pydantic import BaseModel
 
-from attribot_rag import LanguageModel, LocalModel
-from attribot_rag.runtime import Answer, AttributedRun, Step, Steps
+from attribot_rag import LanguageModel
+from attribot_rag.runtime import Answer, AttributedRun, Step, Steps, verbatim_texts
 
 KEY = "attribution"
 
@@ -44,6 +45,9 @@ class TrackedQuery:
 
     `earlier` are the queries whose answers it may be made of. `responses` carry the attribution:
     the query's, and those that other engines make of it. `answer` is its text, once it is there.
+    One that `gathers` has the nodes of searches within it, of which the prompt may hold some;
+    some were `told` to it, the first `num_before` were found by earlier runs, and `within` is what
+    engines within it answered.
     `error` is what went wrong before there was a response. `when_done` is called once, when the
     recorded generations are no longer needed.
     """
@@ -54,6 +58,10 @@ class TrackedQuery:
     nodes: Sequence[NodeWithScore]
     asynchronous: bool
     earlier: Sequence[TrackedQuery] = ()
+    gathers: bool = False
+    told: Sequence[NodeWithScore] = ()
+    num_before: int = 0
+    within: list[Any] = field(default_factory=list)
     answered: bool = False
     answer: str = ""
     calls: list[ModelCall] = field(default_factory=list)
@@ -121,18 +129,17 @@ class TrackedQuery:
             self.when_done.pop()()
 
     def _attach(self, response: Any) -> None:
-        metadata = getattr(response, "metadata", None)  # chat responses have none to begin with
-        if not isinstance(metadata, ResponseMetadata):
+        metadata = getattr(response, "metadata", None) or {}  # of the nodes
+        if KEY not in metadata:
             if self.run is None:
                 return
-            metadata = response.metadata = ResponseMetadata(metadata or {})
-        if self.run is None:
-            metadata.attribution = None
-            return
+            metadata = ResponseMetadata(metadata) if metadata else {}
+            with suppress(AttributeError, ValueError):  # of a workflow, which may give any value
+                response.metadata = metadata
         text = text_of(response)
-        changed = text and self.answer.strip() and text != self.answer.strip()
-        run = replace(self.run, shown=text) if changed else self.run
-        metadata.attribution = run.summary
+        changed = self.run and text and self.answer.strip() and text != self.answer.strip()
+        run = replace(self.run, shown=text) if self.run and changed else self.run
+        metadata[KEY] = run and run.summary
 
 
 @dataclass(eq=False)
@@ -159,24 +166,17 @@ class ModelCall:
     @property
     def prompt_texts(self) -> list[str]:
         """What stands in the prompt as it is, whatever a template makes of earlier answers."""
-        if self.messages is None:
-            return [self.prompt.strip()]
-        contents = (
-            message.content or ""
-            for message in self.messages
-            if message.role is not MessageRole.ASSISTANT
-        )
-        return [text for content in contents if (text := content.strip())]
+        return [self.prompt.strip()] if self.messages is None else verbatim_texts(self.messages)
 
     def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
         """The prompt of the innermost model that reports the call."""
         own, scoring = find_language_model(llm), self.language_model
         self.elsewhere = scoring is not None and (own is None or own.weights is not scoring.weights)
-        messages, prompt = _argument(bound_args, "messages"), _argument(bound_args, "prompt")
+        messages, prompt = argument(bound_args, "messages"), argument(bound_args, "prompt")
         if isinstance(prompt, str):
             self.prompt = prompt
         if messages is not None:
-            self.messages = tuple(messages)
+            self.messages = tuple(map(_as_it_is, messages))
         elif isinstance(prompt, str) and (self.messages is None or self.llm is not llm):
             self.messages = None
         else:  # a chat model's own prompt, which it made of its messages
@@ -189,8 +189,11 @@ class ModelCall:
             if self.answer is None or find_language_model(llm) is not None:
                 self.answer = str(result.text)
         elif isinstance(result, ChatResponse):
-            if self.answer is None:  # of a model that chats without completing a prompt
+            if not self.answer:  # of a model that chats without completing a prompt
                 self.answer = result.message.content or ""
+        elif isinstance(result, BaseModel):
+            if not self.answer:  # it called a tool, of whose arguments this is made
+                self.answer = result.model_dump_json()
         elif not self.prompt:
             self.begun = isinstance(result, (Generator, AsyncGenerator))
 
@@ -200,10 +203,16 @@ class ResponseMetadata(dict[str, Any]):
 
     LlamaIndex keeps the metadata of each node here, by the node's id, and people iterate over them:
     `[one["file_name"] for one in response.metadata.values()]`. So the attribution is found by its
-    key, but is none of the items.
+    key, but is none of the items, except for `json`, which would lose it.
     """
 
     attribution: dict[str, Any] | None = None
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key == KEY:
+            self.attribution = value
+        else:
+            super().__setitem__(key, value)
 
     def __missing__(self, key: str) -> Any:
         if key == KEY and self.attribution is not None:
@@ -216,16 +225,15 @@ class ResponseMetadata(dict[str, Any]):
     def __bool__(self) -> bool:
         return len(self) > 0 or self.attribution is not None
 
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        is_written = sys._getframe(1).f_globals.get("__name__") == "json.encoder"
+        return ({**self, KEY: self.attribution} if is_written else dict(self)).items()
+
     def get(self, key: str, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        return super().get(key, default if self.attribution is None or key != KEY else self[KEY])
 
     def copy(self) -> ResponseMetadata:
-        copied = ResponseMetadata(self)
-        copied.attribution = self.attribution
-        return copied
+        return copy(self)
 
 
 streamed_query: ContextVar[TrackedQuery | None] = ContextVar("attribot_streaming", default=None)
@@ -254,12 +262,14 @@ def question_in(bound_args: inspect.BoundArguments) -> str:
     arguments = bound_args.arguments
     names = ("query", "str_or_query_bundle", "query_bundle", "message")
     question = next((arguments[name] for name in names if name in arguments), "")
-    return str(getattr(question, "query_str", question))
+    start = arguments.get("start_event")  # of a workflow
+    question = question if start is None else start.get("user_msg", "")
+    return str(getattr(question, "query_str", getattr(question, "content", question)))
 
 
 def text_of(response: Any) -> str:
     """The text of a response; '' while it is streamed."""
-    answer = getattr(response, "response", None)
+    answer = response if isinstance(response, str) else getattr(response, "response", None)
     if answer is None:
         return ""
     return (answer if isinstance(answer, str) else str(response)).strip()
@@ -269,9 +279,11 @@ def find_language_model(llm: Any) -> LanguageModel | None:
     """The model and tokenizer that a HuggingFaceLLM generates with; None for another kind."""
     if isinstance(llm, LanguageModel):
         return llm
-    model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
-    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
-        return LocalModel(cast(PreTrainedModel, model), tokenizer)
+    held: Any = [getattr(llm, name, None) for name in ("_model", "_tokenizer")]
+    if hasattr(held[0], "generate") and hasattr(held[1], "all_special_tokens"):
+        from attribot_rag import LocalModel  # PyTorch, which takes seconds
+
+        return LocalModel(*held)
     return None
 
 
@@ -279,10 +291,15 @@ def describe(llm: Any) -> str:
     """Its class, and that of the model that it holds if there is any."""
     model = getattr(llm, "_model", None)
     name = type(llm).__name__
-    return f"{name} ({type(model).__name__})" if isinstance(model, Module) else name
+    return f"{name} ({type(model).__name__})" if hasattr(model, "parameters") else name
 
 
-def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
+def _as_it_is(message: ChatMessage) -> ChatMessage:
+    """A copy: agents write into the texts of messages that they have sent."""
+    return message.model_copy(update={"blocks": [block.model_copy() for block in message.blocks]})
+
+
+def argument(bound_args: inspect.BoundArguments, name: str) -> Any:
     """An argument by its name, or the first one of a method behind a decorator."""
     arguments = bound_args.arguments
     if name in arguments:

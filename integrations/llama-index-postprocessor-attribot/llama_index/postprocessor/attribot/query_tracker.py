@@ -6,10 +6,10 @@ import inspect
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -21,25 +21,20 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
-from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.workflow import Workflow
+from llama_index.postprocessor.attribot import query as queries
 from llama_index.postprocessor.attribot.engine_span import EngineSpan, ObservedEngine
-from llama_index.postprocessor.attribot.query import (
-    ModelCall,
-    QueryObserver,
-    TrackedQuery,
-    is_asynchronous,
-    question_in,
-    streamed_query,
-)
+from llama_index.postprocessor.attribot.nodes import key_of, merged
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
-from torch.utils.weak import WeakIdKeyDictionary
 
 from attribot_rag.runtime import Steps
 
-_ENGINES = (BaseQueryEngine, BaseChatEngine)
-_MAX_NODES = 1024
+_ENGINES = (BaseQueryEngine, BaseChatEngine, Workflow)
+_MAX_NODES = 4096
+_MAX_BEFORE = 256  # of earlier runs of a workflow
 _RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
 
 logger = logging.getLogger(__name__)
@@ -50,13 +45,17 @@ _replacing = threading.Lock()
 
 @dataclass(eq=False)
 class OpenSpan:
-    """What a span is a part of: an engine's query, an observed query, a call of a model."""
+    """What a span is a part of: an engine's query, an observed query, a call of a model.
+
+    `asked` is the call that was made within the span.
+    """
 
     engine: EngineSpan | None = None
-    observer: QueryObserver | None = None
-    query: TrackedQuery | None = None
-    call: ModelCall | None = None
+    observer: queries.QueryObserver | None = None
+    query: queries.TrackedQuery | None = None
+    call: queries.ModelCall | None = None
     stop_listening: Callable[[], None] | None = None
+    asked: queries.ModelCall | None = None
 
     def close(self) -> None:
         if self.stop_listening is not None:
@@ -70,31 +69,25 @@ class PassedNodes:
     """
 
     def __init__(self) -> None:
-        self._objects: MutableMapping[NodeWithScore, ref[QueryObserver]] = WeakIdKeyDictionary()
-        self._texts: OrderedDict[tuple[str, int], ref[QueryObserver]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: OrderedDict[object, tuple[ref[NodeWithScore], ref[queries.QueryObserver]]]
+        self._kept, self._lock = OrderedDict(), threading.Lock()
 
-    def add(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
-        found = ref(observer)  # the tracker outlives each of them
+    def add(self, nodes: Sequence[NodeWithScore], observer: queries.QueryObserver) -> None:
         with self._lock:
-            for node in nodes:
-                self._objects[node] = found
-                self._texts[_key(node)] = found
-            while len(self._texts) > _MAX_NODES:
-                self._texts.popitem(last=False)
+            for node in nodes:  # the tracker outlives them, and each observer
+                entry = ref(node), ref(observer)
+                self._kept.update({id(node): entry, key_of(node): entry})
+            while len(self._kept) > _MAX_NODES:
+                self._kept.popitem(last=False)
 
-    def observer_of(
-        self, nodes: Sequence[NodeWithScore], *, same_objects: bool
-    ) -> QueryObserver | None:
+    def observer_of(self, nodes: Sequence[NodeWithScore], same_objects: bool) -> Any:
         """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
-        found = [self._objects.get(node) for node in nodes]
-        if self._texts and not same_objects:
-            found += [self._texts.get(_key(node)) for node in nodes]
-        return next(filter(None, (each() for each in found if each is not None)), None)
-
-
-def _key(node: NodeWithScore) -> tuple[str, int]:
-    return node.node_id, hash(node.node.get_content(MetadataMode.NONE))
+        for node in nodes:
+            for key in (id(node),) if same_objects else (id(node), key_of(node)):
+                passed, observer = self._kept.get(key, (None, None))
+                if observer and passed and (key != id(node) or passed() is node) and observer():
+                    return observer()
+        return None
 
 
 class QueryTracker(BaseSpanHandler[BaseSpan]):
@@ -107,6 +100,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     _steps: Steps = PrivateAttr(default_factory=Steps)
     _spans: dict[str, OpenSpan] = PrivateAttr(default_factory=dict)
     _passed: PassedNodes = PrivateAttr(default_factory=PassedNodes)
+    _before: WeakKeyDictionary[Any, Any] = PrivateAttr(default_factory=WeakKeyDictionary)
     _told_of_two: bool = PrivateAttr(default=False)
 
     @property
@@ -114,30 +108,21 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         """The engines, syntheses and calls of models that have not ended."""
         return self._steps
 
-    @property
-    def num_open(self) -> int:
-        """The number of entries of spans that have not ended."""
-        return len(self._steps) + len(self._spans)
-
-    def new_span(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any = None,
-        parent_span_id: str | None = None,
-        *_: Any,
-        **__: Any,
+    def new_span(  # type: ignore[override]
+        self, id_: str, bound_args: Any, instance: Any = None, parent_span_id: Any = None, **_: Any
     ) -> None:
         parent = self._spans.get(parent_span_id or "") or OpenSpan()
         engine = self._engine_of(id_, parent.engine, instance, bound_args)
         observer = parent.observer
         if isinstance(instance, ObservedEngine):
             observer = instance.postprocessor
-        elif isinstance(instance, QueryObserver):
+        elif isinstance(instance, queries.QueryObserver):
             observer = self._observed_by(instance, parent_span_id, engine)
-        query = parent.query or streamed_query.get()
-        call: ModelCall | None = None
-        if query is None and engine is not None and isinstance(instance, LLM):
+        query = parent.query or queries.streamed_query.get()
+        call: queries.ModelCall | None = None
+        asked = [queries.argument(bound_args, name) for name in ("messages", "prompt")]
+        asks = isinstance(instance, LLM) and asked != [None, None]
+        if query is None and engine is not None and asks:
             query = engine.own_query(observer or engine.observer)
             opened = self._spans.get(engine.step.id)
             if query is not None and opened is not None and opened.stop_listening is None:
@@ -145,16 +130,18 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         stop_listening = None
         if query is not None:
             observer, call = None, parent.call
-            if isinstance(instance, LLM):  # the outermost span is one call
+            if asks:  # the outermost span is one call
                 call = call or query.next_call(self._steps, id_, instance)
                 query.model_asked(call, instance, bound_args)
+                parent.asked = call
         elif isinstance(instance, BaseSynthesizer) and "nodes" in bound_args.arguments:
-            observer = observer or self._observer_of(bound_args, engine)
+            nodes = tuple(bound_args.arguments["nodes"])
+            observer = observer or self._observer_of(nodes, engine)
             if observer is not None:
-                step = self._steps.begin(id_, None if engine is None else engine.step)
-                earlier = () if engine is None else tuple(engine.answered)
-                text, nodes = question_in(bound_args), tuple(bound_args.arguments["nodes"])
-                query = TrackedQuery(step, observer, text, nodes, is_asynchronous(id_), earlier)
+                step = self._steps.begin(id_, engine and engine.step)
+                text, is_async = queries.question_in(bound_args), queries.is_asynchronous(id_)
+                query = queries.TrackedQuery(step, observer, text, nodes, is_async)
+                query.earlier = () if engine is None else tuple(engine.answered)
                 stop_listening = _listen_to(instance)
         if any((engine, observer, query)):
             self._spans[id_] = OpenSpan(engine, observer, query, call, stop_listening)
@@ -165,12 +152,18 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         """The engine that the span is a part of: several methods of one engine are one query."""
         if not isinstance(instance, _ENGINES) or (outer and outer.instance is instance):
             return outer
-        step = self._steps.begin(id_, None if outer is None else outer.step)
-        return EngineSpan(step, instance, outer, question_in(bound_args), is_asynchronous(id_))
+        step = self._steps.begin(id_, outer and outer.step)
+        text = queries.question_in(bound_args)
+        engine = EngineSpan(step, instance, outer, text, queries.is_asynchronous(id_))
+        engine.asynchronous |= engine.gathers
+        if engine.gathers and instance in self._before:
+            engine.nodes, observed = self._before[instance]
+            engine.observer, engine.num_before = observed(), len(engine.nodes)
+        return engine
 
     def _observed_by(
-        self, instance: QueryObserver, parent_id: str | None, engine: EngineSpan | None
-    ) -> QueryObserver:
+        self, instance: queries.QueryObserver, parent_id: str | None, engine: EngineSpan | None
+    ) -> queries.QueryObserver:
         """The first observer of a query stays; another one is told."""
         observer = instance
         if parent_id:
@@ -181,19 +174,15 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         if observer is not instance and not self._told_of_two:
             self._told_of_two = True
             logger.warning(
-                "two AttributionPostprocessors see one query: the first attributes it, or that of "
-                "the AttributedQueryEngine around it, and the other has no results"
+                "two AttributionPostprocessors see one query: the outer or first one attributes it"
             )
         return observer
 
-    def _observer_of(
-        self, bound_args: inspect.BoundArguments, engine: EngineSpan | None
-    ) -> QueryObserver | None:
+    def _observer_of(self, nodes: Sequence[NodeWithScore], engine: EngineSpan | None) -> Any:
         """The observer of the nodes, or the answers that they were made of."""
         if engine is not None and engine.answered:
             return engine.answered[-1].observer
-        nodes = bound_args.arguments["nodes"]
-        return self._passed.observer_of(nodes, same_objects=engine is not None)
+        return self._passed.observer_of(nodes, engine is not None and not engine.gathers)
 
     def responds(self, id_: str | None, response: Any) -> None:
         """A span is going to give a response, but has not ended."""
@@ -215,22 +204,46 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         if observer is not None and retrieves:
             self._passed.add(result, observer)
             if engine is not None:
-                engine.nodes = tuple(result)
                 engine.observer = engine.observer or observer
+        if retrieves and query is not None and query.gathers:
+            query.nodes = merged(query.nodes, result, query.told)
+        elif retrieves and engine is not None and (engine.gathers or observer is not None):
+            engine.nodes = merged(engine.nodes, result) if engine.gathers else tuple(result)
         if span.call is not None and isinstance(instance, LLM):
             span.call.end(instance, result)
+        if span.asked is not None and hasattr(result, "current_agent_name"):
+            self._stepped(span, result)
+        response = getattr(result, "result", result)  # of the event that ends a workflow
+        is_engine = engine is not None and engine.instance is instance
+        is_answered = hasattr(result, "source_nodes") or isinstance(instance, Workflow)
         if query is not None and query.run_id == id_:
-            if engine is not None:
+            if engine is not None and engine.gathers:
+                engine.answered.append(query)
+            elif engine is not None:
                 engine.synthesized = query
             query.finish(result)
-        elif engine is not None and engine.instance is instance and hasattr(result, "source_nodes"):
+        elif is_engine and is_answered and query is not None:
+            query.within.append(response)
+        elif engine is not None and is_engine and is_answered:
             is_own = engine.step.id == id_
             is_answer = not is_own or (engine.outer is None and engine.own is None)
             if engine.synthesized is not None and is_answer:
                 engine.synthesized.add(result)  # which has new metadata, perhaps
             elif is_own:
-                engine.finish(result)
+                engine.finish(response)
+                if engine.gathers and engine.observer is not None:
+                    self._before[instance] = engine.nodes[-_MAX_BEFORE:], ref(engine.observer)
         self._steps.end(id_)
+
+    def _stepped(self, span: OpenSpan, output: Any) -> None:
+        """An agent has made a step: its model chose tools, or answered."""
+        query = span.query or (span.engine and span.engine.own)
+        if not query or span.asked not in query.calls:
+            return
+        if output.tool_calls or getattr(output, "retry_messages", None):
+            query.calls.remove(span.asked)
+        else:
+            span.asked.begun, span.asked.answer = False, output.response.content or ""
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         span = self._spans.pop(id_, None) or OpenSpan()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, closing, contextmanager
 
 from llama_index.postprocessor.attribot.query import TrackedQuery, streaming
 
@@ -16,36 +15,29 @@ def observed(
     stream: Generator[str, None, None], query: TrackedQuery, end: End
 ) -> Generator[str, None, None]:
     """The stream of a query's response."""
-    with _watched(end) as shown:
-        try:
-            while True:
-                with streaming(query):
-                    piece = next(stream, None)
-                if piece is None:
-                    break
-                shown.append(piece)
-                yield piece
-        except GeneratorExit:
-            stream.close()
-            raise
+    with _watched(end) as shown, closing(stream):
+        while True:
+            with streaming(query):
+                piece = next(stream, None)
+            if piece is None:
+                return
+            shown.append(piece)
+            yield piece
 
 
 async def aobserved(
     stream: AsyncGenerator[str, None], query: TrackedQuery, end: End
 ) -> AsyncGenerator[str, None]:
     """The same of an asynchronous one."""
-    try:
+    async with aclosing(stream):
         with _watched(end) as shown:
             while True:
                 with streaming(query):
                     piece = await anext(stream, None)
                 if piece is None:
-                    break
+                    return
                 shown.append(piece)
                 yield piece
-    except (GeneratorExit, asyncio.CancelledError):
-        await stream.aclose()
-        raise
 
 
 @contextmanager
