@@ -14,6 +14,7 @@ from support.patience import scaled
 from support.summaries import located_ids
 
 from attribot_rag import LocalModel
+from attribot_rag.display import visible
 
 README = "integrations/llama-index-postprocessor-attribot/README.md"
 PROGRAM, SEARCH, READER, CHAT = blocks_of(README)
@@ -48,7 +49,7 @@ def test_a_hosted_model_s_answer_is_read_as_the_readme_says(
     smollm2: LocalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names: dict[str, Any] = {"index": index_of(), "load_model": lambda: smollm2}
-    names["AttributionPostprocessor"] = AttributionPostprocessor
+    names |= {"AttributionPostprocessor": AttributionPostprocessor, "visible": visible}
     with chat_server(answer_from) as (url, asked):
         at = f'model="llama3.2:1b", base_url="{url}", context_window=4096'
         exec(READER.replace('model="llama3.2:1b"', at), names)

@@ -51,5 +51,5 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
 
 def test_a_response_without_a_postprocessor_is_an_error(tiny_llm: LocalLLM) -> None:
     response = index_of().as_query_engine(llm=tiny_llm).query(QUESTION)
-    with pytest.raises(InvalidInput, match="no AttributionPostprocessor was among"):
+    with pytest.raises(InvalidInput, match="if an AttributionPostprocessor is among"):
         AttributionPostprocessor().result(response)
