@@ -6,8 +6,7 @@ documents = [
     "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
 ]
 language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
-attributor = Attributor(language_model)
-attribution = attributor.ask("How high is the lighthouse?", documents)
+attribution = Attributor(language_model).ask("How high is the lighthouse?", documents)
 print(visible(attribution.response))
 for ranked in attribution.top(3):
     print(f"{ranked.score:6.2f} nats  {visible(ranked.source.text)}")

@@ -194,12 +194,13 @@ def piece_size(device: torch.device) -> int:
 def read_in_pieces(
     model: PreTrainedModel,
     token_ids: Sequence[int],
-    cache: Cache,
+    cache: Mapping[str, Any],
     before_piece: Callable[[int], None],
     conditioning: Conditioning | None = None,
 ) -> None:
     """Encode ids into an empty cache, with `conditioning` in one piece.
 
+    `cache` is that as an argument (`cache_inputs`): a body may take it without naming it.
     `before_piece` is called with the position of each piece; what it raises ends the reading.
     """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
@@ -207,7 +208,7 @@ def read_in_pieces(
     for start in range(0, len(token_ids), size):
         before_piece(start)
         chunk = torch.tensor([token_ids[start : start + size]], device=model.device)
-        inputs = {"input_ids": chunk, "use_cache": True, **cache_inputs(model, cache)}
+        inputs = {"input_ids": chunk, "use_cache": True, **cache}
         if conditioning:
             inputs |= conditioning.inputs(token_ids, model.device)
         elif takes_positions:  # else the model counts on from its images

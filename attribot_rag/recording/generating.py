@@ -171,14 +171,15 @@ def _cached_prompt(
     Raises InvalidInput if the time is over.
     """
     cache = PromptRead(config=model.config.get_text_config(decoder=True))
+    taken = cache_inputs(model, cache)
     try:
-        read_in_pieces(model, prompt_ids[:-1], cache, limits.before_piece)
+        read_in_pieces(model, prompt_ids[:-1], taken, limits.before_piece)
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, AttributionError):
             raise
         logger.info("the prompt is read in one piece: %s", error)
         return {}
-    return cache_inputs(model, cache)
+    return taken
 
 
 def _served_answer(

@@ -97,7 +97,7 @@ class Receipts {
       if (from < 0 || to > points.length) return [];
       const line = points.slice(0, from).join("").split("\n").at(-1);
       const entry = !line.trim() && points[to] !== "\n" && to < points.length; // of a list
-      const part = ["](", "</"].includes(points.slice(from, from + 2).join("")); // of a link or an element
+      const part = /^(\]\(|<\/)/.test(points.slice(from, from + 2).join("")); // of a link, an element
       while (from > 0 && " \t".includes(points[from - 1])) from -= 1;
       return [{ from, to, hidden: !(entry || part || verdict === "trivial") && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
     });

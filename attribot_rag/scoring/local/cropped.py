@@ -199,7 +199,7 @@ def prefill(
     cache = DynamicCache()
     base = getattr(twin, twin.base_model_prefix, twin)
     try:
-        read_in_pieces(base, token_ids, cache, before_piece, conditioning)
+        read_in_pieces(base, token_ids, cache_inputs(twin, cache), before_piece, conditioning)
     except (TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"its cache cannot be taken over ({error})") from error
     layers = []
