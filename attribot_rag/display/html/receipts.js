@@ -96,10 +96,9 @@ class Receipts {
       let [from, to] = [labels[0].start - start, labels[0].end - start];
       if (from < 0 || to > points.length) return [];
       const line = points.slice(0, from).join("").split("\n").at(-1);
-      const entry = !line.trim() && points[to] !== "\n" && to < points.length; // of a list
-      const part = /^(\]\(|<\/)/.test(points.slice(from, from + 2).join("")); // of a link, an element
+      const part = (!line.trim() && points[to] !== "\n" && to < points.length) || "](</".includes(points[from] + points[from + 1]); // of a list, a link or an element
       while (from > 0 && " \t".includes(points[from - 1])) from -= 1;
-      return [{ from, to, hidden: !(entry || part || verdict === "trivial") && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
+      return [{ from, to, hidden: !(part || verdict === "trivial") && (composite || labels.every((marker) => isWrong(marker) || documents.includes(marker.document))) }];
     });
   }
 

@@ -16,6 +16,7 @@ from support.model_server import model_server
 from support.summaries import checked
 
 from attribot_rag import LocalModel
+from attribot_rag.display import visible
 from langchain_attribot import AttributionCallbackHandler
 
 README = "integrations/langchain-attribot/README.md"
@@ -109,6 +110,7 @@ def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
         "load_model": lambda: smollm2,
         "passages": passages,
         "prompt": prompt,
+        "visible": visible,
     }
 
     with chat_server(answer_from) as (url, asked):
