@@ -24,7 +24,6 @@ from attribot_server.request_models import QueuePlace
 Result = TypeVar("Result")
 
 _NUM_DURATIONS = 20
-_THREADS = "attribot-rag-service"
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +59,8 @@ class FairQueue:
         self._stall_seconds = stall_seconds
         self._own = threading.local()
         self._num_received: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=_THREADS)
+        self._name = f"attribot-rag-{id(self):x}"  # of its threads, not of another queue's
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=self._name)
         self._waiting: dict[str, deque[_Request]] = {}  # the client whose turn is next comes first
         self._running: list[_Request] = []
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
@@ -146,7 +146,7 @@ class FairQueue:
         self._threads.shutdown(wait=False)
         end = time.monotonic() + seconds
         for thread in threading.enumerate():
-            if thread.name.startswith(f"{_THREADS}_"):
+            if thread.name.startswith(f"{self._name}_"):
                 thread.join(max(0.0, end - time.monotonic()))
                 if thread.is_alive():
                     return False
