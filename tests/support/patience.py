@@ -36,8 +36,8 @@ def scaled(limit: float) -> float:
     return limit * PATIENCE
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + scaled(20)
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + scaled(seconds)
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -40,6 +40,8 @@ if __name__ == "__main__":
     run_batch(holding, Path("log.jsonl"), Path("out"), workers=2)
 """
 
+_STARTING = 300  # seconds: processes import PyTorch, beside other tests
+
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
@@ -79,7 +81,7 @@ def heed_ctrl_c() -> None:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The status with which it ended by itself, and what it said."""
-    _, said = process.communicate(timeout=scaled(60))
+    _, said = process.communicate(timeout=scaled(240))
     return process.returncode, said
 
 
@@ -99,7 +101,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_folder_has_one_batch_at_a_time(log: Path, tiny_model: str) -> None:
     words = (*COMMAND, "--model", tiny_model)
     with running(Path.cwd(), "-m", "attribot_rag", *words) as first:
-        wait_until(lambda: len(numbers(log)) > 2)
+        wait_until(lambda: len(numbers(log)) > 2, _STARTING)
         first.send_signal(signal.SIGSTOP)
         with running(Path.cwd(), "-m", "attribot_rag", *words) as second:
             assert ended(second) == (
@@ -122,7 +124,7 @@ def held(log: Path) -> Iterator[subprocess.Popen[str]]:
     written(Path("log.jsonl"), [{**SHORT, "response": "The queen waits"}, *records(6)])
     Path("batch.py").write_text(HOLDING)
     with running(Path.cwd(), "batch.py") as process:
-        wait_until(lambda: sorted(numbers(log)) == [1, 2, 3, 4, 5, 6])
+        wait_until(lambda: sorted(numbers(log)) == [1, 2, 3, 4, 5, 6], _STARTING)
         yield process
 
 
@@ -145,7 +147,7 @@ def test_ctrl_c_does_not_wait_for_workers(held: subprocess.Popen[str], log: Path
     held.send_signal(signal.SIGINT)
     status, said = ended(held)
     assert status == -signal.SIGINT and said.endswith("\nKeyboardInterrupt\n")
-    wait_until(lambda: not any(child.is_running() for child in children))
+    wait_until(lambda: not any(child.is_running() for child in children), 60)
     assert log.read_text() == finished
 
 
@@ -156,10 +158,10 @@ def test_a_second_ctrl_c_ends_what_the_first_waits_for(log: Path, tiny_model: st
     with model_server(LOCAL) as server:
         words = (*COMMAND, "--server", server.url, "--tokenizer", tiny_model)
         with running(Path.cwd(), "-m", "attribot_rag", *words) as process:
-            wait_until(lambda: len(numbers(log)) > 2)
+            wait_until(lambda: len(numbers(log)) > 2, _STARTING)
             server.open.clear()
             process.send_signal(signal.SIGINT)
-            wait_until(lambda: not heeds_ctrl_c(process.pid))
+            wait_until(lambda: not heeds_ctrl_c(process.pid), 60)
             process.send_signal(signal.SIGINT)
             assert ended(process) == (-signal.SIGINT, "")
         server.open.set()

@@ -34,7 +34,7 @@ def bodies(documents: list[str]) -> list[tuple[str, dict[str, Any]]]:
 async def both_are_answered(address: str) -> None:
     """Each pair of requests with one source and with many, at the same time."""
     sent = [*bodies(TOWERS[:1]), *bodies(TOWERS)]
-    async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+    async with httpx.AsyncClient(base_url=address, timeout=scaled(240)) as client:
         for number in range(PAIRS):
             for first, second in zip(sent, sent[number % 4 :] + sent[: number % 4], strict=True):
                 pair = zip((first, second), CLIENTS, strict=True)

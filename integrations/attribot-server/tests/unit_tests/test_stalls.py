@@ -77,14 +77,14 @@ def test_health_and_the_log_tell_of_it_until_it_goes_on(
 
     assert (health().status_code, health().json()["status"]) == (200, "ok")
     asking = Asking(address)
-    wait_until(lambda: health().json()["waiting"] == 1)
-    wait_until(lambda: "in annotate" in log.read_text("utf-8"))  # the stack
+    wait_until(lambda: health().json()["waiting"] == 1, 60)
+    wait_until(lambda: "in annotate" in log.read_text("utf-8"), 120)  # the stack
     assert "a request of '127.0.0.1' has made no progress for" in log.read_text("utf-8")
     stalled = health()
     assert (stalled.status_code, stalled.json()["stalled"]) == (503, 1)
     assert stalled.json()["status"] == "stalled"
     go.touch()
-    asking.join(scaled(60))
+    asking.join(scaled(120))
     assert asking.status == 200
     assert (health().status_code, health().json()["stalled"]) == (200, 0)
 
@@ -95,8 +95,8 @@ def test_a_second_ctrl_c_ends_the_process_all_the_same(
 ) -> None:
     address, process = standing
     Asking(address)
-    wait_until(lambda: httpx.get(f"{address}/health").json()["stalled"] == 1)
+    wait_until(lambda: httpx.get(f"{address}/health").json()["stalled"] == 1, 120)
     process.send_signal(signal.SIGINT)
-    wait_until(lambda: is_refused(address))
+    wait_until(lambda: is_refused(address), 60)
     process.send_signal(signal.SIGINT)
     assert process.wait(scaled(60)) == 1
