@@ -13,17 +13,25 @@ from support.service_process import REQUEST, is_refused, service
 
 pytestmark = pytest.mark.slow
 
-# An annotator runs within the attribution of its answer.
+# An answer that cites nothing is given to no annotator: this stands still where it would be asked.
 STANDS_STILL = """
 import os
 import time
 
+from attribot_rag.annotation import Annotation, NumbersInDocuments
 
-class StandsStill:
-    def annotate(self, sentences):
-        while not os.path.exists(os.environ["GO"]):
-            time.sleep(0.05)
-        return []
+asked = Annotation.of
+
+
+def stands_still(*arguments):
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.05)
+    return asked(*arguments)
+
+
+class StandsStill(NumbersInDocuments):
+    def __init__(self):
+        Annotation.of = stands_still
 """
 
 
@@ -78,7 +86,7 @@ def test_health_and_the_log_tell_of_it_until_it_goes_on(
     assert (health().status_code, health().json()["status"]) == (200, "ok")
     asking = Asking(address)
     wait_until(lambda: health().json()["waiting"] == 1, 60)
-    wait_until(lambda: "in annotate" in log.read_text("utf-8"), 120)  # the stack
+    wait_until(lambda: "in stands_still" in log.read_text("utf-8"), 120)  # the stack
     assert "a request of '127.0.0.1' has made no progress for" in log.read_text("utf-8")
     stalled = health()
     assert (stalled.status_code, stalled.json()["stalled"]) == (503, 1)
