@@ -12,10 +12,15 @@ the package does.
 
 from attribot_rag.annotation.annotation import Annotation
 from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
-from attribot_rag.annotation.numbers import NumbersInDocuments, is_rounded, number_values
+from attribot_rag.annotation.numbers import NumbersInDocuments, is_rounded
 from attribot_rag.annotation.visible import Visible
 from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.number_words import NumberWords, number_words, power_words
+from attribot_rag.context.number_words import (
+    NumberWords,
+    number_values,
+    number_words,
+    power_words,
+)
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import UNSPACED, same_word, words
 from attribot_rag.result import Check

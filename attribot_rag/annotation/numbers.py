@@ -10,19 +10,20 @@ from itertools import chain, islice
 
 from attribot_rag.annotation.annotator import AnnotatedSentence
 from attribot_rag.annotation.visible import Visible
-from attribot_rag.context.number_words import number_words, power_words
+from attribot_rag.context.number_words import (
+    GROUPING,
+    number_values,
+    number_words,
+    power_words,
+)
 from attribot_rag.result import Check
 
 _LEAST = 13  # smaller whole numbers are often counted
 _MOST = 50  # numbers of a sentence
 _CLOSE = Decimal("0.05")
-_GROUPING = " \u00a0\u2009\u202f'’٬"  # between thousands, and for nothing else
 _NUMERAL = re.compile(
-    rf"(?:(?<!\d)\d{{1,3}}(?:[{_GROUPING}]\d{{3}}(?!\d))+|\d+)(?:(?P<mark>[.,٫])\d+)*"
+    rf"(?:(?<!\d)\d{{1,3}}(?:[{GROUPING}]\d{{3}}(?!\d))+|\d+)(?:(?P<mark>[.,٫])\d+)*"
 )
-_MARKS = re.compile("[.,٫]")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*|\d{1,2}(?:,\d\d)*,\d{3}")  # also 12,34,500
-_WITHOUT_GROUPING = str.maketrans("", "", _GROUPING)
 _DIGITS = re.compile(r"\d+")
 # Dates without signs between, or with two digits of a year: 20240305T1500, 05.03.24.
 _DATE = re.compile(
@@ -108,27 +109,6 @@ def _numerals(text: str, language: str) -> Iterator[_Numeral]:
         parts = () if values and match["mark"] else map(Decimal, _DIGITS.findall(match[0]))
         scaled = {value * power for value in values}
         yield _Numeral(*match.span(), values | scaled, frozenset(parts))
-
-
-def number_values(numeral: str) -> frozenset[Decimal]:
-    """The possible values of a number in digits: 7,200 is 7200, or 7.2 where the comma is decimal.
-
-    White space and apostrophes may group its digits; none for what is no number, such as 1.2.3.
-    """
-    numeral = numeral.translate(_WITHOUT_GROUPING)
-    groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
-    whole, part = groups[:-1], groups[-1]
-    values = set()
-    is_grouped = len({*marks}) == 1 and _GROUPED.fullmatch(",".join(groups)) is not None
-    if not marks or (is_grouped and whole != ["0"]):
-        values.add(Decimal("".join(groups)))
-    if (
-        marks
-        and marks[-1] not in marks[:-1]
-        and (not marks[1:] or _GROUPED.fullmatch(",".join(whole)))
-    ):
-        values.add(Decimal(f"{''.join(whole)}.{part}"))
-    return frozenset(values)
 
 
 def is_rounded(rounded: Decimal, exact: Decimal) -> bool:

@@ -14,9 +14,11 @@ from attribot_rag.result.summary import MAX_NOTES, MAX_SUMMARY_BYTES, fitting, w
 from attribot_rag.result.summary_parts import Size, SummaryParts
 from attribot_rag.result.summary_schema import (
     DocumentSummary,
+    RivalSummary,
     SentenceSummary,
     SourceSummary,
     Summary,
+    SupportSummary,
 )
 
 
@@ -43,7 +45,7 @@ class _Composite:
 
     def __init__(self, composition: Composition, shown: Shown, size: Size) -> None:
         self._composition = composition
-        self._parts = SummaryParts(composition.attribution, shown, size)
+        self._parts = SummaryParts(composition.attribution, shown, size, composition.marked)
         keys = (*composition.documents, *composition.unread)
         self._documents = {key: index for index, key in enumerate(keys)}
         self._sources = {
@@ -81,12 +83,16 @@ class _Composite:
         data = self._parts.sentence(sentence.cited)
         for check in data["checks"]:
             if check["source"] is not None:
-                key = (id(self._composition.attribution), check["source"])
-                check["source"] = self._sources.get(key)
+                check["source"] = self._source(check["source"])
         for marker in data["markers"]:
             marker["document"] = None
         return {
             **data,
+            "support": self._support(data["support"]),
+            "remarks": [
+                {**remark, "documents": self._own(remark["documents"])}
+                for remark in data["remarks"]
+            ],
             "verdict": sentence.kind,
             "origin": sentence.origin,
             "relation": sentence.relation,
@@ -96,6 +102,32 @@ class _Composite:
             ],
             "documents": list(dict.fromkeys(documents)),
         }
+
+    def _support(self, support: SupportSummary | None) -> SupportSummary | None:
+        """The support with the composition's indices, without what no retrieved text says."""
+        if support is None:
+            return None
+        sources = [self._source(source) for source in support["sources"]]
+        rivals: list[RivalSummary] = []
+        for rival in support["rivals"]:
+            source, documents = self._source(rival["source"]), self._own([rival["document"]])
+            if source is not None and documents:
+                rivals.append({**rival, "source": source, "document": documents[0]})
+        return {
+            **support,
+            "sources": [source for source in sources if source is not None],
+            "rivals": rivals,
+        }
+
+    def _source(self, source_id: int) -> int | None:
+        """The index of a source of the last answer; None for one that is not cited."""
+        return self._sources.get((id(self._composition.attribution), source_id))
+
+    def _own(self, documents: Sequence[int]) -> list[int]:
+        """The indices of documents of the last answer that were retrieved."""
+        attribution = self._composition.attribution
+        keys = (self._composition.key_of(attribution, index) for index in documents)
+        return [self._documents[key] for key in keys if key in self._documents]
 
     def _document(self, key: str) -> DocumentSummary:
         unread = self._composition.unread.get(key)

@@ -11,9 +11,9 @@ from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display.markdown import with_citations, with_legend, with_reader
-from attribot_rag.display.marks import Mark
+from attribot_rag.result.citations import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
-from attribot_rag.display.remarks import check_remark, remark_on
+from attribot_rag.result.remarks import remark_on, support_remarks
 from attribot_rag.display.report import CitedDocument, quote_of
 from attribot_rag.result.citations import Citations, CitedSentence, cite
 from attribot_rag.result.verdict import Kind, Relation
@@ -188,7 +188,6 @@ class Composition:
         if sentence.relation == "either" and groups:
             groups = [self.numbers_of(sentence.origins)]
         marks = dict.fromkeys(map(Mark, groups))
-        yield from (f"[{mark}]" for mark in marks)
         verdict = sentence.cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(
@@ -197,10 +196,20 @@ class Composition:
                 origin=sentence.origin,
                 relation=sentence.relation,
             )
+        basis = self.attribution.provenance.basis
+        cause = remark_on(verdict, self.attribution.verdicts, len(marks), basis=basis)
+        support = support_remarks(self.attribution, verdict, self.marked)
+        if not (remarks and any(remark.is_prompted for remark in support)):
+            yield from (f"[{mark}]" for mark in marks)
         if remarks:
-            basis = self.attribution.provenance.basis
-            said = remark_on(verdict, self.attribution.verdicts, len(marks), basis=basis)
-            yield from (f"({remark})" for remark in (said, check_remark(verdict)) if remark)
+            said = (cause, "; ".join(remark.words for remark in support))
+            yield from (f"({remark})" for remark in said if remark)
+
+    def marked(self, documents: Sequence[int]) -> str:
+        """The numbers of documents of the last answer's prompt that were retrieved."""
+        keys = (self.key_of(self.attribution, index) for index in documents)
+        numbers = sorted({self.numbers[key] for key in keys if key in self.numbers})
+        return f"[{Mark(tuple(numbers))}]" if numbers else ""
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer behind a document."""

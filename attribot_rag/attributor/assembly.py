@@ -20,8 +20,10 @@ from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.order import Ranking, ranking_of
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
+from attribot_rag.support import Retrieved, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
+from attribot_rag.verdicts.prompt_origins import PromptPieces
 
 OnSentence = Callable[[Attribution], None]
 
@@ -47,9 +49,19 @@ def attributed(
     judged = options.verdicts is not None
     ranking = ranking_of(method, scorer) if judged else Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
-    annotation = Annotation(options.annotator, shown.text, scorer.context)
+    context = scorer.context
+    annotation = Annotation(options.annotator, shown.text, context)
+    language = context.answer_language(shown.text)
+    retrieved = Retrieved(context.documents, context.sources, language)
     made = partial(
-        _assembled, scorer, method, shown, annotation, options=options, answered_by=answered_by
+        _assembled,
+        scorer,
+        method,
+        shown,
+        annotation,
+        retrieved,
+        options=options,
+        answered_by=answered_by,
     )
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
@@ -65,6 +77,7 @@ def _assembled(
     method: Method,
     response: ResponseText,
     annotation: Annotation,
+    retrieved: Retrieved,
     judgement: Judgement,
     *,
     options: Options,
@@ -79,7 +92,14 @@ def _assembled(
         for marker in judgement.markers
         if marker.document is not None and marker.number is not None
     }
-    verdicts = annotation.of(judgement.verdicts, markers)
+    verdicts = with_support(
+        annotation.of(judgement.verdicts, markers),
+        response,
+        retrieved,
+        question=PromptPieces(scorer).asked,
+        markers=markers,
+        log_likelihoods=scores.token_log_likelihoods,
+    )
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 
 from transformers.utils import logging as transformers_logging
 
-from attribot_rag.display.escaping import visible
+from attribot_rag.result.escaping import visible
 
 
 class _Visible(logging.Formatter):

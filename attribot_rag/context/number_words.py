@@ -1,4 +1,4 @@
-"""Numbers in words, as the Unicode CLDR spells them."""
+"""Numbers of a text: in digits, and in words as the Unicode CLDR spells them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ _TOKEN = re.compile(
 _DIGITS = re.compile(r"(?<![\d.,])\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"\D")
+GROUPING = " \u00a0\u2009\u202f'’٬"
+"""Signs between thousands that stand for nothing else."""
+_MARKS = re.compile("[.,٫]")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*|\d{1,2}(?:,\d\d)*,\d{3}")  # also 12,34,500
+_WITHOUT_GROUPING = str.maketrans("", "", GROUPING)
 _LONGEST_SPELLED = 4
 _MOST_WORDS = 3  # of a number below 100
 _SPELLED = (*range(100), *range(100, 1_000, 100))
@@ -58,6 +63,27 @@ def number_words(text: str, language: str) -> list[NumberWords]:
             run = []
         index += length or 1
     return numbers
+
+
+def number_values(numeral: str) -> frozenset[Decimal]:
+    """The possible values of a number in digits: 7,200 is 7200, or 7.2 where the comma is decimal.
+
+    White space and apostrophes may group its digits; none for what is no number, such as 1.2.3.
+    """
+    numeral = numeral.translate(_WITHOUT_GROUPING)
+    groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
+    whole, part = groups[:-1], groups[-1]
+    values = set()
+    is_grouped = len({*marks}) == 1 and _GROUPED.fullmatch(",".join(groups)) is not None
+    if not marks or (is_grouped and whole != ["0"]):
+        values.add(Decimal("".join(groups)))
+    if (
+        marks
+        and marks[-1] not in marks[:-1]
+        and (not marks[1:] or _GROUPED.fullmatch(",".join(whole)))
+    ):
+        values.add(Decimal(f"{''.join(whole)}.{part}"))
+    return frozenset(values)
 
 
 def other_spellings(text: str, language: str) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document
-from attribot_rag.display.escaping import escape_markdown, on_one_line, visible
+from attribot_rag.result.escaping import escape_markdown, on_one_line, visible
 from attribot_rag.display.html import (
     answer_data,
     digest,
@@ -14,13 +14,12 @@ from attribot_rag.display.html import (
     render_summary,
 )
 from attribot_rag.display.markdown import render_cited, render_markdown
-from attribot_rag.display.remarks import YOUR_FILES, compared, words_for
+from attribot_rag.result.remarks import YOUR_FILES, words_for
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
 __all__ = [
     "YOUR_FILES",
     "answer_data",
-    "compared",
     "digest",
     "element_script",
     "escape_markdown",

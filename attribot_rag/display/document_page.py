@@ -14,7 +14,7 @@ from attribot_rag.context.locating.locator import Locator
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.words import stands_alone
 from attribot_rag.corpus.pdf import PdfText, read_pdf
-from attribot_rag.display.escaping import on_one_line
+from attribot_rag.result.escaping import on_one_line
 from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.pdf_pages import draw_pages

@@ -12,9 +12,9 @@ from operator import itemgetter
 from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.result.escaping import escape_markdown, on_one_line
 from attribot_rag.display.own_markers import Markers
-from attribot_rag.display.remarks import who_read
+from attribot_rag.result.remarks import who_read
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Provenance, Result
 from attribot_rag.result.placement import Place, place_below_json, place_of, value_at
@@ -59,7 +59,8 @@ def render_cited(
     citations = []
     report = report_on(attribution, top=0, markers=markers)
     for passage in report.passages:
-        written = [f"[{mark}]" for mark in passage.marks]
+        marks = passage.shown_marks if remarks else passage.marks
+        written = [f"[{mark}]" for mark in marks]
         if remarks:
             written += [f"({remark})" for remark in passage.remarks]
         span = passage.end - len(passage.text), passage.end

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Literal, get_args
 
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.display.escaping import on_one_line
-from attribot_rag.display.remarks import words_for
+from attribot_rag.result.escaping import on_one_line
+from attribot_rag.result.remarks import words_for
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.placement import is_in_json

@@ -10,17 +10,18 @@ from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags
-from attribot_rag.display.escaping import on_one_line
-from attribot_rag.display.marks import Mark, mark_of, marks_of
-from attribot_rag.display.own_markers import Markers, own_markers, without
-from attribot_rag.display.remarks import (
+from attribot_rag.result.escaping import on_one_line
+from attribot_rag.display.own_markers import Markers, OwnMarkers, own_markers, without
+from attribot_rag.result.remarks import (
     THE_DOCUMENTS,
     WORDS,
-    check_remark,
+    marked_by,
     remark_on,
+    support_remarks,
     who_read,
 )
-from attribot_rag.result import Citations, Provenance, Result, cite
+from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite
+from attribot_rag.result.citations import Mark, mark_of, named_mark
 
 _QUOTE_LENGTH = 400
 _TITLE_LENGTH = 40
@@ -33,7 +34,8 @@ class CitedPassage:
     `remarks` say what the marks do not show: the verdict, values that the cited sources do not
     have, and what the model itself cites wrongly. Of the answer's characters, those `removed` are
     not in the text: a mark stands for them. `space` is the white space between the passage and the
-    next.
+    next. If it `is_prompted`, its remarks name what it cites, which does not say it: the marks are
+    for readers without remarks.
     """
 
     text: str
@@ -42,6 +44,12 @@ class CitedPassage:
     remarks: tuple[str, ...]
     removed: tuple[Interval, ...]
     space: str
+    is_prompted: bool = False
+
+    @property
+    def shown_marks(self) -> tuple[Mark, ...]:
+        """The marks that stand beside the remarks."""
+        return () if self.is_prompted else self.marks
 
 
 @dataclass(frozen=True)
@@ -128,35 +136,51 @@ def ellipsize(text: str, length: int) -> str:
 def _passages(
     attribution: Result, citations: Citations, markers: Markers, texts: str
 ) -> Iterable[CitedPassage]:
+    basis, marked = attribution.provenance.basis, marked_by(citations)
     for sentence in citations.sentences:
         own = own_markers(attribution, citations, sentence, markers)
         whole = attribution.response[sentence.start : sentence.end]
         end = sentence.start + len(whole.rstrip())
         num_cited = len({attribution.sources[index].documents for index in sentence.source_ids})
-        remarks = (
-            remark_on(
-                sentence.verdict,
-                attribution.verdicts,
-                num_cited,
-                texts,
-                attribution.provenance.basis,
-            ),
-            check_remark(sentence.verdict, texts),
-            own.remark,
-        )
+        verdict = sentence.verdict
+        cause = remark_on(verdict, attribution.verdicts, num_cited, texts, basis)
+        support = support_remarks(attribution, verdict, marked, texts)
+        remarks = (cause, "; ".join(remark.words for remark in support), own.remark)
         yield CitedPassage(
             text=without(attribution.response, sentence.start, end, own.removed).rstrip(),
             end=end,
-            marks=tuple(marks_of(attribution, citations, sentence, own)),
+            marks=tuple(_marks_of(attribution, citations, sentence, own)),
             remarks=tuple(filter(None, remarks)),
             removed=own.removed,
             space=attribution.response[end : sentence.end],
+            is_prompted=any(remark.is_prompted for remark in support),
         )
+
+
+def _marks_of(
+    attribution: Result, citations: Citations, sentence: CitedSentence, own: OwnMarkers
+) -> Iterable[Mark]:
+    """The marks of a sentence, without those that its own markers stand for."""
+    in_prompt = attribution.prompt_numbers if citations.by_marker else {}
+    numbers = {**in_prompt, **citations.numbers}
+    written = {numbers[document] for document in own.cited if document in numbers}
+    cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
+    joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
+    documents = ({i for source in sources for i in source.documents} for sources in joined)
+    marks = dict.fromkeys(filter(None, (mark_of(indices, citations) for indices in documents)))
+    shown = [mark for mark in marks if written.isdisjoint(mark.numbers)]
+    seen = written.union(*(mark.numbers for mark in marks))
+    further = {
+        numbers[i]: citations.names.get(i, "")
+        for i in own.covered
+        if i in numbers and numbers[i] not in seen
+    }
+    return (*shown, *(named_mark({number: further[number]}) for number in sorted(further)))
 
 
 def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]:
     source_ids = dict.fromkeys(
-        source_id for sentence in citations.sentences for source_id in sentence.source_ids
+        source_id for sentence in citations.sentences for source_id in sentence.named
     )
     for document, number in sorted(citations.numbers.items(), key=lambda item: item[1]):
         quotes = (
@@ -216,7 +240,7 @@ def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[Lis
             label=" or ".join(
                 label_of(attribution.documents[index], index) for index in source.documents
             ),
-            mark=mark_of([source], citations) if source.id in cited else None,
+            mark=mark_of(source.documents, citations) if source.id in cited else None,
             score=f"{sign}{round(ranking.score, 2) or 0.0:.2f}",
         )
 

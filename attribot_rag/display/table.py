@@ -12,9 +12,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attribot_rag.display.escaping import on_one_line, visible
-from attribot_rag.display.marks import Mark
-from attribot_rag.display.remarks import THE_DOCUMENTS
+from attribot_rag.result.escaping import on_one_line, visible
+from attribot_rag.result.citations import Mark
+from attribot_rag.result.remarks import THE_DOCUMENTS
 from attribot_rag.display.report import (
     CitedDocument,
     ListedSource,
@@ -138,7 +138,7 @@ def _answer(report: Report) -> RenderableType:
     titles = {document.number: document.title for document in report.documents}
     for passage in report.passages:
         answer.append(visible(passage.text))
-        for mark in passage.marks:
+        for mark in passage.shown_marks:
             answer.append(f" [{' or '.join(_named(mark, titles))}]", style="cyan")
         for remark in passage.remarks:
             answer.append(f" ({remark})", style="yellow")

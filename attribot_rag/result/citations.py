@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attribot_rag.context.intervals import Interval
@@ -29,6 +29,16 @@ class CitedSentence:
     source_ids: tuple[int, ...]
     relation: Relation = "each"
     verdict: Verdict | None = None
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """The sources that it cites, then those that say it, or say it otherwise."""
+        support = None if self.verdict is None else self.verdict.support
+        if support is None:
+            return self.source_ids
+        says = support.source_ids if self.verdict.kind == "unsupported" else ()
+        rivals = (rival.source for rival in support.rivals)
+        return tuple(dict.fromkeys((*self.source_ids, *says, *rivals)))
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,8 @@ def cite(
     """The citations of each sentence of the answer, by its verdict.
 
     In a result without verdicts, sources are cited by a rule of thumb; nothing is cited for scores
-    of another unit than nats. Documents that hold a cited source all get a number.
+    of another unit than nats. Documents that hold a cited source all get a number; so do those that
+    a remark names, because they say a sentence, or say it otherwise.
 
     Args:
         attribution: The result whose answer is cited.
@@ -100,7 +111,7 @@ def cite(
     )
     numbers: dict[int, int] = {}
     for sentence in cited:
-        for source_id in sentence.source_ids:
+        for source_id in sentence.named:
             for document in attribution.sources[source_id].documents:
                 in_prompt = attribution.prompt_numbers.get(document, document + 1)
                 numbers.setdefault(document, in_prompt if by_marker else len(numbers) + 1)
@@ -118,3 +129,37 @@ def _by_rule(
     return CitedSentence(
         *span, tuple(ranking.source.id for ranking in ranked if ranking.score >= least)
     )
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The numbers of cited documents: '1', or '1 or 2' where either document suffices.
+
+    `names` stand in their place where the prompt calls the documents so.
+    """
+
+    numbers: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.names or tuple(map(str, self.numbers))
+
+    def __str__(self) -> str:
+        return " or ".join(self.labels)
+
+
+def mark_of(documents: Iterable[int], citations: Citations) -> Mark | None:
+    """The mark of those of some documents that have a number."""
+    names = {
+        citations.numbers[i]: citations.names.get(i, "")
+        for i in {*documents} & {*citations.numbers}
+    }
+    return named_mark(names) if names else None
+
+
+def named_mark(names: Mapping[int, str]) -> Mark:
+    """The mark of some numbers, with names if there are any."""
+    numbers = tuple(sorted(names))
+    labels = tuple(names[number] or str(number) for number in numbers)
+    return Mark(numbers, labels if any(names.values()) else ())

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from attribot_rag.result.citations import Citations, cite
 from attribot_rag.result.offsets import Shown
+from attribot_rag.result.remarks import marked_by
 from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts
 from attribot_rag.result.summary_schema import SCHEMA_VERSION, Summary
@@ -45,9 +46,11 @@ def summarize(
             None, it has all sentences and documents.
     """
     citations = cite(attribution)
+    marked = marked_by(citations)
 
     def of_size(size: Size) -> Summary:
-        return whole_summary(SummaryParts(attribution, shown or Shown(), size), citations)
+        parts = SummaryParts(attribution, shown or Shown(), size, marked)
+        return whole_summary(parts, citations)
 
     return fitting(of_size, run_id, max_bytes)
 

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from attribot_rag.context import Document
 from attribot_rag.result.citations import CitedSentence
 from attribot_rag.result.offsets import Shown
+from attribot_rag.result.remarks import Marked, support_remarks
 from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_schema import (
     CheckSummary,
     DocumentSummary,
     MarkerSummary,
+    MissingSummary,
+    RivalSummary,
     SentenceSummary,
     SourceSummary,
+    SupportSummary,
 )
-from attribot_rag.result.verdict import Check, Marker
+from attribot_rag.result.verdict import Check, Marker, Rival, Verdict
 
 _DECIMALS = 4
 _MAX_BITS = 64
@@ -52,6 +56,7 @@ class SummaryParts:
     attribution: Result
     shown: Shown
     size: Size
+    marked: Marked
 
     def sentence(self, cited: CitedSentence) -> SentenceSummary:
         documents = {
@@ -80,11 +85,50 @@ class SummaryParts:
             "origin": None if verdict is None else verdict.origin,
             "reason": None if verdict is None else verdict.reason,
             "checks": [] if verdict is None else list(map(self.check, verdict.checks)),
+            "support": self.support(verdict),
+            "remarks": [
+                {
+                    "key": remark.key,
+                    "text": self._cut(remark.words),
+                    "values": list(map(self._cut, remark.values)),
+                    "documents": list(remark.documents),
+                }
+                for remark in support_remarks(self.attribution, verdict, self.marked)
+            ],
             "markers": [
                 self.marker(marker)
                 for marker in self.attribution.markers
                 if cited.start <= marker.start < cited.end
             ],
+        }
+
+    def support(self, verdict: Verdict | None) -> SupportSummary | None:
+        support = None if verdict is None else verdict.support
+        if support is None:
+            return None
+        missing: list[MissingSummary] = []
+        for word in support.missing:
+            start, end = self.shown.interval(word.start, word.end)
+            missing.append({"start": start, "end": end, "in_no_document": word.in_no_document})
+        return {
+            "kind": support.kind,
+            "score": _rounded(support.score),
+            "sources": list(support.source_ids),
+            "missing": missing,
+            "missing_asked": list(map(self._cut, support.missing_asked)),
+            "rivals": list(map(self.rival, support.rivals)),
+        }
+
+    def rival(self, rival: Rival) -> RivalSummary:
+        start, end = self.shown.interval(rival.start, rival.end)
+        return {
+            "start": start,
+            "end": end,
+            "value": self._cut(rival.value),
+            "source": rival.source,
+            "document": rival.document,
+            "document_start": rival.document_start,
+            "document_end": rival.document_end,
         }
 
     def marker(self, marker: Marker) -> MarkerSummary:

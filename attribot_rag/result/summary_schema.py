@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.result.provenance import Basis
-from attribot_rag.result.verdict import Kind, Reason, Relation
+from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind
 
-SCHEMA_VERSION = "1.12"
+SCHEMA_VERSION = "1.13"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -64,6 +64,64 @@ class MarkerSummary(TypedDict):
     """Whether the document has an effect on the sentence; null if that was not measured."""
 
 
+class MissingSummary(TypedDict):
+    """A word at the characters [start, end) that the compared text lacks."""
+
+    start: Index
+    end: Index
+    in_no_document: bool
+    """Whether no retrieved text that the model read has it."""
+
+
+class RivalSummary(TypedDict):
+    """Retrieved text that says another number or name of the same thing than the characters
+    [start, end)."""
+
+    start: Index
+    end: Index
+    value: str
+    """What it says in their place."""
+    source: Index
+    """The id of the source that says it; `sources` of the summary need not hold it."""
+    document: Index
+    """The index of its document."""
+    document_start: Index
+    """Where the source begins in that document, in characters."""
+    document_end: Index
+
+
+class SupportSummary(TypedDict):
+    """Whether the cited text says the sentence, as an answer to what was asked: an estimate, by
+    comparing texts."""
+
+    kind: SupportKind
+    """'full' if it does, 'partial' if it lacks words of the sentence or the question,
+    'contradicted' if it, or other retrieved text, says another value or name, 'none' if no
+    retrieved text says the sentence."""
+    score: Share | None
+    """How probable it is that the text says the sentence; null without such text."""
+    sources: list[Index]
+    """Ids of the sources that were compared: those that the sentence cites, or that say it."""
+    missing: list[MissingSummary]
+    """The telling words of the sentence that these sources lack."""
+    missing_asked: list[str]
+    """The telling words of the question that they lack."""
+    rivals: list[RivalSummary]
+
+
+class RemarkSummary(TypedDict):
+    """What there is to say of a sentence beside its citations."""
+
+    key: str
+    """Which words these are."""
+    text: str
+    """The words themselves, as in the cited text."""
+    values: list[str]
+    """The words of the answer, or of a document, that stand in them."""
+    documents: Indices
+    """Indices of the documents that the remark is about."""
+
+
 class SentenceSummary(TypedDict):
     """The characters [start, end) of a sentence, its citations and its verdict."""
 
@@ -103,6 +161,10 @@ class SentenceSummary(TypedDict):
     checks: list[CheckSummary]
     """Remarks, such as on a value that the cited sources do not have: texts are compared, and no
     verdict depends on it."""
+    support: SupportSummary | None
+    """Whether the cited text says it; null for what is not judged."""
+    remarks: list[RemarkSummary]
+    """What to know of its support and its values, in words."""
     markers: list[MarkerSummary]
     """What the model itself cites in it. Of a composite, the documents are not told."""
 

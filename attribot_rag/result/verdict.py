@@ -21,6 +21,7 @@ Kind = Literal[
 Relation = Literal["each", "either", "together"]
 Reason = Literal["scattered", "not_located", "budget", "limit", "cut", "pending"]
 Numbering = Literal["by_marker", "by_citation"]
+SupportKind = Literal["full", "partial", "contradicted", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,63 @@ class Check:
     """Whether the value stands in none of the documents that the model read, cited or not."""
     message: str | None = None
     """What there is to say, where comparing `value` with `source_value` does not say it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingWord:
+    """A word of the response, at its characters [start, end), that the cited text lacks."""
+
+    start: int
+    end: int
+    in_no_document: bool = False
+    """Whether none of the retrieved text that the model read has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rival:
+    """Retrieved text that says another number or name of the same thing.
+
+    The characters [start, end) of the response stand there as `value`.
+    """
+
+    start: int
+    end: int
+    value: str
+    """What the rival says in their place."""
+    source: int
+    """The id of the source that says it."""
+    document: int
+    """The index of its document."""
+    document_start: int
+    """Where the source begins in the document, in characters."""
+    document_end: int
+    """Where it ends there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """Whether the cited text says a sentence, as an answer to what was asked.
+
+    - full: it does;
+    - partial: it lacks words of the sentence, or of the question;
+    - contradicted: it has another value or name in the same place, or other retrieved text does;
+    - none: nothing is cited, and no retrieved text says it.
+
+    Texts are compared, so this is an estimate (docs/support.md has its errors). It is no part of
+    the cause: a verdict is the same without it.
+    """
+
+    kind: SupportKind
+    score: float | None = None
+    """How probable it is, from 0 to 1, that the text says the sentence; None without such text."""
+    source_ids: tuple[int, ...] = ()
+    """The sources that were compared: those that the sentence, or the sentence that it follows
+    from, cites. Of a sentence that cites none, those that say it."""
+    missing: tuple[MissingWord, ...] = ()
+    """The words of the sentence that these sources lack."""
+    missing_asked: tuple[str, ...] = ()
+    """The words of the question that these sources lack."""
+    rivals: tuple[Rival, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +154,8 @@ class Verdict:
     of the sentence (cut), or the sentence is still to be judged (pending)."""
     checks: tuple[Check, ...] = ()
     """Remarks of the annotator, such as on a value that the cited sources do not have."""
+    support: Support | None = None
+    """Whether the cited text says the sentence; None if it is not judged."""
 
     def traced(self, verdicts: Sequence[Verdict]) -> Verdict:
         """The verdict of `verdicts` that this one follows from in the end, or itself."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from attribot_rag.attribution import Attribution, Verdict
-from attribot_rag.display.remarks import who_read
+from attribot_rag.result.remarks import who_read
 from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]
 
 NAME = "attribution"
-_GROUNDED = ("grounded", "redundant")
+_CAUSED = ("grounded", "redundant")
 _NOT_COUNTED = ("reasoning", "trivial", "follows")
 _DECIMALS = 4
 
@@ -35,13 +35,15 @@ class DocumentScore(TypedDict):
 class Feedback:
     """The verdict of an attribution on the whole answer.
 
-    `score` is the share of its sentences, from 0 to 1, that retrieved text caused, or of another
-    model's answer supports (the `basis` of the metadata says which). A sentence with a value that
-    no document has, or of which its source has another, does not count as caused. Sentences that
-    follow from others, and those that are not judged, do not count at all. It is None where no
-    sentence was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts:
-    whose attribution it is and how it came about, a `DocumentScore` for each of the `documents`,
-    and `sentences_to_check`, the number of those with values that their cited sources do not have.
+    `score` is the share of its sentences, from 0 to 1, that retrieved text says (whose support is
+    full), and `label` is about the same. It is None where no sentence was judged. Sentences that
+    follow from others only count if retrieved text contradicts them.
+
+    `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose attribution it
+    is and how it came about, a `DocumentScore` for each of the `documents`, and numbers of
+    sentences. Of the `sentences`, retrieved text led to those `caused` (or supports them, where the
+    `basis` is a reader), says those `supported`, and says otherwise than those `contradicted`;
+    `sentences_to_check` have values that their sources do not have.
     """
 
     name: str
@@ -57,6 +59,9 @@ def feedback_of(run: AttributedRun) -> Feedback:
     provenance = None if attribution is None else attribution.provenance
     documents = [] if attribution is None else document_scores(attribution)
     verdicts = () if attribution is None else attribution.verdicts
+    judged = list(filter(_counts, verdicts))
+    num_caused = sum(verdict.kind in _CAUSED for verdict in judged)
+    num_supported = sum(map(_is_supported, judged))
     metadata = {
         "run_id": run.run_id,
         "root_id": run.root_id,
@@ -67,18 +72,20 @@ def feedback_of(run: AttributedRun) -> Feedback:
         "answered_by": provenance and provenance.answered_by,
         "unit": attribution and attribution.unit,
         "documents": documents,
+        "sentences": len(judged),
+        "caused": num_caused,
+        "supported": num_supported,
+        "contradicted": sum(map(_is_contradicted, judged)),
         "sentences_to_check": sum(bool(verdict.checks) for verdict in verdicts),
     }
     if attribution is None:
         why = "pending" if run.error is None else type(run.error).__name__
         return Feedback(NAME, None, "not_attributed", why, metadata)
-    judged = [verdict for verdict in verdicts if verdict.kind not in _NOT_COUNTED]
-    num_judged, num_grounded = len(judged), sum(map(_is_grounded, judged))
     return Feedback(
         NAME,
-        num_grounded / num_judged if num_judged else None,
-        _label(num_grounded, num_judged),
-        _explanation(num_grounded, num_judged, documents, attribution),
+        num_supported / len(judged) if judged else None,
+        _label(num_supported, len(judged)),
+        _explanation(num_caused, num_supported, len(judged), documents, attribution),
         metadata,
     )
 
@@ -98,30 +105,43 @@ def document_scores(attribution: Attribution) -> list[DocumentScore]:
     ]
 
 
-def _is_grounded(verdict: Verdict) -> bool:
-    """Whether a sentence comes from retrieved text, and no value of it differs or is missing."""
-    return verdict.kind in _GROUNDED and not any(
+def _counts(verdict: Verdict) -> bool:
+    return verdict.kind not in _NOT_COUNTED or _is_contradicted(verdict)
+
+
+def _is_contradicted(verdict: Verdict) -> bool:
+    return verdict.support is not None and verdict.support.kind == "contradicted"
+
+
+def _is_supported(verdict: Verdict) -> bool:
+    """Whether retrieved text says a sentence; by its cause and checks where that is not stored."""
+    if verdict.support is not None:
+        return verdict.support.kind == "full"
+    return verdict.kind in _CAUSED and not any(
         check.in_no_document or check.source_value is not None for check in verdict.checks
     )
 
 
-def _label(num_grounded: int, num_judged: int) -> Label:
+def _label(num_supported: int, num_judged: int) -> Label:
     if not num_judged:
         return "not_judged"
-    if num_grounded == num_judged:
+    if num_supported == num_judged:
         return "grounded"
-    return "partly_grounded" if num_grounded else "ungrounded"
+    return "partly_grounded" if num_supported else "ungrounded"
 
 
 def _explanation(
-    num_grounded: int,
+    num_caused: int,
+    num_supported: int,
     num_judged: int,
     documents: Sequence[DocumentScore],
     attribution: Attribution,
 ) -> str:
     unit, read = attribution.unit, who_read(attribution.provenance)
-    come = "have support in" if read else "come from"
-    share = f"{num_grounded} of {num_judged} sentences {come} retrieved text."
+    does = "supports" if read else "led to"
+    share = (
+        f"Retrieved text {does} {num_caused} of {num_judged} sentences, and says {num_supported}."
+    )
     parts = [read, share] if read else [share]
     cited = [document for document in documents if document["number"]]
     for document in sorted(cited, key=lambda document: document["number"] or 0):

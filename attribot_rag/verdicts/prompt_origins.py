@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from attribot_rag.result import ResponseText
 from attribot_rag.scoring import Request, Scorer
 
 _QUESTION_MARKS = ("?", "？", "؟")
+_LABEL = re.compile(r"\W*[^\W\d_]+[ \t]*[:：]\s*(?=\S)")
 _REQUEST_WORDS = 3
 _STATEMENT_WORDS = 2
 _ALIKE = 3
@@ -91,6 +93,65 @@ class Word:
         return -min(self.after, self.without)
 
 
+class PromptPieces:
+    """The sentences and lines of a prompt besides its documents: what is asked, and statements."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    @cached_property
+    def _pieces(self) -> list[_Piece]:
+        """All parts of the prompt, cut into sentences and lines, without special tokens."""
+        context, prompt = self._scorer.context, self._scorer.context.prompt
+        boundary_ids = self._scorer.language_model.boundary_ids
+        ids = zip(prompt.spans, prompt.ids, strict=True)
+        marks = merge(span for span, token_id in ids if token_id in boundary_ids)
+        splitter = make_splitter("sentence", context.language)
+        return [
+            _Piece(part, (start + first, start + last), prompt.text[start + first : start + last])
+            for part, spans in context.parts.items()
+            for span in spans
+            for begin, end in subtract(span, marks)
+            for start in [_after_role(prompt.text, begin, end)]
+            for first, last in split_spans(prompt.text[start:end], splitter)
+        ]
+
+    @cached_property
+    def requests(self) -> list[_Piece]:
+        """The question: the last long sentence if none ends with a question mark.
+
+        In the question, or before the documents if nothing long stands after them.
+        """
+        long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
+        asked = [piece for piece in long if piece.part == "question"]
+        asked = asked or [piece for piece in long if piece.part == "instructions"]
+        return [piece for piece in asked if piece.asks] or asked[-1:]
+
+    @cached_property
+    def question(self) -> str:
+        """What is asked, in the words of the prompt."""
+        return "\n".join(piece.text for piece in self.requests)
+
+    @property
+    def asked(self) -> str:
+        """What is asked, without a label of the prompt's template, such as 'Question:'."""
+        begins = {start for start, _ in self._scorer.context.message}
+        return "\n".join(
+            piece.text if piece.span[0] in begins else _LABEL.sub("", piece.text)
+            for piece in self.requests
+        )
+
+    @cached_property
+    def statements(self) -> list[_Piece]:
+        return [
+            piece
+            for piece in self._pieces
+            if has_words(piece.text, _STATEMENT_WORDS)
+            and not piece.asks
+            and piece not in self.requests
+        ]
+
+
 class PromptOrigins:
     """Finds the part of the prompt that states a sentence.
 
@@ -100,6 +161,7 @@ class PromptOrigins:
 
     def __init__(self, scorer: Scorer, response: ResponseText, limits: Limits) -> None:
         self._scorer = scorer
+        self._prompt = PromptPieces(scorer)
         self._response = response
         self._limits = limits
 
@@ -135,7 +197,7 @@ class PromptOrigins:
 
     def _statements_for(self, tokens: Sequence[int]) -> list[_Piece]:
         texts = self._part(tokens).texts
-        return [piece for piece in self._statements if any(map(piece.holds, texts))]
+        return [piece for piece in self._prompt.statements if any(map(piece.holds, texts))]
 
     def _words(
         self,
@@ -158,7 +220,7 @@ class PromptOrigins:
     def _part(self, tokens: Sequence[int]) -> Part:
         """The sentence with its content words."""
         response = self._response
-        (part,) = parts_of([tokens], response.text, response.tokens_in, self._topic)
+        (part,) = parts_of([tokens], response.text, response.tokens_in, self._prompt.question)
         return part
 
     def _without(self, pieces: Sequence[_Piece]) -> Request:
@@ -170,49 +232,6 @@ class PromptOrigins:
         """The rows without the pieces of each part."""
         parts = dict.fromkeys(piece.part for piece in pieces)
         return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
-
-    @cached_property
-    def _pieces(self) -> list[_Piece]:
-        """All parts of the prompt, cut into sentences and lines, without special tokens."""
-        context, prompt = self._scorer.context, self._scorer.context.prompt
-        boundary_ids = self._scorer.language_model.boundary_ids
-        ids = zip(prompt.spans, prompt.ids, strict=True)
-        marks = merge(span for span, token_id in ids if token_id in boundary_ids)
-        splitter = make_splitter("sentence", context.language)
-        return [
-            _Piece(part, (start + first, start + last), prompt.text[start + first : start + last])
-            for part, spans in context.parts.items()
-            for span in spans
-            for begin, end in subtract(span, marks)
-            for start in [_after_role(prompt.text, begin, end)]
-            for first, last in split_spans(prompt.text[start:end], splitter)
-        ]
-
-    @cached_property
-    def _requests(self) -> list[_Piece]:
-        """The question: the last long sentence if none ends with a question mark.
-
-        In the question, or before the documents if nothing long stands after them.
-        """
-        long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
-        asked = [piece for piece in long if piece.part == "question"]
-        asked = asked or [piece for piece in long if piece.part == "instructions"]
-        return [piece for piece in asked if piece.asks] or asked[-1:]
-
-    @cached_property
-    def _topic(self) -> str:
-        return "\n".join(piece.text for piece in self._requests)
-
-    @cached_property
-    def _statements(self) -> list[_Piece]:
-        return [
-            piece
-            for piece in self._pieces
-            if has_words(piece.text, _STATEMENT_WORDS)
-            and not piece.asks
-            and piece not in self._requests
-        ]
-
 
 def _after_role(text: str, start: int, end: int) -> int:
     """The start of [start, end) after a first line of one word: templates write roles so."""

@@ -11,7 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from attribot_rag.display.escaping import on_one_line
+from attribot_rag.result.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method
 from attribot_rag.model.local_model import LocalModel

@@ -23,7 +23,7 @@ from support.compositions import (
 from support.schemas import SUMMARIES
 
 from attribot_rag.attribution import Composition, Marker
-from attribot_rag.display.remarks import THE_DOCUMENTS, words_for
+from attribot_rag.result.remarks import THE_DOCUMENTS, words_for
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime import Answer, AttributedRun
 

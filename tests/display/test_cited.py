@@ -11,7 +11,7 @@ from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.markup import json_in
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.display import render_cited
-from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, words_for
+from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.result.segments import AnswerMarks, segments
 from attribot_rag.result.summary import summarize
 
@@ -102,7 +102,7 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     verdict = Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks)
     result = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
     words = [
-        words_for("differs", THE_DOCUMENTS, value="7.50", other="7"),
+        words_for("contradicted", value="7", mark="[1]"),
         words_for("not_cited", THE_DOCUMENTS, value="crowns"),
         words_for("in_no_document", THE_DOCUMENTS, value="loaf"),
     ]

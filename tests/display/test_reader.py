@@ -12,7 +12,7 @@ from support.compositions import EARLIER_RUNS, OF_BOTH, end_to_end, run
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
 from attribot_rag.display import render_markdown, render_table
-from attribot_rag.display.remarks import READER_WORDS, WORDS, words_for
+from attribot_rag.result.remarks import READER_WORDS, WORDS, words_for
 from attribot_rag.runtime import Answer, AttributedRun, feedback_of
 
 READ = replace(PROVENANCE, basis="reader", answered_by="gpt-4o")
@@ -78,7 +78,7 @@ def test_every_word_of_a_reader_has_one_of_a_cause_or_says_who_read() -> None:
     assert own <= WORDS.keys()
     for key in {**WORDS, **READER_WORDS}:
         values = dict.fromkeys(
-            ("value", "other", "number", "reader", "answered_by", "readers"), "5"
+            ("value", "mark", "number", "reader", "answered_by", "readers"), "5"
         )
         assert not CAUSAL.search(words_for(key, "the documents", basis="reader", **values))
 

@@ -15,7 +15,7 @@ from support.strategies import attributions
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
 from attribot_rag.display import answer_data, print_table, render_markdown, render_table
-from attribot_rag.display.remarks import THE_DOCUMENTS, WORDS, YOUR_FILES, words_for
+from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, YOUR_FILES, words_for
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
 FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."

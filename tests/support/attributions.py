@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attribot_rag import Attribution, Document
-from attribot_rag.attribution import Provenance, Verdict
+from attribot_rag.attribution import Provenance, ResponseText, Verdict
 from attribot_rag.context import DocumentSpan, Occurrence, Source
-from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import language_of, sentences, split_spans
+from attribot_rag.support import Retrieved, with_support
 
 PROVENANCE = Provenance(
     method="leave_one_out",
@@ -85,6 +87,19 @@ def verdicts_of(response: str, *verdicts: Mapping[str, Any]) -> tuple[Verdict, .
         Verdict(start=start, end=end, **fields)
         for (start, end), fields in zip(spans, verdicts, strict=True)
     )
+
+
+def supported(attribution: Attribution, question: str = "") -> Attribution:
+    """The attribution with the support of its verdicts, as an answer to this question."""
+    language = language_of(attribution.response, [text.text for text in attribution.documents])
+    verdicts = with_support(
+        attribution.verdicts,
+        ResponseText(attribution.response, attribution.token_spans),
+        Retrieved(attribution.documents, attribution.sources, language),
+        question=question,
+        markers=[(marker.start, marker.end) for marker in attribution.markers],
+    )
+    return replace(attribution, verdicts=verdicts)
 
 
 def source(index: int, *documents: int, text: str = "A fact.") -> Source:

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from attribot_rag import Document
+from attribot_rag.annotation import sentences
 from attribot_rag.display import answer_data
-from support.attributions import handmade, verdicts_of
+from support.attributions import handmade, supported, verdicts_of
 
 PASSENGERS = "The ferry Kittiwake carries up to 84 passengers."
 TICKET = "A single ticket costs 18 crowns for adults and 9 crowns for children."
@@ -72,6 +73,7 @@ CHECK = {
     "source": 0,
     "message": None,
 }
+REMARK = {"key": "contradicted", "text": "3 in [1]", "values": ["3"], "documents": [0]}
 
 
 ATTRIBUTION = handmade(
@@ -89,6 +91,7 @@ def receipts(**fields: Any) -> dict[str, Any]:
     """The element's data for that answer, in which one value differs from its source."""
     data: dict[str, Any] = json.loads(json.dumps(answer_data(ATTRIBUTION)))
     data["summary"]["sentences"][2]["checks"] = [CHECK]
+    data["summary"]["sentences"][2]["remarks"] = [REMARK]
     return {**data, **fields}
 
 
@@ -96,7 +99,7 @@ def pending() -> dict[str, Any]:
     """The same while all but its first two sentences are being checked."""
     data = receipts()
     for later in data["summary"]["sentences"][2:]:
-        later |= {"verdict": "open", "reason": "pending", "checks": []}
+        later |= {"verdict": "open", "reason": "pending", "checks": [], "remarks": []}
     data["summary"]["status"] = "pending"
     return data
 
@@ -106,7 +109,8 @@ def citing(
 ) -> dict[str, Any]:
     """The element's data for sentences that cite a text of documents (name, text), or None."""
     documents = [Document(text, metadata={"source": name}) for name, text in texts]
-    named = dict.fromkeys(filter(None, cited))
+    pieces = (piece.strip() for _, text in texts for piece in sentences(text))
+    named = dict.fromkeys([*filter(None, cited), *pieces])
     scores = {text: [9.0 * (text == own) for own in cited] for text in named}
     verdicts: list[dict[str, Any]] = [
         {"kind": "grounded", "source_ids": ([*named].index(text),)}
@@ -115,4 +119,4 @@ def citing(
         for text in cited
     ]
     made = handmade(said, documents, scores, verdicts=verdicts_of(said, *verdicts))
-    return answer_data(made, question=question)
+    return answer_data(supported(made, question), question=question)

@@ -8,7 +8,7 @@ from support.tiny_models import byte_tokenizer, endless
 from attribot_rag import VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import TokenizedText
-from attribot_rag.display.remarks import remark_on
+from attribot_rag.result.remarks import remark_on
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel

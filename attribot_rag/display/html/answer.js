@@ -115,9 +115,10 @@ class AttribotAnswer extends HTMLElement {
     const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
       click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)) }, text);
     const said = (file) => sentence.notes.find((note) => note.file === file);
+    const named = sentence.prompted && !sentence.files.some(said) ? [] : sentence.files; // unless a note names them all
     const pills = sentence.state === "checking"
       ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
-      : [...sentence.files.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
+      : [...named.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
         ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(file, brief(text, 90), warn ? "warn" : "note", file?.key ?? at)]))];
     const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1).flatMap((part) => [" ", part]));
     this.spans[sentence.index] = span;

@@ -31,7 +31,7 @@ class Card {
       sentence.notes.filter(({ kind }) => kind === "remarks").map(({ file, text }) => h("p", { class: "alert" }, file ? this.reference(file, sentence, text) : text)),
       meaning && h("p", {}, meaning), joint && this.counterfactual(files, sentence),
       earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
-      also && h("section", { class: "document" }, this.quotes.of([also], sentence), h("div", { class: "actions" }, this.opener(also.file, [also], sentence))),
+      also.length > 0 && h("section", { class: "document" }, this.quotes.of(also, sentence), h("div", { class: "actions" }, this.opener(receipts.file(also[0].document), also, sentence))),
       files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
         files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
         this.quotes.of(places(file), sentence), files.length === 1 && this.why(sentence),
@@ -112,13 +112,13 @@ class Card {
   // The figures, folded.
   why(sentence) {
     const { receipts, say } = this;
-    const [level, missing, { evidence, effect, reliance, state }] = [receipts.level(sentence), receipts.missing(sentence), sentence];
+    const [level, { evidence, effect, reliance, state }] = [receipts.level(sentence), sentence];
     const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
     const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`,
-      missing.length > 0 && say("lacks", { words: some(missing) }), sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
+      sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
       receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: much(reliance) }), score: signed(reliance) }))].filter(Boolean);
     const scored = ({ source, score: value }) => {
       const places = receipts.places(source);

@@ -104,8 +104,8 @@ class Quotes {
   bold(text, sentence) {
     if (!sentence) return visible(text);
     const keys = new Set(sentence.content.map(({ key }) => key));
-    const values = sentence.rivals.flatMap((rival) => rival.values.map((word) => word.text));
-    const differing = sentence.checks.map((check) => check.source_value).find((value) => value && text.includes(value)) ?? wordsOf(text).find((word) => values.includes(word.text))?.text;
+    const values = [...sentence.checks.map((check) => check.source_value), ...sentence.rivals.map((rival) => rival.value)];
+    const differing = values.find((value) => value && text.includes(value));
     const at = differing ? text.indexOf(differing) : -1;
     return at < 0 ? marked(text, keys) : [marked(text.slice(0, at), keys), h("span", { class: "value" }, visible(differing)), marked(text.slice(at + differing.length), keys)];
   }

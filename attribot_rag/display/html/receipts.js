@@ -3,15 +3,12 @@ const NOISE = 1; // nats: nothing below is shown
 // A level needs as many nats, and, where it was measured, as large a share kept with the cited sources alone.
 const LEVELS = [{ nats: 8, kept: 0.8 }, { nats: 4, kept: 0.5 }, { nats: NOISE, kept: 0 }];
 const much = (reliance) => [2, 6].filter((nats) => reliance >= nats).length; // of all files together: hardly any influence, weak, strong
-const NOUNS = 0.22; // the share of capitals amid sentences from which on they tell nouns, as in German, and no names
 const ORIGINS = ["conversation", "instructions", "question"];
 
 const isWrong = ({ document, supported }) => document == null || supported === false; // of the model's own markers
 // A text without some places in it, with as much of `filler` for each of their code points.
 const without = (text, places, filler) =>
   Array.from(text, (point, at) => (places.some(({ from, to }) => from <= at && at < to) ? filler.repeat(point.length) : point)).join("");
-// Whether a value stands in a text, not as a part of another.
-const stands = (value, text) => new RegExp(`(?<![\\p{L}\\p{N}])${value.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "u").test(text);
 const quoted = (values) => values.slice(0, 3).map((value) => `“${brief(value, 30)}”`).join(", ");
 const some = (words) => brief([...new Set(words.map(({ text }) => text))].join(", "), 120);
 
@@ -31,17 +28,13 @@ class Receipts {
     const cited = (this.summary.sentences || []).flatMap(({ documents }) => documents);
     this.files = [];
     for (const index of new Set([...cited, ...this.documents.keys()])) this.join(index);
-    const texts = [...this.documents.keys()].map((index) => this.texts[index]);
-    this.whole = texts.length > 0 && !this.summary.omitted?.documents && texts.every((text) => text != null) && texts.join("\n");
-    const [capitals, all] = [/(?<=\p{Ll} )\p{Lu}\p{Ll}/gu, /(?<=\p{Ll} )\p{L}/gu].map((pattern) => (this.whole || "").match(pattern)?.length ?? 0);
-    this.vocabulary = this.whole && capitals < NOUNS * all && keysOf([this.question, this.whole, ...this.files.map(({ name }) => name)]);
     this.sentences = (this.summary.sentences || []).map((sentence, index) => this.sentence(sentence, index));
     const last = this.sentences.at(-1);
-    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped, also: null });
+    if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) Object.assign(last, { state: "cut", stopped, also: [] });
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
     this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1, place: this.say("place", { n: index + 1, all: this.judged.length }) })); // as readers count
     for (const sentence of this.judged) Object.assign(sentence, { values: this.values(sentence), notes: this.notes(sentence) });
-    this.named = this.files.filter((file) => this.judged.some(({ files, also, rivals }) => [also, ...rivals].some((piece) => piece?.file === file) || files.includes(file)));
+    this.named = this.files.filter((file) => this.judged.some((sentence) => this.filesAbout(sentence).includes(file)));
   }
 
   // The file that a document is of; passages of one file are one.
@@ -73,16 +66,15 @@ class Receipts {
     const markers = this.markers(sentence, Array.from(words));
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     const content = contentOf(without(words, markers, " "));
-    const verdict = this.state(sentence);
-    const also = verdict === "own" ? this.also(content) : null;
-    const state = also ? "also" : verdict;
+    const { checks = [], remarks = [], support } = sentence;
+    const also = remarks.some(({ key }) => key === "also") ? this.placesOf(support.sources) : [];
+    const state = also.length ? "also" : this.state(sentence);
     const files = [...new Set(sentence.documents.map((document) => this.file(document)))];
-    const checks = (sentence.checks || []).filter((check) => check.end >= check.start).map((check) => ({ ...check, source_value: check.source_value ?? (check.message ? null : this.alike(check, sentence, text)) }));
+    const rivals = (support?.rivals ?? []).map((rival) => ({ ...rival, file: this.file(rival.document), place: { document: rival.document, start: rival.document_start, end: rival.document_end } }));
     return {
-      ...sentence, index, text, words, placed, state, also, markers, content, files, checks, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
-      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), rivals: ["document", "own"].includes(state) ? this.rivals(content) : [],
+      ...sentence, index, text, words, placed, state, also, markers, content, files, checks, remarks, rivals, evidence: this.evidence[index] || [], space: text.slice(words.length), effect: measured ? sentence.effect : null,
+      kept: measured ? sentence.kept : null, shown: without(words, markers.filter(({ hidden }) => hidden), ""), prompted: remarks.some(({ key }) => key.startsWith("prompted")),
       wrong: [...new Set(((measured && sentence.markers) || []).filter(isWrong).map(({ label }) => `[${brief(label, 30)}]`))],
-      strange: this.vocabulary && ["document", "follows"].includes(state) ? lacking(this.vocabulary, content.filter(({ isName, isNumber }) => isName && !isNumber)) : [],
     };
   }
 
@@ -110,33 +102,24 @@ class Receipts {
     return verdict === "follows" ? verdict : documents.length ? "document" : "open";
   }
 
-  // The places of the values to look at in a sentence's code points, each once however many files say otherwise.
-  values({ words, start, markers, checks, strange, rivals }) {
-    const point = (place) => codePoints(without(words, markers, " ").slice(0, place));
-    const found = [...strange, ...rivals.flatMap(({ differs }) => differs)].map((word) => ({ from: point(word.start), to: point(word.end) }));
-    const places = [...checks.map((check) => ({ from: check.start - start, to: check.end - start })), ...found].sort((a, b) => a.from - b.from || b.to - a.to);
-    return places.filter(({ from }, at) => !places.slice(0, at).some(({ to }) => from < to));
+  // The places of the words to look at in a sentence's code points, each once however many files say otherwise.
+  values({ start, checks, rivals, prompted, support }) {
+    const places = [...checks, ...rivals, ...(prompted ? support.missing : [])].map((place) => ({ from: place.start - start, to: place.end - start })).sort((a, b) => a.from - b.from || b.to - a.to);
+    return places.filter(({ from, to }, at) => from < to && !places.slice(0, at).some(({ to }) => from < to));
   }
 
   // What stands after a sentence beside its files; `warn` where a reader should look.
   notes(sentence) {
-    const { state, also, stopped, checks, strange, files, rivals } = sentence;
-    const notes = [];
-    if (["own", "open", "cut", ...ORIGINS].includes(state)) notes.push({ kind: { own: "owns", open: "opens" }[state], warn: state === "own", text: this.say(stopped ? "stopped" : state) });
-    if (state === "also") notes.push({ text: this.say("also", { name: also.file.name }) });
-    if (state === "follows") notes.push({ text: this.say(this.earlier(sentence) ? "follows" : "answer", { n: this.earlier(sentence)?.number }) });
-    const told = checks.filter(({ message, source_value: other, value }) => message || other != null || (value && this.whole && stands(value, this.whole)));
-    const remark = (text, file) => notes.push({ kind: "remarks", warn: true, text, file });
-    const says = new Map(rivals.map(({ file, values }) => [file, new Set(values.map(({ text }) => text))]));
-    for (const { message, value, source_value: other } of told) {
-      const file = !message && other != null && (files.find((one) => this.cited(one, [sentence]).some((place) => this.text(place).includes(other))) ?? files[0]);
-      if (file) says.set(file, (says.get(file) ?? new Set()).add(other));
-      else remark(message ? brief(message, 300) : this.say("uncited", { values: quoted([value]) }));
-    }
-    const both = (file) => files.includes(file) && rivals.some((rival) => rival.file === file && !lacking(keysOf([this.texts[rival.document]]), rival.differs).length);
-    for (const [file, values] of says) remark(this.say(both(file) ? "both" : "says", { name: file.name, values: brief([...values].join(", "), 60) }), file);
-    const missing = [...checks.filter((check) => !told.includes(check)).map(({ value, kind }) => value || kind), ...strange.map(({ text }) => text)];
-    if (missing.length) remark(this.say("missing", { values: quoted(missing), n: missing.length }));
+    const { state, stopped, remarks } = sentence;
+    const notes = remarks.map((remark) => {
+      const files = [...new Set(remark.documents.map((document) => this.file(document)))];
+      const text = remark.key === "message" ? brief(remark.text, 300) : this.say(remark.key, { mark: this.names(files, "or"), value: brief(remark.values.join(", "), 120), texts: this.say("texts") });
+      const owns = /^(none|led)/.test(remark.key);
+      return { kind: owns ? "owns" : remark.key === "also" ? undefined : "remarks", warn: remark.key !== "also", text, file: files.length === 1 && !owns && remark.key !== "also" ? files[0] : undefined };
+    });
+    const told = state === "own" && notes.length > 0;
+    if (["own", "open", "cut", ...ORIGINS].includes(state) && !told) notes.unshift({ kind: { own: "owns", open: "opens" }[state], warn: state === "own", text: this.say(stopped ? "stopped" : state) });
+    if (state === "follows") notes.unshift({ text: this.say(this.earlier(sentence) ? "follows" : "answer", { n: this.earlier(sentence)?.number }) });
     return notes;
   }
 
@@ -151,6 +134,10 @@ class Receipts {
       const start = codePoints(text.slice(0, at));
       return { id, document, start, end: start + codePoints(source.text) };
     });
+  }
+
+  placesOf(sources) {
+    return sources.flatMap((id) => this.places(id));
   }
 
   filesOf(places) {
@@ -180,7 +167,7 @@ class Receipts {
 
   // Where a file is cited by some sentences, most effect first, or says what they say.
   cited(file, sentences) {
-    const places = [...sentences.flatMap((sentence) => this.ranked(sentence)).flatMap((id) => this.places(id)), ...sentences.flatMap(({ also, rivals }) => [...rivals, also ?? []].flat())];
+    const places = [...sentences.flatMap((sentence) => this.ranked(sentence)).flatMap((id) => this.places(id)), ...sentences.flatMap(({ also, rivals }) => [...rivals.map(({ place }) => place), ...also])];
     return [...new Map(places.filter(({ document }) => file.indices.includes(document)).map((place) => [`${place.id} ${place.document} ${place.start}`, place])).values()];
   }
 
@@ -196,73 +183,35 @@ class Receipts {
     return same && (relation === "either" || sources.length === 1) ? "same" : ["either", "together"].includes(relation) ? relation : null;
   }
 
-  // Words of a sentence that stand in nothing that its card marks. None where that text is not known.
-  missing(sentence) {
-    const quotes = sentence.sources.map((id) => this.places(id).map((place) => this.text(place)).join(" "));
-    if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
-    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return [];
-    const told = sentence.checks.map(({ value }) => value || "").join(" ");
-    return lacking(keysOf([this.question, ...quotes]), sentence.content.filter(({ text }) => !told.includes(text)));
-  }
-
-  // The sentences and lines of what the model received, with their places and words.
-  get pieces() {
-    return (this.cut ??= Object.entries(this.texts).filter(([index]) => this.documents.get(+index)?.located !== false).flatMap(([index, text]) =>
-      [...text.matchAll(/\S[^\n]*?(?:[.!?。！？](?=\s|$)|(?=\n|$))/g)].map(({ 0: words, index: at }) => {
-        const start = codePoints(text.slice(0, at));
-        return { document: +index, file: this.file(+index), start, end: start + codePoints(words), words: contentOf(words), keys: keysOf([words]) };
-      })));
-  }
-
-  // Where a text that the model read has the names and the numbers among some words: the place with most of these.
-  also(content) {
-    const [numbers, facts] = [content.filter(({ isNumber }) => isNumber), content.filter(({ isName, isNumber }) => isName || isNumber)];
-    const shared = ({ keys }) => content.length - lacking(keys, content).length;
-    const enough = (piece) => !lacking(piece.keys, numbers).length && (numbers.length ? shared(piece) > numbers.length : 2 * shared(piece) >= content.length);
-    const has = ({ document, file }) => !lacking(keysOf([this.texts[document], file.name]), facts).length;
-    return (facts.length > 0 && this.pieces.filter((piece) => enough(piece) && has(piece)).sort((a, b) => shared(b) - shared(a))[0]) || null;
-  }
-
-  // Where files say the same with other numbers, a place in each; `differs` are the numbers that have others there.
-  rivals(content) {
-    const [numbers, words] = [true, false].map((are) => content.filter(({ isNumber }) => isNumber === are));
-    const own = new Set(content.map(({ key }) => key));
-    const rivals = this.pieces.map((piece) => ({ ...piece, values: lacking(own, piece.words), differs: lacking(piece.keys, numbers) })).filter(({ keys, values, differs }) =>
-      !lacking(keys, words).length && differs.length > 0 && values.length > 0 && values.every(({ isNumber }) => isNumber));
-    return words.length < 3 ? [] : [...new Map(rivals.reverse().map((rival) => [rival.file, rival])).values()];
-  }
-
-  // The number that the cited text has before the same word as a check's, if there is one.
-  alike({ value, end }, { sources, start }, text) {
-    const [unit] = wordsOf(Array.from(text).slice(end - start).join(""));
-    const words = wordsOf(sources.flatMap((id) => this.places(id)).map((place) => this.text(place)).join("\n"));
-    const numbers = new Set(words.filter(({ isNumber }, at) => isNumber && words[at + 1]?.key === unit?.key).map((word) => word.text));
-    return /\p{N}/u.test(value ?? "") && contentOf(unit?.text ?? "").length && numbers.size === 1 ? [...numbers][0] : null;
-  }
-
   // The earlier sentence that one rests on.
   earlier({ follows }) {
     return this.judged.find(({ index }) => index === follows);
   }
 
+  // The files that a sentence cites, and those that say it, or say it otherwise.
+  filesAbout({ files, also, rivals }) {
+    return [...new Set([...files, ...this.filesOf(also), ...rivals.map(({ file }) => file)])];
+  }
+
   names(files, word = "and") {
-    return files.map(({ name }) => name).reduce((all, name, at) => all + (at === files.length - 1 ? ` ${this.say(word)} ` : ", ") + name);
+    const [last, ...first] = files.map(({ name }) => name).reverse();
+    return first.length ? `${first.reverse().join(", ")} ${this.say(word)} ${last}` : last ?? "";
   }
 
   // What a sentence comes from, in a line.
   told(sentence) {
-    const { state, files, in_part: part, checks, strange } = sentence;
+    const { state, files, in_part: part, checks, prompted } = sentence;
     if (["checking", "cut"].includes(state)) return this.say(state === "cut" ? "ended" : "waiting");
-    if (!files.length || state !== "document") return (sentence.notes[0]?.text ?? "").replace(/^./u, (first) => first.toUpperCase());
+    if (!files.length || state !== "document" || prompted) return (sentence.notes[0]?.text ?? "").replace(/^./u, (first) => first.toUpperCase());
     const told = this.say(part ? "mostly" : "from", { names: this.names(files, [null, "together"].includes(this.shared(sentence)) ? "and" : "or") });
-    const values = [...checks.map(({ value }) => value), ...strange.map((word) => word.text)].filter(Boolean);
+    const values = checks.map(({ value }) => value).filter(Boolean);
     return values.length ? this.say("except", { told, values: quoted(values) }) : told;
   }
 
   // What else there is to say of it.
   meaning(sentence) {
-    const [{ state, also, reliance, reason, files }, shared] = [sentence, this.shared(sentence)];
-    if (state === "own" || also) return this.say("owned", { at: also ? 3 : much(reliance) });
+    const [{ state, reliance, reason, files }, shared] = [sentence, this.shared(sentence)];
+    if (state === "own" || state === "also") return this.say("owned", { at: state === "also" ? 3 : much(reliance) });
     if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (ORIGINS.includes(state) || state === "follows") return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { names: this.names(files), n: files.length, most: 2 }) : "";

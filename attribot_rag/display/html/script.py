@@ -19,7 +19,9 @@ def element_script() -> str:
     The wheel has it as the file `attribot-answer.js` beside this module.
     """
     style = json.dumps(_AROUND.sub("", _dense("answer.css")), ensure_ascii=False)
-    return script_of(*_PARTS, constants=f"const STYLE = {style};\n")
+    remarks = Path(__file__).parents[2].joinpath("result", "remarks.json").read_text("utf-8")
+    words = json.dumps(json.loads(remarks), ensure_ascii=False)
+    return script_of(*_PARTS, constants=f"const STYLE = {style};\nconst REMARKS = {words};\n")
 
 
 @cache

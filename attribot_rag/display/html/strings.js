@@ -2,9 +2,8 @@
 const STRINGS = {
   en: {
     where: "Where this comes from", sources: "Sources", and: "and", or: "or",
-    own: "not from your files", also: "also in {name}", owns: ["{n} sentence not from your files", "{n} sentences not from your files"],
-    missing: ["{values} is in none of your files", "{values} are in none of your files"],
-    uncited: "{values} is not in the cited text", says: "{name} says {values}", both: "{name} also says {values}", except: "{told}, except {values}",
+    own: "not from your files", owns: ["{n} sentence not in the passages found", "{n} sentences not in the passages found"],
+    says: "{name} says {values}", except: "{told}, except {values}",
     remarks: ["Check {n} detail", "Check {n} details"], open: "source unclear", opens: ["{n} source unclear", "{n} sources unclear"],
     cut: "answer cut off (length limit)", stopped: "stopped", follows: "from sentence {n}", answer: "from the answer itself",
     conversation: "from the conversation", instructions: "from the instructions", question: "from the question",
@@ -20,7 +19,7 @@ const STRINGS = {
     budget: "There was not enough time to decide this.", ended: "The answer ends here, so this was not checked.", waiting: "This is still being checked.",
     levels: ["Very strong influence: without this the model would almost certainly not have written it.", "Strong influence: without this the model would probably not have written it.", "Weak influence: the model might have written it all the same."],
     truth: "Influence is not truth: the source may be wrong, or misread.", origin: "This had at least as much influence as all your files together.",
-    lacks: "Not in the marked text: {words}", wrong: ["The model itself cites {labels}, which has no effect on this, or is missing.", "The model itself cites {labels}, which have no effect on this, or are missing."],
+    wrong: ["The model itself cites {labels}, which has no effect on this, or is missing.", "The model itself cites {labels}, which have no effect on this, or are missing."],
     effect: "Without this: {times} ({score} nats).", times: "{n} times less likely", million: "more than a million times less likely", all: "All your files together: {much} influence ({score} nats).", much: ["hardly any", "weak", "strong"], rough: "about",
     read1: "A name after a sentence is the file that made the model write it. Choose it to see the text.", read2: "Amber means: check this. None of your files is behind it, or one of them says otherwise.",
     colours: "Yellow marks the cited text. The other colours only tell files apart; grey is for all else. “Your files” are the passages that the model got for this question.",
@@ -28,7 +27,7 @@ const STRINGS = {
     partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its files.", notes: "Notes",
     // What differs where another model read the answer.
     reader: {
-      where: "What supports this", own: "no support in your files", also: "no support found, but see {name}", owns: "{n} without support in your files",
+      where: "What supports this", own: "no support in your files", owns: "{n} without support in your files",
       follows: "supported by sentence {n}", conversation: "supported by the conversation", instructions: "supported by the instructions", question: "supported by the question",
       from: "Supported by {names}", mostly: "Supported in part by {names}", alone: "No measurable support for “{words}” alone", owned: "The reader finds no support for this in your files. It may still be true.",
       leave: "Ask the model again without {names} (one call)", wrong: "Cited without support, or missing: {labels}.",
@@ -37,9 +36,8 @@ const STRINGS = {
   },
   de: {
     where: "Woher das kommt", sources: "Quellen", and: "und", or: "oder",
-    own: "nicht aus Ihren Dateien", also: "auch in {name}", owns: ["{n} Satz nicht aus Ihren Dateien", "{n} Sätze nicht aus Ihren Dateien"],
-    missing: ["{values} steht in keiner Ihrer Dateien", "{values} stehen in keiner Ihrer Dateien"],
-    uncited: "{values} steht nicht im zitierten Text", says: "{name} sagt {values}", both: "{name} sagt auch {values}", except: "{told}, außer {values}",
+    own: "nicht aus Ihren Dateien", owns: ["{n} Satz in keiner gefundenen Passage", "{n} Sätze in keiner gefundenen Passage"],
+    says: "{name} sagt {values}", except: "{told}, außer {values}",
     remarks: ["{n} Angabe prüfen", "{n} Angaben prüfen"], open: "Quelle unklar", opens: ["{n} Quelle unklar", "{n} Quellen unklar"],
     cut: "Antwort abgeschnitten (zu lang)", stopped: "angehalten", follows: "aus Satz {n}", answer: "aus der Antwort selbst",
     conversation: "aus dem Gespräch", instructions: "aus den Anweisungen", question: "aus der Frage",
@@ -55,14 +53,14 @@ const STRINGS = {
     budget: "Die Zeit reichte nicht, um das zu entscheiden.", ended: "Hier endet die Antwort; das wurde nicht geprüft.", waiting: "Das wird noch geprüft.",
     levels: ["Sehr starker Einfluss: Ohne dies hätte das Modell es fast sicher nicht geschrieben.", "Starker Einfluss: Ohne dies hätte das Modell es wohl nicht geschrieben.", "Schwacher Einfluss: Das Modell hätte es vielleicht trotzdem geschrieben."],
     truth: "Einfluss heißt nicht Wahrheit: Die Quelle kann falsch oder falsch gelesen sein.", origin: "Das hatte mindestens so viel Einfluss wie alle Ihre Dateien zusammen.",
-    lacks: "Nicht im markierten Text: {words}", wrong: ["Das Modell selbst zitiert {labels}; das wirkt hier nicht oder fehlt.", "Das Modell selbst zitiert {labels}; diese wirken hier nicht oder fehlen."],
+    wrong: ["Das Modell selbst zitiert {labels}; das wirkt hier nicht oder fehlt.", "Das Modell selbst zitiert {labels}; diese wirken hier nicht oder fehlen."],
     effect: "Ohne dies: {times} ({score} Nats).", times: "{n}-mal unwahrscheinlicher", million: "mehr als eine Million Mal unwahrscheinlicher", all: "Alle Ihre Dateien zusammen: {much} Einfluss ({score} Nats).", much: ["kaum", "schwacher", "starker"], rough: "etwa",
     read1: "Der Name hinter einem Satz ist die Datei, derentwegen das Modell ihn schrieb. Ein Klick zeigt den Text.", read2: "Orange heißt: prüfen. Keine Ihrer Dateien steht dahinter, oder eine sagt es anders.",
     colours: "Gelb ist der zitierte Text. Die anderen Farben unterscheiden nur die Dateien; grau ist alles Übrige. „Ihre Dateien“ sind die Abschnitte, die das Modell zu dieser Frage bekam.",
     read3: "Das zeigt, woher ein Satz kommt, nicht ob er stimmt.", unused: ["{n} Datei wurde nicht benutzt", "{n} Dateien wurden nicht benutzt"], lost: "das Modell hat diese Datei nicht bekommen",
     partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dateien verfolgt.", notes: "Hinweise",
     reader: {
-      where: "Was das stützt", own: "ohne Beleg in Ihren Dateien", also: "kein Beleg gefunden, siehe aber {name}", owns: "{n} ohne Beleg in Ihren Dateien",
+      where: "Was das stützt", own: "ohne Beleg in Ihren Dateien", owns: "{n} ohne Beleg in Ihren Dateien",
       follows: "gestützt von Satz {n}", conversation: "gestützt vom Gespräch", instructions: "gestützt von den Anweisungen", question: "gestützt von der Frage",
       from: "Gestützt von {names}", mostly: "Zum Teil gestützt von {names}", alone: "Kein messbarer Beleg für „{words}“ allein", owned: "Der Leser findet in Ihren Dateien keinen Beleg. Es kann trotzdem stimmen.",
       leave: "Das Modell noch einmal ohne {names} fragen (ein Aufruf)", wrong: "Ohne Beleg zitiert, oder nicht da: {labels}.",
@@ -70,6 +68,10 @@ const STRINGS = {
     },
   },
 };
+for (const language in STRINGS) {
+  Object.assign(STRINGS[language].reader, REMARKS[language].reader);
+  Object.assign(STRINGS[language], { ...REMARKS[language], reader: STRINGS[language].reader });
+}
 // A function that says these strings, or a reader's if one `reads`; a list is chosen from by `n`, or by `at`.
 const sayer = (language, reads) => (key, values = {}) => {
   const entry = (reads && STRINGS[language].reader[key]) || STRINGS[language][key];

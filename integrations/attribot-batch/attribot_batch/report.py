@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attribot_batch.statistics import Statistics
+from attribot_batch.statistics import TO_CHECK, Statistics
 from attribot_rag.display import (
     YOUR_FILES,
-    compared,
     page_part,
     page_templates,
     render_summary,
     words_for,
 )
-from attribot_rag.result import Check
 
 MOST = 200
-KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "unsupported", "open")}
+KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "says_partial", "unsupported", "open")}
 _FOLDER = "answers"
 
 
@@ -106,8 +104,11 @@ def _items(result: Mapping[str, Any]) -> Iterator[Item]:
     name = "" if result["id"] is None else str(result["id"])
     question = result["summary"].get("query") or ""
     for sentence in result["summary"]["sentences"]:
-        checks = sentence.get("checks") or []
-        kind = "check" if checks else sentence["verdict"]
+        remarks = sentence.get("remarks") or []
+        keys = {remark["key"] for remark in remarks}
+        is_partial = any(key.startswith("prompted") for key in keys)
+        kind = "says_partial" if is_partial else sentence["verdict"]
+        kind = kind if keys.isdisjoint(TO_CHECK) else "check"
         if kind in KINDS and sentence.get("reason") != "cut":
-            reason = "; ".join(compared(Check(**check), YOUR_FILES) for check in checks)
+            reason = "; ".join(remark["text"] for remark in remarks)
             yield Item(result["number"], name, question, sentence["text"].strip(), kind, reason)

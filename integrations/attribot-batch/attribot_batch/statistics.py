@@ -11,8 +11,11 @@ from attribot_rag.display import YOUR_FILES, on_one_line, words_for
 from attribot_rag.result import Basis
 
 HARMFUL = -2.0  # nats
+TO_CHECK = ("contradicted", "in_no_document", "not_cited", "message")
+"""Remarks on a value that the cited text does not have."""
 _NUM_SHOWN = 10
 _NOT_JUDGED = (None, "trivial", "reasoning")
+_SUPPORT = ("full", "partial", "contradicted", "none")
 
 
 @dataclass
@@ -29,7 +32,8 @@ class Statistics:
     """Counts over the results of a batch; memory grows with the number of documents' names.
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
-    judged ones by the words for readers: a value that is in no document comes from none. `read` is
+    judged ones by the words for readers: a value that is in no document comes from none. `support`
+    counts them by whether retrieved text says them. `read` is
     the number of answers by each model that read them and did not give them. `rejected` are records
     without an attribution, and `waits` says that the input ends with half a line, which was left
     for later.
@@ -43,6 +47,7 @@ class Statistics:
     read: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
+    support: Counter[str] = field(default_factory=Counter)
     documents: dict[str, DocumentCount] = field(default_factory=dict)
 
     @classmethod
@@ -66,11 +71,13 @@ class Statistics:
         for sentence in summary["sentences"]:
             self.verdicts[sentence["verdict"] or "none"] += 1
             if sentence["verdict"] not in _NOT_JUDGED:
-                absent = any(check.get("in_no_document") for check in sentence["checks"])
+                keys = {remark["key"] for remark in sentence.get("remarks") or []}
                 key = sentence["reason"] or sentence["origin"] or sentence["verdict"]
-                key = "in_no_document" if absent else key
+                key = "in_no_document" if "in_no_document" in keys else key
                 self.states[words_for(key, YOUR_FILES, basis=basis, value="a value")] += 1
-            self.to_check += bool(sentence["checks"])
+                self.to_check += not keys.isdisjoint(TO_CHECK)
+                if support := sentence.get("support"):
+                    self.support[support["kind"]] += 1
         for document in summary["documents"]:
             name = document["id"] or document["title"]
             if not name:
@@ -100,7 +107,8 @@ class Statistics:
             "sentences": dict(self.verdicts),
             "to_check": self.to_check,
             "read": dict(self.read),
-            "shares": {kind: round(kinds[kind] / sum(kinds.values()), 4) for kind in kinds},
+            "shares": _shares(kinds),
+            "support": _shares(self.support),
             "documents": {name: vars(count) for name, count in sorted(self.documents.items())},
         }
 
@@ -115,6 +123,13 @@ class Statistics:
         if total := self.states.total():
             shares = (f"{count / total:.0%} {state}" for state, count in self.states.most_common())
             lines.append(f"sentences: {', '.join(shares)}")
+        if total := self.support.total():
+            shares = (
+                f"{self.support[kind] / total:.0%} {words_for(f'says_{kind}', YOUR_FILES)}"
+                for kind in _SUPPORT
+                if self.support[kind]
+            )
+            lines.append(f"support: {', '.join(shares)}")
         if self.to_check:
             lines.append(f"sentences with values to check: {self.to_check}")
         lists = {
@@ -146,3 +161,8 @@ class Statistics:
         """The documents with a rank above 0, highest first."""
         ranked = [(name, count) for name, count in self.documents.items() if rank(count)]
         return sorted(ranked, key=lambda item: (-rank(item[1]), item[0]))
+
+
+def _shares(counts: Mapping[str, int]) -> dict[str, float]:
+    total = sum(counts.values())
+    return {kind: round(count / total, 4) for kind, count in counts.items()}

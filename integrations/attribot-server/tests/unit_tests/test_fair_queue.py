@@ -229,12 +229,12 @@ async def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_ru
 @pytest.mark.slow
 async def test_a_waiting_client_gets_its_own_places_only(two_clients: str) -> None:
     async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-        requests = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
+        requests = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(4)]
         many = [asyncio.create_task(request) for request in requests]
-        await until(lambda queue: queue["waiting"] == 3, client)
+        await until(lambda queue: queue["waiting"] == 4, client)  # two of them are at work
         own = (await client.get("/queue", headers=HOSTILE)).json()
         other = (await client.get("/queue", headers=SMALL)).json()
-        assert [place["before"] for place in own["places"]] == [1, 2]
+        assert [place["before"] for place in own["places"]] == [2, 3]
         assert other["places"] == []
         for task in many:
             task.cancel()  # hangs up

@@ -1,0 +1,244 @@
+"""Verdicts and checks in words, where citations do not show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attribot_rag.result.citations import Citations, mark_of
+from attribot_rag.result.escaping import on_one_line
+from attribot_rag.result.provenance import Basis, Provenance
+from attribot_rag.result.result import Result
+from attribot_rag.result.verdict import Check, Support, Verdict
+
+# What readers call the texts that the model was given: those of a program, or of the command line.
+THE_DOCUMENTS = "the documents"
+YOUR_FILES = "your files"
+# All that readers are told of a sentence, by the verdict, the reason why it is open, or its origin.
+# The page in the browser has those on support, too, in its languages.
+_REMARKS = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))["en"]
+WORDS = {
+    **{key: words for key, words in _REMARKS.items() if isinstance(words, str)},
+    "grounded": "from {texts}",
+    "redundant": "from {texts}",
+    "follows": "from an earlier sentence",
+    "conversation": "from the conversation",
+    "turn": "from the conversation",
+    "unsupported": "not from {texts}",
+    "open": "source unclear",
+    "not_located": "source unclear: part of {texts} did not reach the model",
+    "budget": "not fully checked",
+    "limit": "not fully checked",
+    "cut": "answer cut off by the length limit",
+    "pending": "still being checked",
+    "sentence": "follows from sentence {number}",
+    "reasoning": "follows from the model's own reasoning",
+    "instructions": "from the instructions",
+    "question": "from the question",
+    "both": "needs both",
+    "all": "needs all of these",
+    "no_effect": "has no effect on it",
+    "no_effects": "have no effect on it",
+    "check": "a value to check",
+    "says_full": "said by {texts}",
+    "says_partial": "said in part",
+    "says_contradicted": "said otherwise",
+    "says_none": "not said",
+    "nothing": "No source stands out.",
+}
+# What differs where another model read the answer: what supports it is no cause.
+READER_WORDS = {
+    **_REMARKS["reader"],
+    "grounded": "supported by {texts}",
+    "redundant": "supported by {texts}",
+    "follows": "supported by an earlier sentence",
+    "conversation": "supported by the conversation",
+    "turn": "supported by the conversation",
+    "unsupported": "no support found in {texts}",
+    "open": "support unclear",
+    "not_located": "support unclear: part of {texts} is not in the prompt",
+    "reasoning": "follows from the reasoning",
+    "instructions": "supported by the instructions",
+    "question": "supported by the question",
+    "no_effect": "does not support it",
+    "no_effects": "do not support it",
+    "read": "{reader} read the answer of {answered_by}: citations name what supports it, not why "
+    "{answered_by} gave it.",
+    "read_all": "Read by a model that did not give them: {readers}. Citations name what supports "
+    "an answer.",
+}
+ANOTHER_MODEL = "another model"
+Marked = Callable[[Sequence[int]], str]
+"""Gives the numbers of documents in brackets, as readers see them, or ''."""
+
+LED = 6.0
+"""The reliance on retrieved text, in nats, from which on it led to a sentence."""
+_NOT_JUDGED = ("trivial", "reasoning")
+_MOST_WORDS = 4
+
+
+def words_for(key: str, texts: str = "", *, basis: Basis = "cause", **values: object) -> str:
+    """The words for one of these keys; a verdict that is open for another reason is just open."""
+    words = WORDS if basis == "cause" else {**WORDS, **READER_WORDS}
+    return words.get(key, words["open"]).format(texts=texts, **values)
+
+
+def who_read(provenance: Provenance) -> str:
+    """The line that says who read an answer that another model gave; '' for a cause."""
+    if provenance.basis == "cause":
+        return ""
+    answered_by = on_one_line(provenance.answered_by or ANOTHER_MODEL)
+    reader = on_one_line(provenance.model_name)
+    return words_for("read", basis="reader", reader=reader, answered_by=answered_by)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What there is to say of a sentence beside its citations, as words for people.
+
+    `key` names the words. `values` and the names of the `documents`, given by their indices, stand
+    in them.
+    """
+
+    key: str
+    words: str
+    values: tuple[str, ...] = ()
+    documents: tuple[int, ...] = ()
+
+    @property
+    def is_prompted(self) -> bool:
+        """Whether it names all cited documents, so that no number stands beside it."""
+        return self.key.startswith("prompted")
+
+
+def remark_on(
+    verdict: Verdict | None,
+    verdicts: Sequence[Verdict],
+    num_cited: int,
+    texts: str = THE_DOCUMENTS,
+    basis: Basis = "cause",
+) -> str:
+    """The cause in words where its citations, `num_cited` of them, do not show it, else ''.
+
+    `verdicts` are those of the whole answer. Sentences are counted from 1, those that are judged:
+    of JSON, its values. An unsupported sentence is told of by its support, where it has one.
+    """
+    if verdict is None:
+        return ""
+    if verdict.kind == "follows" and verdict.follows is not None:
+        origin = verdicts[verdict.follows : verdict.follows + 1]
+        if any(earlier.kind == "reasoning" for earlier in origin):
+            return words_for("reasoning", basis=basis)
+        judged = (earlier.kind not in _NOT_JUDGED for earlier in verdicts[: verdict.follows + 1])
+        return words_for("sentence", number=sum(judged))
+    if verdict.kind == "open" or (verdict.kind == "unsupported" and verdict.support is None):
+        return words_for(verdict.reason or verdict.kind, texts, basis=basis)
+    if verdict.kind == "conversation":
+        part = words_for(verdict.origin or verdict.kind, texts, basis=basis)
+        again = "repeated" if basis == "cause" else "also"
+        return f"{again} {part}" if verdict.source_ids else part
+    needs_several = verdict.relation == "together" and num_cited > 1
+    return WORDS["both" if num_cited == 2 else "all"] if needs_several else ""
+
+
+def support_remarks(
+    attribution: Result,
+    verdict: Verdict | None,
+    marked: Marked,
+    texts: str = THE_DOCUMENTS,
+) -> tuple[Remark, ...]:
+    """What the cited text lacks of a sentence, or says otherwise, and values to check.
+
+    `marked` gives the numbers of documents as readers see them; '' leaves a remark on them out.
+    """
+    if verdict is None:
+        return ()
+    support = verdict.support
+    others = _other_values(attribution, verdict, marked)
+    checks = (*others, *_checks(verdict, texts))
+    if support is None or checks:
+        return checks
+    basis = attribution.provenance.basis
+    documents = _documents_of(attribution, support.source_ids)
+    mark = marked(documents)
+    if documents and not mark:
+        return ()
+    if verdict.kind in ("grounded", "redundant") and support.kind == "partial":
+        lacked = tuple(lacked_words(attribution.response, support))
+        key = "prompted" if len(documents) == 1 else "prompted_by_several"
+        words = words_for(key, basis=basis, mark=mark, value=", ".join(lacked))
+        return (Remark(key, words, lacked, documents),) if lacked else ()
+    if verdict.kind != "unsupported":
+        return ()
+    if support.kind == "full":
+        return (Remark("also", words_for("also", mark=mark), (), documents),)
+    if (verdict.reliance or 0.0) >= LED and basis == "cause":
+        return (Remark("led", words_for("led", texts)),)
+    number = len(attribution.documents) - len(attribution.not_located)
+    key = "none" if number > 1 else "none_of_one"
+    return (Remark(key, words_for(key, value=number), (str(number),)),)
+
+
+def marked_by(citations: Citations) -> Marked:
+    """The numbers of documents in brackets, by the citations of an attribution."""
+
+    def marked(documents: Sequence[int]) -> str:
+        mark = mark_of(documents, citations)
+        return "" if mark is None else f"[{on_one_line(str(mark))}]"
+
+    return marked
+
+
+def _documents_of(attribution: Result, source_ids: Iterable[int]) -> tuple[int, ...]:
+    sources = (attribution.sources[source_id] for source_id in source_ids)
+    return tuple({index: None for source in sources for index in source.documents})
+
+
+def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iterator[Remark]:
+    """The values that retrieved text has in the place of the sentence's, a remark for each mark."""
+    rivals = () if verdict.support is None else verdict.support.rivals
+    others = [(rival.value, (rival.document,)) for rival in rivals]
+    others += [
+        (check.source_value, _documents_of(attribution, [check.source]))
+        for check in verdict.checks
+        if check.source_value is not None and check.source is not None and check.message is None
+    ]
+    values: dict[tuple[int, ...], dict[str, None]] = {}
+    for value, documents in others:
+        values.setdefault(documents, {})[on_one_line(value)] = None
+    for documents, said in values.items():
+        if mark := marked(documents):
+            words = words_for("contradicted", mark=mark, value=", ".join(said))
+            yield Remark("contradicted", words, tuple(said), documents)
+
+
+def _checks(verdict: Verdict, texts: str) -> Iterator[Remark]:
+    """The remarks of an annotator on values that no source has in another way."""
+    rivals = () if verdict.support is None else verdict.support.rivals
+    told = {check.start for check in rivals}
+    seen = set()
+    for check in verdict.checks:
+        remark = _checked(check, texts)
+        is_told = check.source_value is not None or check.start in told
+        if remark.words not in seen and (check.message is not None or not is_told):
+            seen.add(remark.words)
+            yield remark
+
+
+def _checked(check: Check, texts: str) -> Remark:
+    if check.message is not None:
+        return Remark("message", on_one_line(check.message))
+    value = on_one_line(check.value or check.kind)
+    key = "in_no_document" if check.in_no_document else "not_cited"
+    return Remark(key, words_for(key, texts, value=value), (value,))
+
+
+def lacked_words(response: str, support: Support) -> list[str]:
+    """A few words that the cited text lacks: of the sentence, then of the question."""
+    words = [response[word.start : word.end] for word in support.missing]
+    each: dict[str, str] = {}
+    for word in map(on_one_line, (*words, *support.missing_asked)):
+        each.setdefault(word.casefold(), word)
+    return list(each.values())[:_MOST_WORDS]

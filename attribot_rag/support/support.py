@@ -1,0 +1,309 @@
+"""The support of each judged sentence: whether the text that caused it says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from attribot_rag.cached_property import cached_property
+from attribot_rag.context.document import Document, Source
+from attribot_rag.context.intervals import Interval
+from attribot_rag.result.result import ResponseText
+from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
+from attribot_rag.support.estimate import FULL, Signals, estimate
+from attribot_rag.support.wording import Word, Wording
+
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
+_NOT_JUDGED = ("trivial", "reasoning")
+_NOT_DECIDED = ("cut", "pending")
+_LEAST_WORDS = 2  # that a rival shares with a sentence
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A source in one document: the characters [start, end) of it.
+
+    `around` is what a reader knows besides: the document's title, the heading above the passage,
+    and the sentence before it.
+    """
+
+    source: int
+    document: int
+    start: int
+    end: int
+    text: str
+    around: str = ""
+
+    @property
+    def read(self) -> str:
+        """The text with what stands around it."""
+        return f"{self.around}\n{self.text}"
+
+
+class Retrieved:
+    """What a model read: the sources of its documents, with their words."""
+
+    def __init__(
+        self, documents: Sequence[Document], sources: Sequence[Source], language: str
+    ) -> None:
+        self.passages = tuple(_passages(documents, sources))
+        self.wording = Wording(language, [passage.text for passage in self.passages])
+        self.num_documents = len({passage.document for passage in self.passages})
+
+    def of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
+        """The places of some sources, in the order of the ids."""
+        return tuple(
+            passage for source in source_ids for passage in self.passages if passage.source == source
+        )
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The keys of all words that the model read."""
+        return self.wording.keys("\n".join(passage.read for passage in self.passages))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A sentence of the answer: the characters from `start` on of the response.
+
+    `text` has white space for its markers. It answers the `question`; `earlier` is the sentence
+    that it follows from. `likely` is its mean log-likelihood in nats, None if it was not scored.
+    """
+
+    start: int
+    text: str
+    question: str
+    earlier: str = ""
+    likely: float | None = None
+
+
+def with_support(
+    verdicts: Sequence[Verdict],
+    response: ResponseText,
+    retrieved: Retrieved,
+    *,
+    question: str,
+    markers: Iterable[Interval] = (),
+    log_likelihoods: Sequence[float] | None = None,
+) -> tuple[Verdict, ...]:
+    """The same verdicts, each judged one with its support.
+
+    Args:
+        verdicts: The verdicts on the sentences of the response, with their checks.
+        response: The answer.
+        retrieved: What the model read.
+        question: What was asked.
+        markers: The model's own citation markers, which are no part of a sentence.
+        log_likelihoods: Those of the response's tokens in nats, if they were scored.
+    """
+    readable = response.text
+    for start, end in markers:
+        readable = readable[:start] + " " * (end - start) + readable[end:]
+    supported: list[Verdict] = []
+    for verdict in verdicts:
+        if verdict.kind in _NOT_JUDGED or verdict.reason in _NOT_DECIDED:
+            supported.append(verdict)
+            continue
+        traced = verdict.traced(verdicts)
+        earlier = None if verdict.follows is None else supported[verdict.follows]
+        stated = Stated(
+            start=verdict.start,
+            text=readable[verdict.start : verdict.end],
+            question=question,
+            earlier="" if earlier is None else readable[earlier.start : earlier.end],
+            likely=_mean_of(log_likelihoods, response.tokens_in(verdict.start, verdict.end)),
+        )
+        support = support_of(stated, replace(verdict, source_ids=traced.source_ids), retrieved)
+        if earlier is not None and support.kind != "contradicted":
+            support = _inherited(support, earlier.support)
+        supported.append(replace(verdict, support=support))
+    return tuple(supported)
+
+
+def support_of(stated: Stated, verdict: Verdict, retrieved: Retrieved) -> Support:
+    """The support of a sentence in the sources that it cites, else in the text that says it.
+
+    It is contradicted by a rival, or by a check with another value; nothing is scored.
+    """
+    wording = retrieved.wording
+    words = wording.content(stated.text)
+    passages = retrieved.of(verdict.source_ids)
+    rivals = tuple(rivals_of(stated, passages, retrieved))
+    differs = rivals or any(check.source_value is not None for check in verdict.checks)
+    if not passages:
+        passages, score = says(words, stated.question, retrieved)
+        if not passages:
+            return Support(kind="contradicted" if differs else "none", rivals=rivals)
+    else:
+        score = estimate(signals_of(words, stated, verdict, passages, retrieved))
+    known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
+    missing = tuple(
+        MissingWord(
+            start=stated.start + word.start,
+            end=stated.start + word.end,
+            in_no_document=not wording.has(retrieved.keys, word.key),
+        )
+        for word in wording.telling(wording.lacking(words, known), words)
+    )
+    question = wording.content(stated.question)
+    asked = wording.telling(wording.lacking(question, known), question)
+    is_full = score >= FULL and not any(check.in_no_document for check in verdict.checks)
+    return Support(
+        kind="contradicted" if differs else "full" if is_full else "partial",
+        score=round(score, 4),
+        source_ids=tuple(dict.fromkeys(passage.source for passage in passages)),
+        missing=missing,
+        missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
+        rivals=rivals,
+    )
+
+
+def signals_of(
+    words: Sequence[Word],
+    stated: Stated,
+    verdict: Verdict,
+    passages: Sequence[Passage],
+    retrieved: Retrieved,
+) -> Signals:
+    """What is known of a sentence and the passages that it cites."""
+    wording = retrieved.wording
+    asked = wording.content(stated.question)
+    cited = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
+    sources = {passage.source for passage in passages}
+    others = (passage for passage in retrieved.passages if passage.source not in sources)
+    question_covered = wording.covered(asked, cited)
+    return Signals(
+        sentence_covered=wording.covered(words, cited),
+        question_covered=question_covered,
+        question_elsewhere=max(
+            (wording.covered(asked, wording.keys(other.read)) for other in others), default=0.0
+        ),
+        effect=verdict.effect,
+        kept=verdict.kept,
+        reliance=verdict.reliance,
+        likely=stated.likely,
+    )
+
+
+def says(
+    words: Sequence[Word], question: str, retrieved: Retrieved
+) -> tuple[tuple[Passage, ...], float]:
+    """The passages that say a sentence by their words alone, all in the same words, and the score.
+
+    They have all its numbers and names. None if no passage does.
+    """
+    wording = retrieved.wording
+    facts = [word for word in words if word.is_number or word.is_name]
+    asked = wording.content(question)
+    best: tuple[Passage, ...] = ()
+    most = 0.0
+    for passage in retrieved.passages:
+        known = wording.keys(passage.read)
+        if wording.lacking(facts, known) or not words:
+            continue
+        score = estimate(
+            Signals(
+                sentence_covered=wording.covered(words, known),
+                question_covered=wording.covered(asked, known),
+            )
+        )
+        if score > most:
+            best, most = (), score
+        if score == most and score >= FULL:
+            best = (*best, passage)
+    return best, most
+
+
+def rivals_of(
+    stated: Stated, cited: Sequence[Passage], retrieved: Retrieved
+) -> Iterator[Rival]:
+    """The passages that say another number, or another name, of the same thing.
+
+    A rival has all other words of the sentence, and says nothing else; or it is cited, lacks a
+    number of the sentence, and has one other number before the same word.
+    """
+    wording = retrieved.wording
+    words = wording.content(stated.text)
+    own = frozenset(word.key for word in words)
+    told: set[int] = set()
+    for passage in retrieved.passages:
+        theirs = [word for word in wording.content(passage.text) if not wording.has(own, word.key)]
+        differs = wording.lacking(words, wording.keys(passage.read))
+        num_same = len(own - {word.key for word in differs})
+        if differs and theirs and num_same >= _LEAST_WORDS and _are_one_kind([*differs, *theirs]):
+            told.update(word.start for word in differs)
+            yield _rival(stated, differs, passage, theirs)
+    known = wording.keys("\n".join(passage.read for passage in cited))
+    for number, unit in _counted(wording.words(stated.text)):
+        others = {
+            other.key: (passage, other)
+            for passage in cited
+            for other, theirs in _counted(wording.words(passage.text))
+            if theirs.key == unit.key
+        }
+        if len(others) == 1 and number.start not in told and not wording.has(known, number.key):
+            ((passage, other),) = others.values()
+            yield _rival(stated, [number], passage, [other])
+
+
+def _counted(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
+    """The numbers with the words right after them."""
+    for first, second in pairwise(words):
+        if first.is_number and not second.is_number and second.is_content:
+            yield first, second
+
+
+def _rival(
+    stated: Stated, differs: Sequence[Word], passage: Passage, theirs: Sequence[Word]
+) -> Rival:
+    return Rival(
+        start=stated.start + differs[0].start,
+        end=stated.start + differs[-1].end,
+        value=passage.text[theirs[0].start : theirs[-1].end],
+        source=passage.source,
+        document=passage.document,
+        document_start=passage.start,
+        document_end=passage.end,
+    )
+
+
+def _are_one_kind(words: Sequence[Word]) -> bool:
+    return all(word.is_number for word in words) or all(word.is_name for word in words)
+
+
+def _mean_of(values: Sequence[float] | None, columns: range) -> float | None:
+    return sum(values[i] for i in columns) / len(columns) if values and columns else None
+
+
+def _inherited(support: Support, earlier: Support | None) -> Support:
+    """The support of a conclusion: that of the sentence that it follows from."""
+    if earlier is None:
+        return support
+    return replace(support, kind=earlier.kind, score=earlier.score, source_ids=earlier.source_ids)
+
+
+def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Iterator[Passage]:
+    """The places of all sources in the documents, in the order of the documents' text."""
+    places = {
+        (span.document, span.start, span.end): source.id
+        for source in sources
+        for occurrence in source.occurrences
+        for span in occurrence.spans
+    }
+    before: Passage | None = None
+    for (index, start, end), source in sorted(places.items()):
+        document = documents[index]
+        is_next = before is not None and before.document == index
+        previous = before.text if before is not None and is_next else ""
+        heading = _heading(document.text, start)
+        around = "\n".join(filter(None, [document.title, heading, previous]))
+        before = Passage(source, index, start, end, document.text[start:end], around)
+        yield before
+
+
+def _heading(text: str, end: int) -> str:
+    """The last heading of Markdown that begins before this character."""
+    *_, last = [None, *_HEADING.finditer(text, 0, end)]
+    return "" if last is None else last[1]

@@ -1,0 +1,163 @@
+"""The words of an answer's sentence, and which of them a text has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import log
+
+import Stemmer
+
+from attribot_rag.context.number_words import number_values, number_words
+from attribot_rag.context.words import UNSPACED, same_word
+
+# A number with its separators, a character of a script without spaces, or a run of letters.
+_WORD = re.compile(
+    r"\d+(?:[.,:'’٫٬\u00a0\u202f]\d+)*"
+    r"|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]"
+    r"|[^\W\d_\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
+)
+_BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
+_LEAST_LETTERS = 4
+_TELLING = 0.6  # of the weight of the most telling word
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word at the characters [start, end) of a text.
+
+    Two words are the same if their keys are equal: a stem in lower case, or a number in digits.
+    """
+
+    start: int
+    end: int
+    text: str
+    key: str
+    is_number: bool = False
+    is_name: bool = False
+    """Whether it is written with a capital where ordinary words are not."""
+
+    @property
+    def is_content(self) -> bool:
+        """Whether it can state something: a number, a name, or a word of four letters and more."""
+        return (
+            self.is_number
+            or self.is_name
+            or len(self.text) >= _LEAST_LETTERS
+            or self.text[0] >= UNSPACED
+        )
+
+    @property
+    def length_share(self) -> float:
+        """How long it is, from 0 to 1 for a word of six letters and more, a name or a number."""
+        if self.is_number or self.is_name or self.text[0] >= UNSPACED:
+            return 1.0
+        return min(1.0, max(0, len(self.text) - 2) / 4)
+
+
+class Wording:
+    """Reads texts of one language, and weighs words by how rare they are in `retrieved` sentences.
+
+    A word of most of the retrieved sentences says little about any one of them.
+    """
+
+    def __init__(self, language: str, retrieved: Sequence[str] = ()) -> None:
+        self._language = language
+        self._stem = _stemmer(language)
+        self._words: dict[str, tuple[Word, ...]] = {}
+        self._keys: dict[str, frozenset[str]] = {}
+        self._num_sentences = len(retrieved)
+        self._holders = Counter(key for text in retrieved for key in self.keys(text))
+
+    def words(self, text: str) -> tuple[Word, ...]:
+        """The words of a text in order. A number in words has the key of its digits."""
+        words = self._words.get(text)
+        if words is None:
+            words = self._words[text] = tuple(self._read(text))
+        return words
+
+    def _read(self, text: str) -> list[Word]:
+        spelled = {number.start: number for number in number_words(text, self._language)}
+        words: list[Word] = []
+        end = 0
+        for match in _WORD.finditer(text):
+            if match.start() < end:  # within a number in several words
+                continue
+            start, end = match.span()
+            if match[0][0].isdecimal():
+                words.append(Word(start, end, match[0], _number(match[0]), is_number=True))
+            elif number := spelled.get(start):
+                end = number.end
+                value = _digits(number.value)
+                words.append(Word(start, end, text[start:end], value, is_number=True))
+            else:
+                begins = not words or _BREAK.search(text, words[-1].end, start) is not None
+                is_name = match[0] != match[0].lower() and not begins
+                words.append(Word(start, end, match[0], self._key(match[0]), is_name=is_name))
+        return words
+
+    def content(self, text: str) -> list[Word]:
+        """The words of a text that can state something."""
+        return [word for word in self.words(text) if word.is_content]
+
+    def keys(self, text: str) -> frozenset[str]:
+        """The keys of all words of a text."""
+        keys = self._keys.get(text)
+        if keys is None:
+            keys = self._keys[text] = frozenset(word.key for word in self.words(text))
+        return keys
+
+    def weight(self, word: Word) -> float:
+        """How much a word tells, in nats; 0 for one that every retrieved sentence has.
+
+        A short word tells less, unless it is a name or a number: frequent words are short (Zipf).
+        """
+        rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
+        return max(0.0, rarity) * word.length_share
+
+    def covered(self, words: Iterable[Word], keys: Collection[str]) -> float:
+        """The share, from 0 to 1, of the words' weight that stands among these keys; 1 for none."""
+        weights = {word.key: self.weight(word) for word in words}
+        total = sum(weights.values())
+        held = sum(weight for key, weight in weights.items() if self.has(keys, key))
+        return held / total if total else 1.0
+
+    def telling(self, words: Sequence[Word], of: Sequence[Word]) -> list[Word]:
+        """Those of some words that tell much, beside all words that stand with them."""
+        most = max(map(self.weight, of), default=0.0)
+        return [word for word in words if self.weight(word) > _TELLING * most]
+
+    def lacking(self, words: Iterable[Word], keys: Collection[str]) -> list[Word]:
+        """The words that do not stand among these keys."""
+        return [word for word in words if not self.has(keys, word.key)]
+
+    def has(self, keys: Collection[str], key: str) -> bool:
+        """Whether a word is among others; in a language without a stemmer, whatever its ending."""
+        if key in keys:
+            return True
+        return self._stem is None and any(same_word(key, other) for other in keys)
+
+    def _key(self, word: str) -> str:
+        folded = word.casefold()
+        return folded if self._stem is None else str(self._stem.stemWord(folded))
+
+
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    """A stemmer, which no two threads may share; None for a language without one."""
+    try:
+        return Stemmer.Stemmer(language)
+    except KeyError:
+        return None
+
+
+def _number(text: str) -> str:
+    """The digits of a number, without separators of thousands; a time or a version as it is."""
+    values = frozenset() if ":" in text else number_values(text)
+    return _digits(max(values)) if values else text
+
+
+def _digits(value: Decimal) -> str:
+    return f"{value.normalize():f}"
