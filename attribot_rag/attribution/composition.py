@@ -11,11 +11,10 @@ from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display.markdown import with_citations, with_legend, with_reader
-from attribot_rag.result.citations import Mark
 from attribot_rag.display.own_markers import Markers, spaces_and
-from attribot_rag.result.remarks import remark_on, support_remarks
 from attribot_rag.display.report import CitedDocument, quote_of
-from attribot_rag.result.citations import Citations, CitedSentence, cite
+from attribot_rag.result.citations import Citations, CitedSentence, Mark, cite
+from attribot_rag.result.remarks import remark_on, support_remarks
 from attribot_rag.result.verdict import Kind, Relation
 
 

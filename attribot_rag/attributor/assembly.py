@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -12,14 +12,18 @@ import transformers
 
 from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotation
-from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
+from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup, Verdict
 from attribot_rag.attributor.options import Options
-from attribot_rag.context import Context, ContextOptions
+from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText
 from attribot_rag.context.document import label_of
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.order import Ranking, ranking_of
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
+from attribot_rag.scoring.row import Row
 from attribot_rag.support import Retrieved, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
@@ -51,15 +55,23 @@ def attributed(
     shown = ResponseText(*scorer.response.aligned(response))
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)
-    language = context.answer_language(shown.text)
-    retrieved = Retrieved(context.documents, context.sources, language)
+    question = PromptPieces(scorer).asked
+    supported = partial(
+        with_support,
+        response=shown.text,
+        retrieved=Retrieved(
+            context.documents, context.sources, context.answer_language(shown.text)
+        ),
+        question=question,
+        question_likely=cache(partial(_question_likely, scorer, question)),
+    )
     made = partial(
         _assembled,
         scorer,
         method,
         shown,
         annotation,
-        retrieved,
+        supported,
         options=options,
         answered_by=answered_by,
     )
@@ -77,7 +89,7 @@ def _assembled(
     method: Method,
     response: ResponseText,
     annotation: Annotation,
-    retrieved: Retrieved,
+    supported: Callable[..., tuple[Verdict, ...]],
     judgement: Judgement,
     *,
     options: Options,
@@ -92,14 +104,7 @@ def _assembled(
         for marker in judgement.markers
         if marker.document is not None and marker.number is not None
     }
-    verdicts = with_support(
-        annotation.of(judgement.verdicts, markers),
-        response,
-        retrieved,
-        question=PromptPieces(scorer).asked,
-        markers=markers,
-        log_likelihoods=scores.token_log_likelihoods,
-    )
+    verdicts = supported(annotation.of(judgement.verdicts, markers), markers=markers)
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,
@@ -131,6 +136,33 @@ def _assembled(
         markers=judgement.markers,
         numbering=options.numbering,
     )
+
+
+def _question_likely(scorer: Scorer, question: str, text: str) -> float | None:
+    """The mean log-likelihood in nats of the question's tokens after this text alone.
+
+    None for a model that does not run here, without a question, and beyond the budget.
+    """
+    model, session = scorer.language_model, scorer.session
+    if not isinstance(model, LocalModel) or not question.strip():
+        return None
+    prompt = rag_prompt(question, [Document(text)], bool(model.tokenizer.chat_template))
+    ids = model.encode_prompt(prompt)
+    read = TokenizedText.of(ids, model)
+    start = read.text.rindex(question.strip())
+    asked = read.tokens_in((start, start + len(question.strip())))
+    generation = Generation(tuple(ids[: asked.start]), tuple(ids[asked.start : asked.stop]))
+    num_tokens = asked.stop - 1
+    if not session.meter.allows(num_tokens):
+        return None
+    started = session.clock()
+    with torch.no_grad():
+        row = Row.exact(generation.prompt_ids, 0, generation)
+        scored = scorer.backend.reference(generation).log_likelihoods([row])
+    seconds = session.clock() - started
+    scorer.usage.observed(num_tokens, 0, seconds)
+    session.meter.spend(num_tokens, seconds)
+    return float(scored.double().mean())
 
 
 def _provenance(

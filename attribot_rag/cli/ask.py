@@ -20,10 +20,10 @@ from attribot_rag.cli.command import Command
 from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
 from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
-from attribot_rag.result.escaping import visible
-from attribot_rag.result.remarks import YOUR_FILES
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.result.escaping import visible
+from attribot_rag.result.remarks import YOUR_FILES
 from attribot_rag.scoring import Budget
 
 

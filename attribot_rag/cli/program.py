@@ -18,12 +18,12 @@ from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.cli.ask import ASK
 from attribot_rag.cli.command import Command
 from attribot_rag.cli.terminal import discard_stdout
-from attribot_rag.result.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.methods import METHODS
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
+from attribot_rag.result.escaping import on_one_line
 
 FAILED = 2
 INTERRUPTED = 130

@@ -2,7 +2,6 @@
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document
-from attribot_rag.result.escaping import escape_markdown, on_one_line, visible
 from attribot_rag.display.html import (
     answer_data,
     digest,
@@ -14,8 +13,9 @@ from attribot_rag.display.html import (
     render_summary,
 )
 from attribot_rag.display.markdown import render_cited, render_markdown
-from attribot_rag.result.remarks import YOUR_FILES, words_for
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
+from attribot_rag.result.escaping import escape_markdown, on_one_line, visible
+from attribot_rag.result.remarks import YOUR_FILES, words_for
 
 __all__ = [
     "YOUR_FILES",

@@ -14,13 +14,13 @@ from attribot_rag.context.locating.locator import Locator
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.words import stands_alone
 from attribot_rag.corpus.pdf import PdfText, read_pdf
-from attribot_rag.result.escaping import on_one_line
 from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.report import title_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
+from attribot_rag.result.escaping import on_one_line
 
 AROUND = 2
 _STARTS = ("start", "start_index")

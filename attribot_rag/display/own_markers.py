@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Literal, get_args
 
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.result.escaping import on_one_line
-from attribot_rag.result.remarks import words_for
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
+from attribot_rag.result.escaping import on_one_line
 from attribot_rag.result.placement import is_in_json
+from attribot_rag.result.remarks import words_for
 
 Markers = Literal["audited", "written", "removed"]
 

@@ -10,8 +10,10 @@ from attribot_rag.context import Document, Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.markup import without_tags
-from attribot_rag.result.escaping import on_one_line
 from attribot_rag.display.own_markers import Markers, OwnMarkers, own_markers, without
+from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite
+from attribot_rag.result.citations import Mark, mark_of, named_mark
+from attribot_rag.result.escaping import on_one_line
 from attribot_rag.result.remarks import (
     THE_DOCUMENTS,
     WORDS,
@@ -20,8 +22,6 @@ from attribot_rag.result.remarks import (
     support_remarks,
     who_read,
 )
-from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite
-from attribot_rag.result.citations import Mark, mark_of, named_mark
 
 _QUOTE_LENGTH = 400
 _TITLE_LENGTH = 40

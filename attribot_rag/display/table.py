@@ -12,9 +12,6 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attribot_rag.result.escaping import on_one_line, visible
-from attribot_rag.result.citations import Mark
-from attribot_rag.result.remarks import THE_DOCUMENTS
 from attribot_rag.display.report import (
     CitedDocument,
     ListedSource,
@@ -24,6 +21,9 @@ from attribot_rag.display.report import (
     report_on,
 )
 from attribot_rag.result import Counterfactual, Result, cite
+from attribot_rag.result.citations import Mark
+from attribot_rag.result.escaping import on_one_line, visible
+from attribot_rag.result.remarks import THE_DOCUMENTS
 
 _MIN_WIDTH = 40
 _UNWRAPPED = 100_000  # columns of what is no terminal

@@ -33,10 +33,11 @@ class CitedSentence:
     @property
     def named(self) -> tuple[int, ...]:
         """The sources that it cites, then those that say it, or say it otherwise."""
-        support = None if self.verdict is None else self.verdict.support
-        if support is None:
+        verdict = self.verdict
+        if verdict is None or verdict.support is None:
             return self.source_ids
-        says = support.source_ids if self.verdict.kind == "unsupported" else ()
+        support = verdict.support
+        says = support.source_ids if verdict.kind == "unsupported" else ()
         rivals = (rival.source for rival in support.rivals)
         return tuple(dict.fromkeys((*self.source_ids, *says, *rivals)))
 

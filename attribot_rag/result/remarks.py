@@ -199,6 +199,7 @@ def _documents_of(attribution: Result, source_ids: Iterable[int]) -> tuple[int, 
 def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iterator[Remark]:
     """The values that retrieved text has in the place of the sentence's, a remark for each mark."""
     rivals = () if verdict.support is None else verdict.support.rivals
+    others: list[tuple[str, tuple[int, ...]]]
     others = [(rival.value, (rival.document,)) for rival in rivals]
     others += [
         (check.source_value, _documents_of(attribution, [check.source]))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from attribot_rag.attribution import Attribution, Verdict
-from attribot_rag.result.remarks import who_read
 from attribot_rag.result.citations import cite
+from attribot_rag.result.remarks import who_read
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log1p
+from math import exp
 
-FULL = 0.5
+FULL = 0.2
 """The least score of a sentence that its cited text says."""
+UNSURE = (0.1, 0.4)
+"""Scores by words between these are left to a model, if there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signals:
     """What is known of a sentence and its cited text.
 
-    Shares are of words, weighted by how rare they are in the retrieved text. Figures of a model are
-    in nats, None without one.
+    Shares are of words, weighted by how rare they are in the retrieved text. The log-likelihood is
+    in nats for each token, None if it was not scored.
     """
 
     sentence_covered: float
@@ -23,14 +26,46 @@ class Signals:
     """The share of the question's words that the cited text has."""
     question_elsewhere: float = 0.0
     """The largest such share of a passage that is not cited."""
-    effect: float | None = None
-    kept: float | None = None
-    reliance: float | None = None
-    likely: float | None = None
-    """The mean log-likelihood of the sentence's tokens."""
+    question_repeated: float = 0.0
+    """The share of the question's words that the sentence repeats."""
+    question_likely: float | None = None
+    """The mean log-likelihood of the question's tokens after the cited text alone."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A logistic regression on signals by their names, fitted by benchmarks.support.estimate."""
+
+    constant: float
+    weights: Mapping[str, float]
+
+    def score(self, signals: Signals) -> float:
+        """The probability, from 0 to 1."""
+        total = self.constant + sum(
+            weight * getattr(signals, name) for name, weight in self.weights.items()
+        )
+        return 1 / (1 + exp(-total))
+
+
+WORDS = Regression(
+    -2.6, {"sentence_covered": 1.342, "question_covered": 1.238, "question_repeated": 0.862}
+)
+"""By words alone."""
+MODEL = Regression(
+    -0.145,
+    {
+        "sentence_covered": 1.053,
+        "question_covered": 0.935,
+        "question_repeated": 0.773,
+        "question_likely": 0.642,
+    },
+)
+"""With the likelihood of the question, which a model has to read the cited text for."""
 
 
 def estimate(signals: Signals) -> float:
-    """The probability, from 0 to 1, by a logistic regression on these signals."""
-    total = -2.0 + 2.0 * signals.sentence_covered + 2.0 * signals.question_covered
-    return 1 / (1 + exp(-total))
+    """The probability, from 0 to 1, that the cited text says the sentence.
+
+    By words alone without the likelihood of the question.
+    """
+    return (WORDS if signals.question_likely is None else MODEL).score(signals)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval
-from attribot_rag.result.result import ResponseText
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
-from attribot_rag.support.estimate import FULL, Signals, estimate
+from attribot_rag.support.estimate import FULL, UNSURE, Signals, estimate
 from attribot_rag.support.wording import Word, Wording
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
+_LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
 _LEAST_WORDS = 2  # that a rival shares with a sentence
+
+QuestionLikely = Callable[[str], float | None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class Retrieved:
     def of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
         """The places of some sources, in the order of the ids."""
         return tuple(
-            passage for source in source_ids for passage in self.passages if passage.source == source
+            passage
+            for source in source_ids
+            for passage in self.passages
+            if passage.source == source
         )
 
     @cached_property
@@ -69,24 +74,23 @@ class Stated:
     """A sentence of the answer: the characters from `start` on of the response.
 
     `text` has white space for its markers. It answers the `question`; `earlier` is the sentence
-    that it follows from. `likely` is its mean log-likelihood in nats, None if it was not scored.
+    that it follows from.
     """
 
     start: int
     text: str
     question: str
     earlier: str = ""
-    likely: float | None = None
 
 
 def with_support(
     verdicts: Sequence[Verdict],
-    response: ResponseText,
+    response: str,
     retrieved: Retrieved,
     *,
     question: str,
     markers: Iterable[Interval] = (),
-    log_likelihoods: Sequence[float] | None = None,
+    question_likely: QuestionLikely | None = None,
 ) -> tuple[Verdict, ...]:
     """The same verdicts, each judged one with its support.
 
@@ -96,9 +100,10 @@ def with_support(
         retrieved: What the model read.
         question: What was asked.
         markers: The model's own citation markers, which are no part of a sentence.
-        log_likelihoods: Those of the response's tokens in nats, if they were scored.
+        question_likely: Gives the mean log-likelihood of the question's tokens after some text, in
+            nats; None where no model can tell.
     """
-    readable = response.text
+    readable = response
     for start, end in markers:
         readable = readable[:start] + " " * (end - start) + readable[end:]
     supported: list[Verdict] = []
@@ -113,62 +118,84 @@ def with_support(
             text=readable[verdict.start : verdict.end],
             question=question,
             earlier="" if earlier is None else readable[earlier.start : earlier.end],
-            likely=_mean_of(log_likelihoods, response.tokens_in(verdict.start, verdict.end)),
         )
-        support = support_of(stated, replace(verdict, source_ids=traced.source_ids), retrieved)
+        cited = replace(verdict, source_ids=traced.source_ids)
+        support = support_of(stated, cited, retrieved, question_likely)
         if earlier is not None and support.kind != "contradicted":
             support = _inherited(support, earlier.support)
         supported.append(replace(verdict, support=support))
     return tuple(supported)
 
 
-def support_of(stated: Stated, verdict: Verdict, retrieved: Retrieved) -> Support:
+def support_of(
+    stated: Stated,
+    verdict: Verdict,
+    retrieved: Retrieved,
+    question_likely: QuestionLikely | None = None,
+) -> Support:
     """The support of a sentence in the sources that it cites, else in the text that says it.
 
-    It is contradicted by a rival, or by a check with another value; nothing is scored.
+    It is contradicted by a rival, or by a check with another value. It is full if its score
+    suffices, no number or name of it is missing, and no other word stands in a word's place.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
-    passages = retrieved.of(verdict.source_ids)
-    rivals = tuple(rivals_of(stated, passages, retrieved))
-    differs = rivals or any(check.source_value is not None for check in verdict.checks)
-    if not passages:
+    cited = retrieved.of(verdict.source_ids)
+    rivals = tuple(rivals_of(stated, cited, retrieved))
+    differs = bool(rivals) or any(check.source_value is not None for check in verdict.checks)
+    if cited:
+        passages = cited
+        signals = signals_of(stated, cited, retrieved)
+        score = estimate(signals)
+        if question_likely is not None and UNSURE[0] < score < UNSURE[1]:
+            text = " ".join(passage.text.strip() for passage in cited)
+            score = estimate(replace(signals, question_likely=question_likely(text)))
+    else:
         passages, score = says(words, stated.question, retrieved)
         if not passages:
             return Support(kind="contradicted" if differs else "none", rivals=rivals)
-    else:
-        score = estimate(signals_of(words, stated, verdict, passages, retrieved))
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
-    missing = tuple(
+    missing = wording.lacking(words, known)
+    told = tuple(
         MissingWord(
             start=stated.start + word.start,
             end=stated.start + word.end,
             in_no_document=not wording.has(retrieved.keys, word.key),
         )
-        for word in wording.telling(wording.lacking(words, known), words)
+        for word in wording.telling(missing, words)
     )
     question = wording.content(stated.question)
     asked = wording.telling(wording.lacking(question, known), question)
-    is_full = score >= FULL and not any(check.in_no_document for check in verdict.checks)
+    is_full = (
+        score >= FULL
+        and not any(word.is_number or word.is_name for word in missing)
+        and not any(check.in_no_document for check in verdict.checks)
+        and not (missing and _is_replaced(words, missing, passages, wording))
+    )
     return Support(
         kind="contradicted" if differs else "full" if is_full else "partial",
         score=round(score, 4),
         source_ids=tuple(dict.fromkeys(passage.source for passage in passages)),
-        missing=missing,
+        missing=told,
         missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
         rivals=rivals,
     )
 
 
-def signals_of(
-    words: Sequence[Word],
-    stated: Stated,
-    verdict: Verdict,
-    passages: Sequence[Passage],
-    retrieved: Retrieved,
-) -> Signals:
+def _is_replaced(
+    words: Sequence[Word], missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
+) -> bool:
+    """Whether a passage is the sentence with one other word in the place of a missing one."""
+    own = frozenset(word.key for word in words)
+    return len({word.key for word in missing}) == 1 and any(
+        len(wording.lacking(wording.content(passage.text), own)) == 1 for passage in passages
+    )
+
+
+def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:
     """What is known of a sentence and the passages that it cites."""
     wording = retrieved.wording
+    words = wording.content(stated.text)
     asked = wording.content(stated.question)
     cited = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
     sources = {passage.source for passage in passages}
@@ -180,10 +207,7 @@ def signals_of(
         question_elsewhere=max(
             (wording.covered(asked, wording.keys(other.read)) for other in others), default=0.0
         ),
-        effect=verdict.effect,
-        kept=verdict.kept,
-        reliance=verdict.reliance,
-        likely=stated.likely,
+        question_repeated=wording.covered(asked, wording.keys(stated.text)),
     )
 
 
@@ -197,28 +221,26 @@ def says(
     wording = retrieved.wording
     facts = [word for word in words if word.is_number or word.is_name]
     asked = wording.content(question)
-    best: tuple[Passage, ...] = ()
-    most = 0.0
-    for passage in retrieved.passages:
+    best: list[Passage] = []
+    most = (FULL, 0.0)
+    for passage in retrieved.passages if words else ():
         known = wording.keys(passage.read)
-        if wording.lacking(facts, known) or not words:
+        if wording.lacking(facts, known):
             continue
-        score = estimate(
-            Signals(
-                sentence_covered=wording.covered(words, known),
-                question_covered=wording.covered(asked, known),
-            )
+        signals = Signals(
+            sentence_covered=wording.covered(words, known),
+            question_covered=wording.covered(asked, known),
         )
-        if score > most:
-            best, most = (), score
-        if score == most and score >= FULL:
-            best = (*best, passage)
-    return best, most
+        # Two neighbours know each other's words: the one that has them is cited.
+        own = wording.covered(words, wording.keys(passage.text))
+        rank = (estimate(signals), own)
+        if own >= _LEAST_OWN and rank >= most:
+            best = [*best, passage] if rank == most else [passage]
+            most = rank
+    return tuple(best), most[0]
 
 
-def rivals_of(
-    stated: Stated, cited: Sequence[Passage], retrieved: Retrieved
-) -> Iterator[Rival]:
+def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
     """The passages that say another number, or another name, of the same thing.
 
     A rival has all other words of the sentence, and says nothing else; or it is cited, lacks a
@@ -271,10 +293,6 @@ def _rival(
 
 def _are_one_kind(words: Sequence[Word]) -> bool:
     return all(word.is_number for word in words) or all(word.is_name for word in words)
-
-
-def _mean_of(values: Sequence[float] | None, columns: range) -> float | None:
-    return sum(values[i] for i in columns) / len(columns) if values and columns else None
 
 
 def _inherited(support: Support, earlier: Support | None) -> Support:

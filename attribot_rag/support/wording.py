@@ -21,6 +21,8 @@ _WORD = re.compile(
     r"|[^\W\d_\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
 )
 _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
+_AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
+_MOST_CAPITALS = 0.22  # of the words after another word, in a language that writes names so
 _LEAST_LETTERS = 4
 _TELLING = 0.6  # of the weight of the most telling word
 
@@ -70,6 +72,7 @@ class Wording:
         self._words: dict[str, tuple[Word, ...]] = {}
         self._keys: dict[str, frozenset[str]] = {}
         self._num_sentences = len(retrieved)
+        self._has_names = _tells_names(retrieved)
         self._holders = Counter(key for text in retrieved for key in self.keys(text))
 
     def words(self, text: str) -> tuple[Word, ...]:
@@ -95,7 +98,7 @@ class Wording:
                 words.append(Word(start, end, text[start:end], value, is_number=True))
             else:
                 begins = not words or _BREAK.search(text, words[-1].end, start) is not None
-                is_name = match[0] != match[0].lower() and not begins
+                is_name = self._has_names and match[0] != match[0].lower() and not begins
                 words.append(Word(start, end, match[0], self._key(match[0]), is_name=is_name))
         return words
 
@@ -143,6 +146,13 @@ class Wording:
     def _key(self, word: str) -> str:
         folded = word.casefold()
         return folded if self._stem is None else str(self._stem.stemWord(folded))
+
+
+def _tells_names(texts: Sequence[str]) -> bool:
+    """Whether capitals tell names; in German, most of them tell nouns."""
+    letters = [match[1] for text in texts for match in _AMID.finditer(text)]
+    num_capitals = sum(letter != letter.lower() for letter in letters)
+    return num_capitals <= _MOST_CAPITALS * len(letters)
 
 
 def _stemmer(language: str) -> Stemmer.Stemmer | None:

@@ -233,6 +233,7 @@ class PromptOrigins:
         parts = dict.fromkeys(piece.part for piece in pieces)
         return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
 
+
 def _after_role(text: str, start: int, end: int) -> int:
     """The start of [start, end) after a first line of one word: templates write roles so."""
     first = text.find("\n", start, end) + 1

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
-from attribot_rag.result.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
+from attribot_rag.result.escaping import on_one_line
 
 PROGRAM = "python -m benchmarks.experiment"
 FAILED = 2

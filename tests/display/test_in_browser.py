@@ -19,7 +19,12 @@ from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import without_attribution
 
 PHONE, DESKTOP, HEIGHT = 390, 1280, 740
-FILES, OWN, ALSO, NAMES = "not from your files", "not in the 2 passages found", "also in b.txt", ("a.txt", "b.txt")
+FILES, OWN, ALSO, NAMES = (
+    "not from your files",
+    "not in the 2 passages found",
+    "also in b.txt",
+    ("a.txt", "b.txt"),
+)
 ORSK, LIST = "The pass of Orsk lies at 2,140 m.", "Orsk: 2,140 m, a toll pass."
 KITTIWAKE = "The ferry Kittiwake carries {} passengers."
 FERRY, RIVAL, BELL = KITTIWAKE.format(40), KITTIWAKE.format(84), "The bell rings at noon."

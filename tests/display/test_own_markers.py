@@ -10,8 +10,8 @@ from support.attributions import handmade
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict, cite
 from attribot_rag.display import answer_data
-from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
 
 TEXTS = ("It has 14 arches.", "Bus 7 stops there.", "It was opened in 1866.")
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)

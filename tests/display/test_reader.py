@@ -77,9 +77,7 @@ def test_every_word_of_a_reader_has_one_of_a_cause_or_says_who_read() -> None:
     own = {key for key in READER_WORDS if not key.startswith("read")}
     assert own <= WORDS.keys()
     for key in {**WORDS, **READER_WORDS}:
-        values = dict.fromkeys(
-            ("value", "mark", "number", "reader", "answered_by", "readers"), "5"
-        )
+        values = dict.fromkeys(("value", "mark", "number", "reader", "answered_by", "readers"), "5")
         assert not CAUSAL.search(words_for(key, "the documents", basis="reader", **values))
 
 

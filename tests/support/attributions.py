@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from attribot_rag import Attribution, Document
-from attribot_rag.attribution import Provenance, ResponseText, Verdict
+from attribot_rag.attribution import Provenance, Verdict
 from attribot_rag.context import DocumentSpan, Occurrence, Source
 from attribot_rag.context.splitting.splitter import language_of, sentences, split_spans
 from attribot_rag.support import Retrieved, with_support
@@ -94,7 +94,7 @@ def supported(attribution: Attribution, question: str = "") -> Attribution:
     language = language_of(attribution.response, [text.text for text in attribution.documents])
     verdicts = with_support(
         attribution.verdicts,
-        ResponseText(attribution.response, attribution.token_spans),
+        attribution.response,
         Retrieved(attribution.documents, attribution.sources, language),
         question=question,
         markers=[(marker.start, marker.end) for marker in attribution.markers],

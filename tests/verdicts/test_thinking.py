@@ -8,10 +8,10 @@ from support.tiny_models import byte_tokenizer, endless
 from attribot_rag import VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import TokenizedText
-from attribot_rag.result.remarks import remark_on
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
+from attribot_rag.result.remarks import remark_on
 from attribot_rag.verdicts.sentences import Tags, sentences_of, thinking_in, thinking_of
 
 THOUGHT, ANSWER = "Is it so? It says so.", "It is old."

@@ -19,7 +19,9 @@ from attribot_rag.display import (
 )
 
 MOST = 200
-KINDS = {kind: words_for(kind, YOUR_FILES) for kind in ("check", "says_partial", "unsupported", "open")}
+KINDS = {
+    kind: words_for(kind, YOUR_FILES) for kind in ("check", "says_partial", "unsupported", "open")
+}
 _FOLDER = "answers"
 
 

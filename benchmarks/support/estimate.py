@@ -1,0 +1,182 @@
+"""Does support tell right answers from wrong ones? python -m benchmarks.support.estimate ANSWERS...
+
+Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer stands in its
+first judged sentence. The regressions of attribot_rag.support.estimate are fitted on one half of the
+articles, and reported on the other half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from attribot_rag import Attribution
+from attribot_rag.attribution import ResponseText
+from attribot_rag.support import Retrieved
+from attribot_rag.support.estimate import MODEL, WORDS, Regression, Signals
+from attribot_rag.support.support import Stated, says, signals_of
+
+RIGHT_FLAGGED = 0.1
+NUM_SAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """An answer with its signals, None if it cites nothing, and no text says it."""
+
+    article: str
+    is_right: bool
+    signals: Signals | None
+    kind: str
+    likely: float
+
+
+def cases(path: Path) -> Iterator[Case]:
+    """The cases of a file of answers; those without a judged sentence are left out."""
+    for line in path.open(encoding="utf-8"):
+        data = json.loads(line)
+        if data["attribution"] is not None and (case := _case(data)) is not None:
+            yield case
+
+
+def _case(data: dict[str, Any]) -> Case | None:
+    attribution = Attribution.from_dict(data["attribution"])
+    judged = (v for v in attribution.verdicts if v.kind not in ("trivial", "reasoning"))
+    verdict = next(judged, None)
+    if verdict is None:
+        return None
+    text = attribution.response[verdict.start : verdict.end]
+    response = ResponseText(attribution.response, attribution.token_spans)
+    columns = response.tokens_in(verdict.start, verdict.end)
+    likely = float(np.mean([attribution.token_log_likelihoods[index] for index in columns]))
+    retrieved = Retrieved(attribution.documents, attribution.sources, "en")
+    passages = retrieved.of(verdict.traced(attribution.verdicts).source_ids)
+    question_likely: float | None = float(np.mean(data["asked"]["cited"]))
+    if not passages:
+        passages, _ = says(retrieved.wording.content(text), data["text"], retrieved)
+        question_likely = None
+    signals = None
+    if passages:
+        stated = Stated(start=0, text=text, question=data["text"])
+        signals = signals_of(stated, passages, retrieved)
+        signals = Signals(**{**vars(signals), "question_likely": question_likely})
+    is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
+    return Case(data["article"], is_right, signals, verdict.kind, likely)
+
+
+def plain(text: str) -> str:
+    """The words of a text without articles, as SQuAD's own measure compares them."""
+    return " ".join(re.findall(r"\w+", re.sub(r"\b(a|an|the)\b", " ", text.lower())))
+
+
+def halves(cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+    """The cases of one half of the articles, to fit on, and those of the others, to report on.
+
+    Articles are dealt out by their numbers of cases, the largest first.
+    """
+    first: list[Case] = []
+    second: list[Case] = []
+    counts = Counter(case.article for case in cases)
+    for article, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        smaller = first if len(first) <= len(second) else second
+        smaller += [case for case in cases if case.article == article]
+    return first, second
+
+
+def fitted(cases: Sequence[Case], names: Sequence[str]) -> Regression:
+    """The regression on these signals, of the cases that have them all."""
+    known = [case for case in cases if case.signals and None not in _values(case.signals, names)]
+    values = np.array([_values(case.signals, names) for case in known if case.signals], float)
+    spread = values.std(axis=0) + 1e-6
+    model = LogisticRegression(C=0.3).fit(values / spread, [case.is_right for case in known])
+    weights = model.coef_[0] / spread
+    named = {name: round(float(w), 3) for name, w in zip(names, weights, strict=True)}
+    return Regression(round(float(model.intercept_[0]), 3), named)
+
+
+def _values(signals: Signals, names: Sequence[str]) -> list[float | None]:
+    return [getattr(signals, name) for name in names]
+
+
+def scores(cases: Sequence[Case], words: Regression, model: Regression | None) -> list[float]:
+    """The scores of cases; 0 without a text that could say the sentence."""
+    return [
+        0.0
+        if case.signals is None
+        else (model if model and case.signals.question_likely is not None else words).score(
+            case.signals
+        )
+        for case in cases
+    ]
+
+
+def area(scores: Sequence[float], is_right: Sequence[bool]) -> float:
+    """The area under the curve of right against wrong answers."""
+    values, right = np.array(scores), np.array(is_right)
+    above = values[right][:, None] > values[~right]
+    equal = values[right][:, None] == values[~right]
+    return float((above + 0.5 * equal).mean())
+
+
+def limit(scores: Sequence[float], is_right: Sequence[bool]) -> float:
+    """The score below which one in ten right answers lies."""
+    right = sorted(score for score, right in zip(scores, is_right, strict=True) if right)
+    return right[int(RIGHT_FLAGGED * len(right))]
+
+
+def interval(values: Sequence[float], is_right: Sequence[bool]) -> tuple[float, float]:
+    """The 95 % interval of the area, by resampling the answers."""
+    drawn, scores, right = np.random.default_rng(0), np.array(values), np.array(is_right)
+    areas = []
+    for _ in range(NUM_SAMPLES):
+        chosen = drawn.integers(0, len(scores), len(scores))
+        if 0 < right[chosen].sum() < len(scores):
+            areas.append(area(scores[chosen].tolist(), right[chosen].tolist()))
+    low, high = np.quantile(areas, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def report(name: str, fit: Sequence[Case], held_out: Sequence[Case]) -> None:
+    right = [case.is_right for case in held_out]
+    print(f"{name}: {len(held_out)} answers reported, {sum(right)} right; {len(fit)} fitted")
+    print(f"  verdicts {dict(Counter(case.kind for case in held_out))}")
+    own = [case.likely for case in held_out]
+    print(f"  own likelihood {area(own, right):.3f} [{_shown(interval(own, right))}]")
+    for label, model in (("words", None), ("model", fitted(fit, tuple(MODEL.weights)))):
+        words = fitted(fit, tuple(WORDS.weights))
+        chosen, of_fit = scores(held_out, words, model), scores(fit, words, model)
+        least = limit(of_fit, [case.is_right for case in fit])
+        flags = [score < least for score in chosen]
+        wrong = np.mean([flag for flag, good in zip(flags, right, strict=True) if not good])
+        good = np.mean([flag for flag, good in zip(flags, right, strict=True) if good])
+        print(
+            f"  {label} {area(chosen, right):.3f} [{_shown(interval(chosen, right))}], below "
+            f"{least:.2f}: {wrong:.2f} of wrong, {good:.2f} of right; {model or words}"
+        )
+
+
+def _shown(interval: tuple[float, float]) -> str:
+    return ", ".join(f"{end:.2f}" for end in interval)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("answers", type=Path, nargs="+")
+    options = parser.parse_args()
+    for path in options.answers:
+        fit, held_out = halves(list(cases(path)))
+        report(path.stem, fit, held_out)
+        report(f"{path.stem}, halves exchanged", held_out, fit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Support beside cause: whether the text that a sentence cites says it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.attributions import handmade, supported, verdicts_of
+
+from attribot_rag import Attribution, Document
+from attribot_rag.annotation import sentences
+from attribot_rag.attribution import Check
+from attribot_rag.display import answer_data
+from attribot_rag.result.summary import summarize
+from attribot_rag.support.wording import Wording
+
+GUARANTEE = "The guarantee lasts 24 months from the day of purchase."
+RENT = "The monthly rent is 840 euros."
+NOTICE = "The tenant gives notice three months before the end of a quarter."
+OPEN = "The museum is open on Saturdays only."
+FERRY = "The ferry Velmara carries 84 passengers."
+COOK = "The museum in Maren was built by Hilde Voss."
+FILES = (
+    Document(f"{GUARANTEE} Keep the receipt.", metadata={"title": "coffee-machine.md"}),
+    Document(f"{RENT} {NOTICE}", metadata={"title": "lease.txt"}),
+    Document(f"{OPEN} {COOK}", metadata={"title": "museum.md"}),
+    Document(f"# Ferry\n\n{FERRY} It leaves at six.", metadata={"title": "boats.md"}),
+)
+
+
+def answered(
+    answer: str, *cited: str | None | dict[str, Any], question: str = "", files: Any = FILES
+) -> Attribution:
+    """An answer each sentence of which cites one sentence of a file, or has another verdict."""
+    texts = [piece.strip() for file in map(Document.of, files) for piece in sentences(file.text)]
+    named = dict.fromkeys(text for text in texts if text)
+    verdicts = [
+        text
+        if isinstance(text, dict)
+        else {"kind": "grounded", "source_ids": ([*named].index(text),)}
+        if text
+        else {"kind": "unsupported", "reliance": 0.5}
+        for text in cited
+    ]
+    scores = {text: [9.0 * (text == own) for own in cited] for text in named}
+    made = handmade(answer, files, scores, verdicts=verdicts_of(answer, *verdicts))
+    return supported(made, question)
+
+
+# Answers whose cause is right and that mislead, with what the cited text is said to lack.
+MISLEADING = [
+    ("How long is the notice?", "The tenant has 24 months to give notice.", GUARANTEE, "tenant"),
+    ("What is cleaning?", "The price of window cleaning is 840 euros.", RENT, "window"),
+    ("When is it closed?", "The museum is closed on Saturdays only.", OPEN, "closed"),
+    ("Who runs the ferry?", "The ferry Velmara belongs to Hilde Voss.", FERRY, "Hilde"),
+    ("Where is it?", "The coffee machine costs 24 crowns.", GUARANTEE, "crowns"),
+    ("Wer baute es?", "Das Museum in Maren wurde von Odile Marn gebaut.", COOK, "Odile"),
+]
+SAID = [
+    ("How long is the guarantee?", "The guarantee lasts 24 months.", GUARANTEE),
+    ("How long is the guarantee of the coffee machine?", "It lasts twenty-four months.", GUARANTEE),
+    ("What is the rent?", "The rent is 840 euros a month.", RENT),
+    ("When must the tenant give notice?", "Three months before the end of a quarter.", NOTICE),
+    ("When is the museum open?", "The museum opens on Saturdays only.", OPEN),
+    ("How many passengers does the ferry carry?", "It carries 84 passengers.", FERRY),
+]
+
+
+@pytest.mark.parametrize(("question", "answer", "cited", "lacks"), MISLEADING)
+def test_an_answer_that_its_source_does_not_say_is_partial(
+    question: str, answer: str, cited: str, lacks: str
+) -> None:
+    made = answered(answer, cited, question=question)
+    (verdict,) = made.verdicts
+    assert verdict.support is not None
+    assert verdict.support.kind == "partial"
+    words = [answer[word.start : word.end] for word in verdict.support.missing]
+    assert lacks in words
+    remark = made.to_cited_text().removeprefix(answer)
+    assert remark.startswith(" (prompted by [1], which does not mention ")
+    assert lacks in remark
+
+
+@pytest.mark.parametrize(("question", "answer", "cited"), SAID)
+def test_what_the_source_says_has_its_number_alone(question: str, answer: str, cited: str) -> None:
+    made = answered(answer, cited, question=question)
+    (verdict,) = made.verdicts
+    assert verdict.support is not None
+    assert verdict.support.kind == "full"
+    assert made.to_cited_text() == f"{answer} [1]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited", "value", "own", "text"),
+    [
+        ("The ferry Velmara carries 48 passengers.", FERRY, "84", "48", "[1] (84 in [1])"),
+        ("The monthly rent is 480 euros.", None, "840", "480", "(840 in [1])"),
+        ("The museum in Maren was built by Odile Marn.", COOK, "Hilde Voss", "Odile Marn", "[1]"),
+        ("The tenant gives notice two months before.", NOTICE, "three", "two", "(three in [1])"),
+    ],
+)
+def test_another_value_of_the_same_thing_contradicts(
+    answer: str, cited: str | None, value: str, own: str, text: str
+) -> None:
+    made = answered(answer, cited)
+    support = made.verdicts[0].support
+    assert support is not None
+    assert support.kind == "contradicted"
+    (rival,) = support.rivals
+    assert (rival.value, answer[rival.start : rival.end]) == (value, own)
+    where = made.documents[rival.document].text[rival.document_start : rival.document_end]
+    assert value in where
+    assert text in made.to_cited_text()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The ferry carries 84 passengers and the museum opens at 10.",
+        "The guarantee lasts 24 months.",
+        "Nobody knows 12 tenants.",
+    ],
+)
+def test_other_numbers_of_other_things_are_no_rivals(answer: str) -> None:
+    support = answered(answer, None).verdicts[0].support
+    assert support is not None
+    assert not support.rivals
+
+
+def test_a_german_noun_is_no_name() -> None:
+    """Or another noun in its place would be a contradiction."""
+    file = "Die Fähre hat viele Sitze für Gäste. Der Kapitän kennt die Insel und das Wetter gut."
+    first, _ = sentences(file)
+    made = answered("Die Fähre hat viele Kabinen für Gäste.", first.strip(), files=[file])
+    support = made.verdicts[0].support
+    assert support is not None
+    assert support.kind != "contradicted"
+
+
+def test_a_sentence_of_the_model_s_own_is_said_by_a_text_or_by_none() -> None:
+    question = "What is the rent?"
+    said = answered("The monthly rent is 840 euros.", None, question=question)
+    assert said.to_cited_text() == "The monthly rent is 840 euros. (also in [1])"
+    support = said.verdicts[0].support
+    assert support is not None
+    assert (support.kind, support.source_ids) == ("full", (2,))
+    none = answered("Paris is the capital of France.", None)
+    assert none.to_cited_text().endswith("France. (not in the 4 passages found)")
+    led = answered("Paris is the capital.", {"kind": "unsupported", "reliance": 7.0})
+    assert led.to_cited_text().endswith("(the documents led to this; none says it)")
+    alone = answered("Paris is the capital.", None, files=FILES[:1])
+    assert alone.to_cited_text().endswith("(not in the passage found)")
+
+
+def test_a_conclusion_has_the_support_of_what_it_follows_from() -> None:
+    for answer, cited in (
+        ("It carries 84 passengers. So it is a large ferry.", FERRY),
+        ("It has 24 cabins. So it is a large ferry.", GUARANTEE),
+    ):
+        follows = {"kind": "follows", "follows": 0}
+        first, second = answered(answer, cited, follows, question="How large is it?").verdicts
+        assert first.support is not None
+        assert second.support is not None
+        assert first.support.kind == second.support.kind
+        assert first.support.source_ids == second.support.source_ids
+
+
+def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
+    answer = "The ferry Velmara carries 84 passengers."
+    made = answered(answer, FERRY)
+    check = Check(start=26, end=28, kind="number", value="84", in_no_document=True)
+    verdict = replace(made.verdicts[0], checks=(check,), support=None)
+    again = supported(replace(made, verdicts=(verdict,)))
+    assert again.verdicts[0].support is not None
+    assert again.verdicts[0].support.kind == "partial"
+    assert again.to_cited_text() == f"{answer} [1] (84 is in none of the documents)"
+
+
+def test_what_is_not_judged_has_no_support() -> None:
+    kinds = ({"kind": "trivial"}, {"kind": "open", "reason": "cut"})
+    assert [v.support for v in answered("Hello. It is", *kinds).verdicts] == [None, None]
+
+
+@pytest.mark.parametrize(("question", "answer", "cited", "lacks"), MISLEADING)
+def test_all_outputs_say_it_in_the_same_words(
+    question: str, answer: str, cited: str, lacks: str
+) -> None:
+    """The page puts the file's name in the place of its number."""
+    made = answered(answer, cited, question=question)
+    (sentence,) = summarize(made)["sentences"]
+    (remark,) = sentence["remarks"]
+    assert lacks in remark["text"]
+    assert made.to_cited_text() == f"{answer} ({remark['text']})"
+    assert f"{answer} ({remark['text']})" in made.to_table(width=300)
+    assert remark["text"] in made.to_markdown().replace("\\", "")
+    data = answer_data(made, question=question)
+    assert data["summary"]["sentences"][0]["remarks"] == [remark]
+    assert Attribution.from_json(made.to_json()) == made
+    assert json.loads(made.to_json())["verdicts"][0]["support"]["kind"] == "partial"
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("The ferries carried 1,200.50 people.", {"the", "ferri", "carri", "1200.5", "peopl"}),
+        ("forty-two", {"42"}),
+        ("at 14:30", {"at", "14:30"}),
+        ("10² m", {"10", "²", "m"}),
+    ],
+)
+def test_words_are_compared_by_their_stems_and_numbers_by_their_digits(
+    text: str, keys: set[str]
+) -> None:
+    assert Wording("en").keys(text) == keys
+
+
+def test_a_word_of_every_sentence_tells_nothing() -> None:
+    wording = Wording("en", ["The ferry is red."] * 3)
+    ferry, red = wording.content("ferry Red")
+    assert wording.weight(ferry) < 0.2 * wording.weight(wording.content("captain")[0])
+    assert wording.covered([ferry], {ferry.key}) == 1.0
+    assert red.key == "red"
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "second"),
+    [("de", "Häusern", "Häuser"), ("fr", "chevaux", "cheval"), ("ru", "книгами", "книги")],
+)
+def test_stems_are_those_of_the_language(language: str, first: str, second: str) -> None:
+    wording = Wording(language)
+    assert wording.keys(first) == wording.keys(second)
+    assert wording.has(Wording("xx").keys("walking"), "walk") or not Wording("xx").has({"x"}, "y")
