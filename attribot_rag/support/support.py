@@ -136,7 +136,7 @@ def support_of(
     """The support of a sentence in the sources that it cites, else in the text that says it.
 
     It is contradicted by a rival, or by a check with another value. It is full if its score
-    suffices, no number or name of it is missing, and no other word stands in a word's place.
+    suffices, no number or name is missing that was not asked about, and no other word stands in a word's place.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -165,10 +165,11 @@ def support_of(
         for word in wording.telling(missing, words)
     )
     question = wording.content(stated.question)
+    new = wording.lacking(missing, frozenset(word.key for word in question))
     asked = wording.telling(wording.lacking(question, known), question)
     is_full = (
         score >= FULL
-        and not any(word.is_number or word.is_name for word in missing)
+        and not any(word.is_number or word.is_name for word in new)
         and not any(check.in_no_document for check in verdict.checks)
         and not (missing and _is_replaced(words, missing, passages, wording))
     )

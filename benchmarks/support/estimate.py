@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from attribot_rag import Attribution
 from attribot_rag.attribution import ResponseText
 from attribot_rag.support import Retrieved
 from attribot_rag.support.estimate import MODEL, WORDS, Regression, Signals
-from attribot_rag.support.support import Stated, says, signals_of
+from attribot_rag.support.support import Stated, says, signals_of, support_of
 
 RIGHT_FLAGGED = 0.1
 NUM_SAMPLES = 2_000
@@ -37,6 +37,7 @@ class Case:
     is_right: bool
     signals: Signals | None
     kind: str
+    support: str
     likely: float
 
 
@@ -65,12 +66,14 @@ def _case(data: dict[str, Any]) -> Case | None:
         passages, _ = says(retrieved.wording.content(text), data["text"], retrieved)
         question_likely = None
     signals = None
+    stated = Stated(start=0, text=text, question=data["text"])
+    cited = replace(verdict, source_ids=verdict.traced(attribution.verdicts).source_ids)
+    support = support_of(stated, cited, retrieved, lambda text: question_likely)
     if passages:
-        stated = Stated(start=0, text=text, question=data["text"])
         signals = signals_of(stated, passages, retrieved)
         signals = Signals(**{**vars(signals), "question_likely": question_likely})
     is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
-    return Case(data["article"], is_right, signals, verdict.kind, likely)
+    return Case(data["article"], is_right, signals, verdict.kind, support.kind, likely)
 
 
 def plain(text: str) -> str:
@@ -149,6 +152,10 @@ def report(name: str, fit: Sequence[Case], held_out: Sequence[Case]) -> None:
     right = [case.is_right for case in held_out]
     print(f"{name}: {len(held_out)} answers reported, {sum(right)} right; {len(fit)} fitted")
     print(f"  verdicts {dict(Counter(case.kind for case in held_out))}")
+    for is_right in (True, False):
+        kinds = Counter(case.support for case in held_out if case.is_right == is_right)
+        shares = (f"{kind} {kinds[kind] / kinds.total():.2f}" for kind in kinds)
+        print(f"  {'right' if is_right else 'wrong'}: {', '.join(shares)}")
     own = [case.likely for case in held_out]
     print(f"  own likelihood {area(own, right):.3f} [{_shown(interval(own, right))}]")
     for label, model in (("words", None), ("model", fitted(fit, tuple(MODEL.weights)))):
