@@ -69,11 +69,11 @@ class Attribution(Result):
         effect on it)'; 'written', they stay as the model wrote them, beside the citations;
         'removed', only measured citations are shown. Raises InvalidInput for another option.
 
-        With `remarks`, verdicts that the numbers do not show stand in brackets after their
-        sentences: '(not from the documents)', '(from the conversation)', '(follows from sentence
-        1)', '(needs both)', '(source unclear)', '(answer cut off by the length limit)'. So do
-        values that the cited sources do not have, as in '(7.50, but the source says 7)', '(12.90 is
-        in none of the documents)'.
+        With `remarks`, what the numbers do not show stands in brackets after the sentences. Of the
+        cause: '(from the conversation)', '(follows from sentence 1)', '(needs both)', '(source
+        unclear)', '(answer cut off by the length limit)'. Of the support: '(prompted by [2], which
+        does not mention tenant, notice)', '(84 in [2])', '(also in [2])', '(not in the 3 passages
+        found)', '(12.90 is in none of the documents)'.
         """
         return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 

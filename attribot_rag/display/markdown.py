@@ -48,9 +48,8 @@ def render_cited(
 
     Args:
         attribution: The result whose answer is cited.
-        remarks: Whether verdicts that the numbers do not show, and values that the cited sources do
-            not have, stand in words, as in '... blue. (not from the documents)', and a last line
-            says who read an answer of another model.
+        remarks: Whether what the numbers do not show stands in words, as in '... blue. (not in the
+            3 passages found)', and a last line says who read an answer of another model.
         markers: What becomes of the markers that the model wrote itself: 'audited' (one that the
             audit supports is the citation, a measured citation stands for any other), 'written'
             (all stay, beside the citations) or 'removed'.

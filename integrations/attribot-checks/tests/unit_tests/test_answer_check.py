@@ -94,4 +94,4 @@ def test_the_real_model_s_answer_and_its_summary(smollm2: LocalModel) -> None:
     assert source in sentence["sources"]
     check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=source)
     assert sentence["checks"] == [asdict(check)]
-    assert attribution.to_cited_text().endswith("] (7.50, but the source says 7)")
+    assert attribution.to_cited_text().endswith("] (7 in [1])")
