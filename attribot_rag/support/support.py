@@ -136,7 +136,8 @@ def support_of(
     """The support of a sentence in the sources that it cites, else in the text that says it.
 
     It is contradicted by a rival, or by a check with another value. It is full if its score
-    suffices, no number or name is missing that was not asked about, and no other word stands in a word's place.
+    suffices, no number or name is missing that was not asked about, and no other word stands in the
+    place of a missing one.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)

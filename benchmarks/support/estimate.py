@@ -1,8 +1,8 @@
 """Does support tell right answers from wrong ones? python -m benchmarks.support.estimate ANSWERS...
 
 Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer stands in its
-first judged sentence. The regressions of attribot_rag.support.estimate are fitted on one half of the
-articles, and reported on the other half.
+first judged sentence. The regressions of attribot_rag.support.estimate are fitted on one half of
+the articles, and reported on the other half.
 """
 
 from __future__ import annotations

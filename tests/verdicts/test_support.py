@@ -29,7 +29,7 @@ FILES = (
 
 
 def answered(
-    answer: str, *cited: str | None | dict[str, Any], question: str = "", files: Any = FILES
+    answer: str, *cited: str | dict[str, Any] | None, question: str = "", files: Any = FILES
 ) -> Attribution:
     """An answer each sentence of which cites one sentence of a file, or has another verdict."""
     texts = [piece.strip() for file in map(Document.of, files) for piece in sentences(file.text)]
