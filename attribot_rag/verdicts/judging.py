@@ -24,7 +24,7 @@ from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, State
 from attribot_rag.verdicts.marker_audit import MarkerAudit
 from attribot_rag.verdicts.markers import markers_in, markers_of
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.prompt_origins import PromptOrigins
+from attribot_rag.verdicts.prompt_origins import PromptOrigins, PromptPieces
 from attribot_rag.verdicts.sentences import (
     AnswerSentence,
     fragment_of,
@@ -76,7 +76,8 @@ def judge(
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
-    sentences = sentences_of(response, marked, thinking, language)
+    question = PromptPieces(scorer).question
+    sentences = sentences_of(response, marked, thinking, language, question)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits)
 

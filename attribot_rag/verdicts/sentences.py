@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
+from attribot_rag.context.words import words
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
@@ -47,6 +48,7 @@ _PLEASANTRY = re.compile(
     rf"|(?:{'|'.join(_OFFERS)})(?:\s*[,.:;!?]+\s*|\Z))+",
     re.IGNORECASE,
 )
+_APPEAL = re.compile(rf"\W*please {_REST}!\W*", re.IGNORECASE)
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
 # Of Markdown, with the number that it may have of its own.
 _HEADING = re.compile(
@@ -57,6 +59,8 @@ _HEADING = re.compile(
 _INTRODUCES = re.compile(r"\D*[:：][*_\s]*")
 _ITEM = re.compile(r"\s*(?:[-*+•>|]|\(?(?:\d{1,3}|[A-Za-z])[.)]\s)")
 _TITLES = ("title", "underlined", "bold", "columns")
+_LABEL = re.compile(r"\A\W*[^\W\d_]+\W*[:：]")
+_QUESTION_MARKS = ("?", "？", "؟")
 _STATES = re.compile(r"\d|[.!。！।]\W*\Z")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
@@ -98,10 +102,20 @@ def is_trivial(text: str) -> bool:
     if heading and not _STATES.search(next(filter(None, map(heading.group, _TITLES)), "")):
         return True
     text = " ".join(text.split()).replace("\u2019", "'")
-    words = _FIRST_TO_LAST_WORD.search(text)
-    return words is None or any(
-        pattern.fullmatch(words.group()) for pattern in (_PLEASANTRY, _REFERENCES)
+    found = _FIRST_TO_LAST_WORD.search(text)
+    return (
+        found is None
+        or _APPEAL.fullmatch(text) is not None
+        or any(pattern.fullmatch(found.group()) for pattern in (_PLEASANTRY, _REFERENCES))
     )
+
+
+def _repeats(text: str, question: str) -> bool:
+    """Whether a text asks the question again, perhaps after a label such as "Query:"."""
+    asked = _LABEL.sub("", text).strip()
+    return asked.endswith(_QUESTION_MARKS) and {*words(asked.casefold())} <= {
+        *words(question.casefold())
+    }
 
 
 def sentences_of(
@@ -109,11 +123,12 @@ def sentences_of(
     marked: MarkedAnswer | None = None,
     thinking: Sequence[Interval] = (),
     language: str | None = None,
+    question: str = "",
 ) -> list[AnswerSentence]:
     """The response's sentences, in order; a marker after a full stop belongs to its sentence.
 
     The values of JSON are sentences of their own. What stands between them has no tokens. The
-    language (ISO 639-1) is detected if it is not given.
+    language (ISO 639-1) is detected if it is not given. What repeats the `question` is trivial.
     """
     text = response.text
     marks = marked.marks if marked else AnswerMarks()
@@ -140,7 +155,7 @@ def sentences_of(
                     text[start:end],
                     tokens,
                     part in thinking,
-                    not is_told or is_trivial(without),
+                    not is_told or is_trivial(without) or _repeats(without, question),
                     _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
                     without,

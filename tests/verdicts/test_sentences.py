@@ -1,5 +1,7 @@
 """The judged parts of an answer: its sentences, without markers, thinking and pleasantries."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,7 @@ def words(response: str) -> list[str]:
         "If you have any questions, just let me know!",
         "Is there anything else I can help you with?",
         *("Would you like to know more?", "How can I help you today?"),
+        "Please keep your receipts!",
     ],
 )
 def test_pleasantries_and_offers(text: str) -> None:
@@ -68,6 +71,7 @@ def test_long_texts_come_to_an_end(text: str) -> None:
         *("No ship carries salt.", "Great Britain.", "Hello Kitty.", "Goodbye Lenin.", "Greatest."),
         *("Certainly not.", "Good questions were asked by Mara Voss.", "Thanks to Mara Voss."),
         "Thank you for 84 years of service, Mara Voss.",
+        *("Please keep your receipts.", "Please bring 2 towels!"),
         "Thank you for asking; the ferry carries 84 people.",
         *("I hope this ferry, built in 1904, sails.", "I hope this helps the 84 people of Odwin."),
         "Let me know if you need the ferry, which carries eighty people.",
@@ -126,6 +130,23 @@ def test_a_heading_that_states_a_fact_is_judged(text: str) -> None:
 )
 def test_what_introduces_statements_is_not_judged(response: str, trivial: list[bool]) -> None:
     assert [sentence.trivial for sentence in split(response)] == trivial
+
+
+@pytest.mark.parametrize(
+    ("response", "trivial"),
+    [
+        ("How long is the notice? Three months.", [True, False]),
+        ("Query: how long is the notice? Three months.", [True, False]),
+        ("**Question:** How long is the notice?\n\nThree months.", [True, False]),
+        ("How long is the lease? Three months.", [False, False]),
+        ("The notice is long.", [False]),
+    ],
+)
+def test_a_question_that_is_asked_again_is_not_judged(response: str, trivial: list[bool]) -> None:
+    spans = tuple(match.span() for match in re.finditer(r"\S+\s*", response))
+    text = ResponseText(response, spans)
+    sentences = sentences_of(text, question="Question: How long is the notice?")
+    assert [sentence.trivial for sentence in sentences] == trivial
 
 
 def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
