@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp
 
-FULL = 0.2
+FULL = 0.22
 """The least score of a sentence that its cited text says."""
 UNSURE = (0.1, 0.4)
 """Scores by words between these are left to a model, if there is one."""
@@ -20,8 +20,9 @@ class Signals:
     in nats for each token, None if it was not scored.
     """
 
-    sentence_covered: float
-    """The share of the sentence's words that the cited text has."""
+    added_covered: float
+    """The share of the words that the sentence adds to the question's which the cited text has; 0
+    if it adds none."""
     question_covered: float
     """The share of the question's words that the cited text has."""
     question_elsewhere: float = 0.0
@@ -48,16 +49,16 @@ class Regression:
 
 
 WORDS = Regression(
-    -2.6, {"sentence_covered": 1.342, "question_covered": 1.238, "question_repeated": 0.862}
+    -2.39, {"added_covered": 1.276, "question_covered": 1.668, "question_repeated": 0.291}
 )
 """By words alone."""
 MODEL = Regression(
-    -0.145,
+    -0.187,
     {
-        "sentence_covered": 1.053,
-        "question_covered": 0.935,
-        "question_repeated": 0.773,
-        "question_likely": 0.642,
+        "added_covered": 1.259,
+        "question_covered": 0.826,
+        "question_repeated": 0.604,
+        "question_likely": 0.617,
     },
 )
 """With the likelihood of the question, which a model has to read the cited text for."""

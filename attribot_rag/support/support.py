@@ -152,7 +152,7 @@ def support_of(
             text = " ".join(passage.text.strip() for passage in cited)
             score = estimate(replace(signals, question_likely=question_likely(text)))
     else:
-        passages, score = says(words, stated.question, retrieved)
+        passages, score = says(stated, retrieved)
         if not passages:
             return Support(kind="contradicted" if differs else "none", rivals=rivals)
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
@@ -202,10 +202,10 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
     cited = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
     sources = {passage.source for passage in passages}
     others = (passage for passage in retrieved.passages if passage.source not in sources)
-    question_covered = wording.covered(asked, cited)
+    added = wording.lacking(words, frozenset(word.key for word in asked))
     return Signals(
-        sentence_covered=wording.covered(words, cited),
-        question_covered=question_covered,
+        added_covered=wording.covered(added, cited) if added else 0.0,
+        question_covered=wording.covered(asked, cited),
         question_elsewhere=max(
             (wording.covered(asked, wording.keys(other.read)) for other in others), default=0.0
         ),
@@ -213,29 +213,23 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
     )
 
 
-def says(
-    words: Sequence[Word], question: str, retrieved: Retrieved
-) -> tuple[tuple[Passage, ...], float]:
+def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], float]:
     """The passages that say a sentence by their words alone, all in the same words, and the score.
 
     They have all its numbers and names. None if no passage does.
     """
     wording = retrieved.wording
+    words = wording.content(stated.text)
     facts = [word for word in words if word.is_number or word.is_name]
-    asked = wording.content(question)
     best: list[Passage] = []
     most = (FULL, 0.0)
     for passage in retrieved.passages if words else ():
         known = wording.keys(passage.read)
         if wording.lacking(facts, known):
             continue
-        signals = Signals(
-            sentence_covered=wording.covered(words, known),
-            question_covered=wording.covered(asked, known),
-        )
         # Two neighbours know each other's words: the one that has them is cited.
         own = wording.covered(words, wording.keys(passage.text))
-        rank = (estimate(signals), own)
+        rank = (estimate(signals_of(stated, [passage], retrieved)), own)
         if own >= _LEAST_OWN and rank >= most:
             best = [*best, passage] if rank == most else [passage]
             most = rank

@@ -60,13 +60,13 @@ def _case(data: dict[str, Any]) -> Case | None:
     columns = response.tokens_in(verdict.start, verdict.end)
     likely = float(np.mean([attribution.token_log_likelihoods[index] for index in columns]))
     retrieved = Retrieved(attribution.documents, attribution.sources, "en")
+    stated = Stated(start=0, text=text, question=data["text"])
     passages = retrieved.of(verdict.traced(attribution.verdicts).source_ids)
     question_likely: float | None = float(np.mean(data["asked"]["cited"]))
     if not passages:
-        passages, _ = says(retrieved.wording.content(text), data["text"], retrieved)
+        passages, _ = says(stated, retrieved)
         question_likely = None
     signals = None
-    stated = Stated(start=0, text=text, question=data["text"])
     cited = replace(verdict, source_ids=verdict.traced(attribution.verdicts).source_ids)
     support = support_of(stated, cited, retrieved, lambda text: question_likely)
     if passages:
