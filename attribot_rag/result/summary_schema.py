@@ -105,7 +105,7 @@ class SupportSummary(TypedDict):
     missing: list[MissingSummary]
     """The telling words of the sentence that these sources lack."""
     missing_asked: list[str]
-    """The telling words of the question that they lack."""
+    """The telling words of the question that they lack, and other retrieved text has."""
     rivals: list[RivalSummary]
 
 

@@ -102,7 +102,7 @@ class Support:
     missing: tuple[MissingWord, ...] = ()
     """The words of the sentence that these sources lack."""
     missing_asked: tuple[str, ...] = ()
-    """The words of the question that these sources lack."""
+    """The words of the question that these sources lack, and other retrieved text has."""
     rivals: tuple[Rival, ...] = ()
 
 

@@ -24,9 +24,8 @@ class Signals:
     """The share of the words that the sentence adds to the question's which the cited text has; 0
     if it adds none."""
     question_covered: float
-    """The share of the question's words that the cited text has."""
-    question_elsewhere: float = 0.0
-    """The largest such share of a passage that is not cited."""
+    """The share of the question's words that the cited text has, of those that any retrieved text
+    has: others may be the question's own way to put it."""
     question_repeated: float = 0.0
     """The share of the question's words that the sentence repeats."""
     question_likely: float | None = None

@@ -166,8 +166,9 @@ def support_of(
         for word in wording.telling(missing, words)
     )
     question = wording.content(stated.question)
+    elsewhere = [word for word in question if wording.has(retrieved.keys, word.key)]
     new = wording.lacking(missing, frozenset(word.key for word in question))
-    asked = wording.telling(wording.lacking(question, known), question)
+    asked = wording.telling(wording.lacking(elsewhere, known), question)
     is_full = (
         score >= FULL
         and not any(word.is_number or word.is_name for word in new)
@@ -197,18 +198,13 @@ def _is_replaced(
 def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:
     """What is known of a sentence and the passages that it cites."""
     wording = retrieved.wording
-    words = wording.content(stated.text)
-    asked = wording.content(stated.question)
+    words, asked = wording.content(stated.text), wording.content(stated.question)
+    findable = [word for word in asked if wording.has(retrieved.keys, word.key)]
     cited = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
-    sources = {passage.source for passage in passages}
-    others = (passage for passage in retrieved.passages if passage.source not in sources)
     added = wording.lacking(words, frozenset(word.key for word in asked))
     return Signals(
         added_covered=wording.covered(added, cited) if added else 0.0,
-        question_covered=wording.covered(asked, cited),
-        question_elsewhere=max(
-            (wording.covered(asked, wording.keys(other.read)) for other in others), default=0.0
-        ),
+        question_covered=wording.covered(findable, cited) if findable or not asked else 0.0,
         question_repeated=wording.covered(asked, wording.keys(stated.text)),
     )
 

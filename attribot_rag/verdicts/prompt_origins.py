@@ -19,7 +19,7 @@ from attribot_rag.result import ResponseText
 from attribot_rag.scoring import Request, Scorer
 
 _QUESTION_MARKS = ("?", "？", "؟")
-_LABEL = re.compile(r"\W*[^\W\d_]+[ \t]*[:：]\s*(?=\S)")
+_COLON = re.compile(r"[:：]\s")
 _REQUEST_WORDS = 3
 _STATEMENT_WORDS = 2
 _ALIKE = 3
@@ -134,10 +134,13 @@ class PromptPieces:
 
     @property
     def asked(self) -> str:
-        """What is asked, without a label of the prompt's template, such as 'Question:'."""
+        """What is asked, without what the prompt's template says before a colon.
+
+        Such as 'Question:', or 'Answer in one sentence:'.
+        """
         begins = {start for start, _ in self._scorer.context.message}
         return "\n".join(
-            piece.text if piece.span[0] in begins else _LABEL.sub("", piece.text)
+            piece.text if piece.span[0] in begins else _after_colon(piece.text)
             for piece in self.requests
         )
 
@@ -232,6 +235,12 @@ class PromptOrigins:
         """The rows without the pieces of each part."""
         parts = dict.fromkeys(piece.part for piece in pieces)
         return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
+
+
+def _after_colon(text: str) -> str:
+    """The text after its last colon, if a question is left."""
+    rest = _COLON.split(text)[-1]
+    return rest if has_words(rest, _REQUEST_WORDS) else text
 
 
 def _after_role(text: str, start: int, end: int) -> int:
