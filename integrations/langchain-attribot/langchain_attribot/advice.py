@@ -11,6 +11,12 @@ NOTHING_SEEN = (
     "of retrievers are seen in the chain that the handler is attached to"
 )
 
+IN_ANOTHER_CALL = (
+    "; what another invoke() retrieved may be somebody else's: name it in this config, search and "
+    "answer within `with attribute(llm)`, or, if the handler serves one request at a time, pass "
+    "loose=True"
+)
+
 WRONG_PLACE = (
     "AttributionCallbackHandler is attached to the model, where it sees no retriever; attach it to "
     "the chain, chain.with_config(callbacks=[handler]), or pass it per call"

@@ -20,7 +20,7 @@ from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.runtime import AttributedRun, RunStore, ServiceOptions, Step
 from langchain_attribot import messages, models
-from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE
+from langchain_attribot.advice import IN_ANOTHER_CALL, NOTHING_SEEN, WRONG_PLACE
 from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in, structured_response
@@ -69,8 +69,9 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
     run of this name, themselves or within one; or those for whose names, the set of all of these, a
-    function gives True. With `loose`, what is retrieved and answered outside of any chain counts
-    for later prompts that contain it, as in a script that searches and asks.
+    function gives True. With `loose`, what one `invoke` retrieves or answers counts for later ones
+    whose prompts contain it, as in a script that searches and asks: for a handler that serves one
+    request at a time, since what others retrieve counts, too.
 
     Tool calls are an answer where the chain gives their arguments to its caller, and no tool runs:
     of structured output. Their text is these arguments as JSON.
@@ -172,7 +173,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
         if summary is None:
             if step.parent is None and not step.is_orphan:
-                self._advice.tell(step.shape(), step.name, NOTHING_SEEN)
+                self._advice.tell(step.shape(), step.name, NOTHING_SEEN + IN_ANOTHER_CALL)
             elif step.is_orphan and not step.given:
                 warnings.warn(WRONG_PLACE, stacklevel=2)
         elif self._options.mode == "inline":
@@ -282,7 +283,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
-                self._advice.tell(root.shape(), root.name, NOTHING_SEEN)
+                self._advice.tell(root.shape(), root.name, NOTHING_SEEN + IN_ANOTHER_CALL)
             return
         texts = set(messages.output_texts(outputs))
         answers = [run for run in runs if run.text in texts] or runs
