@@ -90,7 +90,9 @@ class RunCallbacks(BaseCallbackHandler):
     ) -> None:
         kind = "parser" if named.get("run_type") == "parser" else "chain"
         given = tuple(documents_in(inputs))
-        names, memo = names_of(named), {} if parent_run_id else {"inputs": inputs}
+        is_streamed = inputs == {"input": ""}  # whose inputs are known at its end
+        memo = {} if parent_run_id or is_streamed else {"inputs": inputs}
+        names = names_of(named)
         self.observer.began(run_id, parent_run_id, kind=kind, names=names, given=given, memo=memo)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, Generation
 from typing_extensions import Unpack
 
@@ -20,7 +20,7 @@ from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.runtime import AttributedRun, RunStore, ServiceOptions, Step
 from langchain_attribot import messages, models
-from langchain_attribot.advice import IN_ANOTHER_CALL, NOTHING_SEEN, WRONG_PLACE
+from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE
 from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
 from langchain_attribot.documents import documents_in, structured_response
@@ -166,14 +166,21 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             self._warn_of_another(summary)
             return
         streamed.is_attached = summary is not None
+        message = generation.message
+        memo, in_place = call.step.root.memo, isinstance(message, AIMessageChunk)
+        may_stream = is_first and summary is not None and "inputs" in memo  # asked for no chunks
+        if may_stream and messages.stream(message, summary, after=self):
+            memo.setdefault("streamed", {})[message.id] = summary
+            in_place = False
+        in_place |= generation is streamed.generation
         how: dict[str, Any] = {"citations": self._citations, "provider": streamed.provider}
-        messages.attach(generation, summary, in_place=generation is streamed.generation, **how)
+        messages.attach(generation, summary, in_place=in_place, **how)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
         if summary is None:
             if step.parent is None and not step.is_orphan:
-                self._advice.tell(step.shape(), step.name, NOTHING_SEEN + IN_ANOTHER_CALL)
+                self._advice.tell(step.shape(), step.name, NOTHING_SEEN)
             elif step.is_orphan and not step.given:
                 warnings.warn(WRONG_PLACE, stacklevel=2)
         elif self._options.mode == "inline":
@@ -182,6 +189,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents = tuple(documents_in(outputs))
+        messages.attach_to_outputs(outputs, step.root.memo.get("streamed", {}))
         if step.kind == "parser":
             step.root.memo["parsed"] = outputs
         self._arguments_given(step, outputs)
@@ -283,7 +291,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         kinds = {kind for kind, _ in root.shape()}
         if not runs:
             if "model" in kinds and "retriever" not in kinds and not root.documents():
-                self._advice.tell(root.shape(), root.name, NOTHING_SEEN + IN_ANOTHER_CALL)
+                self._advice.tell(root.shape(), root.name, NOTHING_SEEN)
             return
         texts = set(messages.output_texts(outputs))
         answers = [run for run in runs if run.text in texts] or runs
