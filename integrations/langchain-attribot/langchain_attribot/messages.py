@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from langchain_core.agents import AgentAction
 from langchain_core.callbacks import AsyncCallbackManager
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.block_translators import PROVIDER_TRANSLATORS, register_translator
 from langchain_core.messages.content import (
     Citation,
@@ -24,15 +24,6 @@ from langchain_core.runnables.config import ensure_config, get_callback_manager_
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"  # of a message that names none
-_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-_CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
-
-
-def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
-    """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
-    whole = map(message_chunk_to_message, messages)
-    verbatim = (message for message in whole if message.type not in _CHANGED_BY_TEMPLATES)
-    return [text for message in verbatim if (text := message.text.strip())]
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
@@ -50,17 +41,6 @@ def _answers_in(outputs: Any) -> Iterator[str | BaseMessage]:
         for value in outputs.values():
             if isinstance(value, str | BaseMessage | list):
                 yield from _answers_in(value)
-
-
-def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
-    """The messages as chat templates take them; the sum of streamed chunks is a message."""
-    return [
-        {
-            "role": _ROLES.get(message.type, getattr(message, "role", message.type)),
-            "content": message.text,
-        }
-        for message in map(message_chunk_to_message, messages)
-    ]
 
 
 def answer_text(message: BaseMessage) -> str:
