@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Literal, get_args
 
 from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.escaping import on_one_line
@@ -43,8 +44,8 @@ def own_markers(
 
     'written': all stay. 'removed': none does. 'audited': a marker stays unless the audit does not
     support it, or citations are numbered in another way; so does one that begins a line, or stands
-    where nothing is stated, as in a list of sources. What is a part of JSON, a link or an element
-    always stays. Raises InvalidInput for another option.
+    where nothing is stated, as in a list of sources. What is a part of JSON, XML, a link or an
+    element always stays. Raises InvalidInput for another option.
     """
     if markers not in get_args(Markers):
         raise InvalidInput(f"markers={markers!r}; use one of {get_args(Markers)}")
@@ -94,8 +95,12 @@ def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Whether a marker is the address of a link, the end of an element, or stands in JSON."""
-    return text.startswith(("](", "</"), start) or is_in_json(text, start)
+    """Whether a marker is a link's address, an element's end, or stands in JSON or XML."""
+    if not text.startswith("<", start):
+        return text.startswith("](", start) or is_in_json(text, start)
+    before, answer = text[:start].rpartition("\n")[2].rstrip(), text.lstrip()
+    is_xml = answer.startswith("<") and not TAG.match(answer)  # of HTML's own
+    return text.startswith("</", start) or is_xml or not before or before.endswith(">")
 
 
 def _begins_line(text: str, start: int, end: int) -> bool:
