@@ -16,6 +16,7 @@ from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.escaping import on_one_line
 from attribot_rag.result.placement import is_in_json
 from attribot_rag.result.remarks import words_for
+from attribot_rag.result.segments import runs
 
 Markers = Literal["audited", "written", "removed"]
 
@@ -121,13 +122,9 @@ def _remarks(wrong: Sequence[Marker], basis: Basis) -> Iterator[str]:
 
 def spaces_and(text: str, markers: Iterable[Interval]) -> list[Interval]:
     """The characters of markers, of what parts them, and of the space before them."""
-    runs: list[Interval] = []
-    for start, end in merge(markers):
-        if runs and _BETWEEN_MARKERS.fullmatch(text, runs[-1][1], start):
-            start = runs.pop()[0]
-        runs.append((start, end))
     removed = []
-    for start, end in runs:
+    for run in runs(text, merge(markers), _BETWEEN_MARKERS):
+        start, end = run[0][0], run[-1][1]
         begins_line = not text[:start].rpartition("\n")[2].strip()
         ends_line = not text[end:].partition("\n")[0].strip()
         if begins_line and not ends_line:
