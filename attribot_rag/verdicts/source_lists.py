@@ -151,11 +151,11 @@ class _Lines:
             is_defined = text.startswith("[^", own[0][0]) and text.startswith(":", own[-1][1])
             return _Entry(labels, rest, is_titled=not leads, is_defined=is_defined)
         if bare := _BARE.match(text, start, end):
-            own = bare["defined"] or bare["missing"] or bare["counted"]
+            label = bare["defined"] or bare["missing"] or bare["counted"]
             first, last = bare.span("missing")
-            missing = WrittenMarker(first - 1, last + 1, (own,)) if bare["missing"] else None
+            missing = WrittenMarker(first - 1, last + 1, (label,)) if bare["missing"] else None
             rest, is_counted = text[bare.end() : end], bare["counted"] is not None
-            return _Entry((own,), rest, is_counted=is_counted, missing=missing)
+            return _Entry((label,), rest, is_counted=is_counted, missing=missing)
         line = _LEAD_AT.sub("", text[start:end])
         if called := called_label(line, self.known):
             return _Entry(called.labels, line[called.end :])

@@ -29,6 +29,7 @@ _NUMERIC = re.compile(
 )
 _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 _MONTHS = 12
+_DAYS = (None, *range(1, 32))
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,6 @@ class Date(Span):
     """
 
     readings: tuple[tuple[int | None, int | None, int | None], ...]
-
-    @property
-    def year(self) -> int | None:
-        return self.readings[0][0]
 
     @property
     def has_day(self) -> bool:
@@ -90,9 +87,10 @@ class Reading:
             int(number.value): number.span for number in self.quantities if self.is_year(number)
         }
         for date in self.dates:
-            if date.year is not None:
-                start = self.text.rfind(str(date.year), date.start, date.end)
-                years.setdefault(date.year, (max(start, date.start), date.end))
+            year, *_ = date.readings[0]
+            if year is not None:
+                start = self.text.rfind(str(year), date.start, date.end)
+                years.setdefault(year, (max(start, date.start), date.end))
         return years
 
     def is_year(self, quantity: Quantity) -> bool:
@@ -148,10 +146,12 @@ def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
     }
     if days_first:
         day_first = None if len(days_first) > 1 else days_first.pop()
+    readings: list[tuple[int, int, int | None]]
     for match in matches:
         fields = [int(field) for field in match.groups() if field and field.isdecimal()]
         if not match["a"]:
-            readings = [(*fields, None)[:3]]
+            year, month, *days = fields
+            readings = [(year, month, next(iter(days), None))]
         else:
             first, second, year = fields
             years = (year,) if year > 99 else (2000 + year, 1900 + year)
@@ -160,7 +160,7 @@ def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
             if day_first is None and not is_dotted:
                 orders.append((second, first))
             readings = [(year, *order) for year in years for order in orders]
-        valid = tuple(x for x in readings if 1 <= x[1] <= _MONTHS and 1 <= (x[2] or 1) <= 31)
+        valid = tuple(x for x in readings if 1 <= x[1] <= _MONTHS and x[2] in _DAYS)
         if valid:
             yield Date(*match.span(), valid)
 

@@ -91,8 +91,8 @@ def attach(
 def attach_to_outputs(outputs: Any, summaries: Mapping[str, dict[str, Any]]) -> None:
     """Give messages that a chain made of the chunks of an answer its summary, by their ids."""
     for message in _answers_in(outputs):
-        if isinstance(message, BaseMessage) and message.id in summaries:
-            message.response_metadata = {KEY: summaries[message.id], **message.response_metadata}
+        if isinstance(message, BaseMessage) and (summary := summaries.get(message.id or "")):
+            message.response_metadata = {KEY: summary, **message.response_metadata}
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
         handlers = handlers[: handlers.index(after)]
     streams = [own for own in handlers if hasattr(own, "tap_output_iter") and own.run_inline]
     chunk = AIMessageChunk(content="", id=message.id, response_metadata={KEY: summary})
-    where = {"tags": manager.tags, "metadata": manager.metadata}
+    where: dict[str, Any] = {"tags": manager.tags, "metadata": manager.metadata}
     for own in streams:  # no manager, to which tracers would add themselves
         own.on_chat_model_start({}, [[]], run_id=run_id, **where)
         own.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk), run_id=run_id)
