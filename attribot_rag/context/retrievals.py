@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from attribot_rag.context.document import Source
 from attribot_rag.context.intervals import Interval
+
+_SAID = re.compile(r"[^\W_][\"'”’»)\]]*[.!?。！？।؟](?!\w)")  # the end of a sentence
 
 
 class Label(NamedTuple):
@@ -54,7 +57,10 @@ def retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict
 
 
 def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, int]:
-    """The retrievals, split further where the labels restart after an unusual text."""
+    """The retrievals, split further where the labels restart after a question and an answer.
+
+    Where they restart after anything else, such as a heading, one turn searched several times.
+    """
     texts = Counter(label.before for label in labels.values())
     usual, times = next(iter(texts.most_common(1)), ("", 0))
     parted: dict[int, int] = {}
@@ -64,7 +70,7 @@ def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, in
         if label and (retrieval != past or not first):
             first = label.text
         elif label and times > 1 and label.text == first and label.before != usual:
-            further += 1
+            further += len(_SAID.findall(label.before)) > 1
         past = retrieval
         parted[start] = retrieval + further
     return parted

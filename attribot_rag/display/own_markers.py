@@ -10,11 +10,13 @@ from itertools import chain
 from typing import Literal, get_args
 
 from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.escaping import on_one_line
 from attribot_rag.result.placement import is_in_json
 from attribot_rag.result.remarks import words_for
+from attribot_rag.result.segments import runs
 
 Markers = Literal["audited", "written", "removed"]
 
@@ -43,8 +45,8 @@ def own_markers(
 
     'written': all stay. 'removed': none does. 'audited': a marker stays unless the audit does not
     support it, or citations are numbered in another way; so does one that begins a line, or stands
-    where nothing is stated, as in a list of sources. What is a part of JSON, a link or an element
-    always stays. Raises InvalidInput for another option.
+    where nothing is stated, as in a list of sources. What is a part of JSON, XML, a link or an
+    element always stays. Raises InvalidInput for another option.
     """
     if markers not in get_args(Markers):
         raise InvalidInput(f"markers={markers!r}; use one of {get_args(Markers)}")
@@ -94,8 +96,12 @@ def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Whether a marker is the address of a link, the end of an element, or stands in JSON."""
-    return text.startswith(("](", "</"), start) or is_in_json(text, start)
+    """Whether a marker is a link's address, an element's end, or stands in JSON or XML."""
+    if not text.startswith("<", start):
+        return text.startswith("](", start) or is_in_json(text, start)
+    before, answer = text[:start].rpartition("\n")[2].rstrip(), text.lstrip()
+    is_xml = answer.startswith("<") and not TAG.match(answer)  # of HTML's own
+    return text.startswith("</", start) or is_xml or not before or before.endswith(">")
 
 
 def _begins_line(text: str, start: int, end: int) -> bool:
@@ -116,13 +122,9 @@ def _remarks(wrong: Sequence[Marker], basis: Basis) -> Iterator[str]:
 
 def spaces_and(text: str, markers: Iterable[Interval]) -> list[Interval]:
     """The characters of markers, of what parts them, and of the space before them."""
-    runs: list[Interval] = []
-    for start, end in merge(markers):
-        if runs and _BETWEEN_MARKERS.fullmatch(text, runs[-1][1], start):
-            start = runs.pop()[0]
-        runs.append((start, end))
     removed = []
-    for start, end in runs:
+    for run in runs(text, merge(markers), _BETWEEN_MARKERS):
+        start, end = run[0][0], run[-1][1]
         begins_line = not text[:start].rpartition("\n")[2].strip()
         ends_line = not text[end:].partition("\n")[0].strip()
         if begins_line and not ends_line:

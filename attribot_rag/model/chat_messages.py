@@ -27,7 +27,7 @@ _CONTENTS = ("blocks", "content", "parts")
 _BODIES = (
     *(*_CONTENTS, "output", "results", "source", "text", "document"),
     *("function_response", "functionResponse", "toolResult", "searchResult"),
-    *("response", "json", "data"),
+    *("response", "json", "data", "value"),
 )
 _HEADS = ("title", "context", "source")  # what is read with a document
 _NO_TEXT = ("base64", "image", "audio", "video", "thinking", "reasoning")
@@ -110,8 +110,8 @@ def _field(value: object, name: str) -> Any:
 def _is_body(value: object, name: str) -> bool:
     """Whether a message or block has its text there."""
     inner = _field(value, name)
-    kind = str(_field(value, "type") or _field(value, "block_type"))
-    if inner is None or isinstance(inner, bytes) or kind in _NO_TEXT:
+    kinds = {str(_field(value, kind)) for kind in ("type", "block_type", "source_type")}
+    if inner is None or isinstance(inner, bytes) or not kinds.isdisjoint(_NO_TEXT):
         return False
     if name == "source":  # of a search result it is an address
         return not isinstance(inner, str)

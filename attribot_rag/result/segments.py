@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
@@ -115,7 +115,7 @@ _SPACE = re.compile(r"\s*")
 _STOPPED = re.compile(r"[.!?…。！？؟।॥։።][\"'”’»)\]*_]*[ \t]*\Z")
 _MAX_CLOSING = 20
 _MAX_RUN = 200
-_IN_RUN = re.compile(r"[ \t,;]*")
+IN_RUN = re.compile(r"[ \t,;]*")
 _LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t]*(?:(?:[-*+•>#|]+|\d{1,3}[.)])[ \t]*)*[*_~]*\Z")
 _MAX_COMPARED = 300
 _AFTER_MARK = re.compile(r"[\s.,]*")
@@ -144,20 +144,30 @@ class AnswerMarks:
         return sorted((*self.trailing, *self.leading))
 
 
+def runs(text: str, spans: Iterable[Interval], between: re.Pattern[str]) -> list[list[Interval]]:
+    """Spans in groups, of which each is parted by nothing but what matches `between`."""
+    groups: list[list[Interval]] = []
+    for span in spans:
+        if groups and between.fullmatch(text, groups[-1][-1][1], span[0]):
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups
+
+
 def do_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -> bool:
     """Whether the markers of an answer stand before what they mark, in the answer as a whole.
 
     They do where the answer begins with one and does not end with one. If that does not tell, the
     `texts` of what each cites are compared with what stands before and after it.
     """
-    runs: list[tuple[int, int, str]] = []
-    for (start, end), cited in zip(markers, texts, strict=True):
-        if runs and _IN_RUN.fullmatch(text, runs[-1][1], start):
-            runs[-1] = runs[-1][0], end, f"{runs[-1][2]} {cited}"
-        else:
-            runs.append((start, end, cited))
-    begins = bool(runs) and not any(map(str.isalpha, text[: runs[0][0]]))
-    free = [run for run in runs if _is_free(text, run[0])]
+    cited_by = dict(zip(markers, texts, strict=True))
+    groups = [
+        (group[0][0], group[-1][1], " ".join(map(cited_by.__getitem__, group)))
+        for group in runs(text, markers, IN_RUN)
+    ]
+    begins = bool(groups) and not any(map(str.isalpha, text[: groups[0][0]]))
+    free = [group for group in groups if _is_free(text, group[0])]
     ends = bool(free) and not any(map(str.isalnum, text[free[-1][1] :]))
     if not free or begins != ends:
         return bool(free) and begins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribot_rag.context import Document
@@ -19,19 +19,32 @@ _TOKEN = re.compile(
 _STATES = re.compile(r"[.!?。！？।]\W*\Z")
 
 
+@dataclass
+class _Container:
+    """An object or a list of JSON, with the key that it is the value of."""
+
+    start: int
+    end: int
+    key: str
+    is_list: bool
+
+
 @dataclass(frozen=True)
 class _Value:
-    """A string or number of JSON: its characters, quotes aside, and how it is reached.
+    """A string, number or truth value of JSON, at `leaf`, quotes included.
 
-    `keys` are those of what it is in, and `around` these objects and lists, innermost first.
+    `keys` are its own and those of what is `around` it, innermost first.
     """
 
     leaf: Interval
     text: str
     is_string: bool
     keys: tuple[str, ...]
-    around: tuple[Interval, ...]
-    in_list: bool
+    around: Sequence[_Container]
+
+    @property
+    def in_list(self) -> bool:
+        return bool(self.around) and self.around[0].is_list
 
 
 def json_fields(
@@ -49,7 +62,7 @@ def json_fields(
     markers: list[WrittenMarker] = []
     for span in spans:
         by_key: dict[str, list[_Value]] = defaultdict(list)
-        values = list(_values(response, *span))
+        values = _values(response, *span)
         for value in values:
             called = next((key for key in reversed(value.keys) if known.is_called(key)), None)
             by_key[called or next(iter(value.keys), "")].append(value)
@@ -63,18 +76,15 @@ def json_fields(
         if len(told) == len(values) and not any(map(known.is_called, by_key)):
             continue
         fields += told
-        marked: set[Interval] = set()
+        marked: set[int] = set()
         for value in values:
             labels = told.get(value.leaf, ())
-            if labels and (value.in_list or value.around[0] not in marked):
-                marked.add(value.around[0])
-                markers.append(WrittenMarker(*_inner(value), labels, scopes=(*value.around, span)))
+            if labels and (value.in_list or value.around[0].start not in marked):
+                marked.add(value.around[0].start)
+                scopes = ((outer.start, outer.end) for outer in value.around)
+                start, end = value.leaf[0] + value.is_string, value.leaf[1] - value.is_string
+                markers.append(WrittenMarker(start, end, labels, scopes=(*scopes, span)))
     return sorted(fields), markers
-
-
-def _inner(value: _Value) -> Interval:
-    start, end = value.leaf
-    return (start + 1, end - 1) if value.is_string else (start, end)
 
 
 def _hold_labels(
@@ -101,65 +111,37 @@ def _labels(value: _Value, known: KnownLabels) -> tuple[str, ...]:
     return (value.text,) if is_number(value.text) else ()
 
 
-def _values(text: str, first: int, last: int) -> Iterator[_Value]:
-    """The strings, numbers and truth values of JSON, with the ends of what they are in."""
-    found: list[tuple[re.Match[str], tuple[int, ...], tuple[str, ...], bool]] = []
-    opened: list[tuple[int, str, bool]] = []
-    ends: dict[int, int] = {}
+def _values(text: str, first: int, last: int) -> list[_Value]:
+    values: list[_Value] = []
+    opened: list[_Container] = []
     key = ""
     for token in _TOKEN.finditer(text, first, last):
-        if token["key"]:
-            key = token["string"]
-        elif token["open"]:
-            opened.append((token.start(), key, token["open"] == "["))
-            key = ""
-        elif token["close"]:
-            if opened:
-                ends[opened.pop()[0]] = token.end()
-            key = ""
-        elif token["string"] is None or token["string"].strip():
-            around = tuple(start for start, _, _ in reversed(opened))
-            keys = tuple(filter(None, [key, *(each for _, each, _ in reversed(opened))]))
-            found.append((token, around, keys, bool(opened) and opened[-1][2]))
-            key = ""
-        else:
-            key = ""
-    for token, around, keys, in_list in found:
-        yield _Value(
-            (token.start(), token.end()),
-            token["string"] if token["string"] is not None else token[0],
-            token["string"] is not None,
-            keys,
-            tuple((start, ends.get(start, last)) for start in around),
-            in_list,
-        )
+        if token["open"]:
+            opened.append(_Container(token.start(), last, key, token["open"] == "["))
+        elif token["close"] and opened:
+            opened.pop().end = token.end()
+        elif token["scalar"] or (not token["key"] and (token["string"] or "").strip()):
+            around = opened[::-1]
+            keys = (*filter(None, (key, *(outer.key for outer in around))),)
+            text_of = token["scalar"] or token["string"]
+            values.append(_Value(token.span(), text_of, not token["scalar"], keys, around))
+        key = token["string"] if token["key"] else ""
+    return values
 
 
 _MAX_OPEN = 50
 _TAG = re.compile(r"<(?P<closing>/?)(?P<name>[a-z][\w.-]*)(?P<rest>[^<>]*)>", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class TagPairs:
-    """The tags of an answer that are opened and closed, in order."""
+def tag_pairs(
+    response: str, markers: Sequence[Interval], others: Sequence[Interval]
+) -> list[tuple[Interval, Interval]]:
+    """The tags that open and close elements, whatever their names; none in `others`, such as code.
 
-    opening: tuple[Interval, ...] = ()
-    closing: tuple[Interval, ...] = ()
-    elements: tuple[Interval, ...] = ()
-
-    def around(self, span: Interval) -> tuple[Interval, ...]:
-        """The elements around some characters, the innermost first."""
-        around = (x for x in self.elements if x[0] < span[0] and span[1] < x[1])
-        return tuple(sorted(around, key=lambda x: x[1] - x[0]))
-
-
-def tag_pairs(response: str, markers: Sequence[Interval], others: Sequence[Interval]) -> TagPairs:
-    """The tags of elements, whatever their names; none in markers, nor in `others`, such as code.
-
-    A marker may be the tag that closes an element.
+    None in markers either, but a marker may be the tag that closes an element.
     """
     opened: list[re.Match[str]] = []
-    pairs: list[tuple[re.Match[str], re.Match[str]]] = []
+    pairs: list[tuple[Interval, Interval]] = []
     for tag in _TAG.finditer(response):
         inside = at(markers, tag.start())
         is_within = at(others, tag.start()) or (inside and inside[0][0] != tag.start())
@@ -172,10 +154,6 @@ def tag_pairs(response: str, markers: Sequence[Interval], others: Sequence[Inter
             (i for i in reversed(range(len(opened))) if opened[i]["name"] == tag["name"]), None
         )
         if index is not None:
-            pairs.append((opened[index], tag))
+            pairs.append((opened[index].span(), tag.span()))
             del opened[index:]
-    return TagPairs(
-        tuple(sorted(first.span() for first, _ in pairs)),
-        tuple(sorted(last.span() for _, last in pairs if not at(markers, last.start()))),
-        tuple((first.start(), last.end()) for first, last in pairs),
-    )
+    return pairs

@@ -56,17 +56,7 @@ class MarkerAudit:
             own = sentences[index].start, sentences[index].end
             scopes = map(said_in, (*(marker.scopes or (own,)), whole))
             tokens, cited = next((said for said in scopes if said[0]), said_in(whole))
-            yield from self.audited([marker], tokens, cited)
-
-    def audited(
-        self, markers: Sequence[WrittenMarker], tokens: Sequence[int], cited: Collection[int]
-    ) -> tuple[Marker, ...]:
-        """These markers of the response.
-
-        `tokens` are the response tokens that they speak of, `cited` the ids of the sources cited
-        for these tokens.
-        """
-        return markers_of(markers, cache(partial(self._supports, tokens, cited)))
+            yield from markers_of([marker], cache(partial(self._supports, tokens, cited)))
 
     def _supports(
         self, tokens: Sequence[int], cited: Collection[int], document: int

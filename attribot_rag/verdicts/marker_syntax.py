@@ -91,19 +91,17 @@ class KnownLabels:
     @classmethod
     def of(cls, context: Context) -> KnownLabels:
         labels = context.labels
-        documents: dict[str, dict[int, None]] = defaultdict(dict)
+        documents: dict[str, set[int]] = defaultdict(set)
         for document, texts in chain(
             labels.written.items(), *(names.items() for names in labels.names)
         ):
             for text in texts:
-                documents[text.casefold()][document] = None
+                documents[text.casefold()].add(document)
         are_written = bool(documents)
-        for document, number in labels.numbers.items():
+        places = {i: i + 1 for i in range(len(context.documents)) if i not in labels.numbers}
+        for document, number in (*labels.numbers.items(), *places.items()):
             if document not in labels.written:
-                documents.setdefault(str(number), {document: None})
-        for document in range(len(context.documents)):
-            if document not in labels.numbers:
-                documents.setdefault(str(document + 1), {document: None})
+                documents.setdefault(str(number), {document})
         return cls(
             {label: (*sorted(indices),) for label, indices in documents.items()},
             labels.words,
@@ -121,6 +119,10 @@ class KnownLabels:
 
     def has(self, label: str) -> bool:
         return bool(self.of_label(label))
+
+    @property
+    def grammar(self) -> _Grammar:
+        return _grammar(frozenset(self.documents), self.words, self.signs)
 
     @cached_property
     def has_names(self) -> bool:
@@ -155,17 +157,18 @@ class KnownLabels:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Characters [start, end) of an answer that may be a marker.
+    """Characters [start, end) of an answer that may be a marker, or a part of one.
 
     `labels` are those in it, none if a range is too long. `is_called` says that a word of it, such
-    as "source", makes it a marker. `is_field` tells an element that stands
-    alone, `is_raised` raised digits.
+    as "source", makes it a marker, and `is_clear` that they are no words of the text. `is_field`
+    tells an element that stands alone, `is_raised` raised digits.
     """
 
     start: int
     end: int
     labels: tuple[str, ...]
     is_called: bool = False
+    is_clear: bool = True
     is_field: bool = False
     is_raised: bool = False
 
@@ -212,25 +215,22 @@ def labels_in(text: str, known: KnownLabels) -> tuple[str, ...]:
 
 def called_label(text: str, known: KnownLabels) -> Candidate | None:
     """The label with which a text begins, if it is called a source, as in "Source 2: a guide"."""
-    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
-    item = _Reader(text, known, grammar).item(0)
-    return Candidate(0, item.end, item.labels, True) if item and item.is_called else None
+    item = _Reader(text, known).item(0)
+    return item if item and item.is_called else None
 
 
 def name_in(text: str, known: KnownLabels) -> str | None:
     """The first label in a text that no ordinary words are: an address, a file's name, an id."""
-    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
-    names = (match[0] for match in grammar.name.finditer(text))
+    names = (match[0] for match in known.grammar.name.finditer(text))
     address = next(filter(None, map(known.of_address, _ADDRESS.findall(text))), None)
     return address or next(filter(_CLEAR.fullmatch, names), None)
 
 
 def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
     """Candidates for markers in a response, in order."""
-    grammar = _grammar(frozenset(known.documents), known.words, known.signs)
     done = 0
-    reader = _Reader(response, known, grammar)
-    for opening in grammar.opening.finditer(response):
+    reader = _Reader(response, known)
+    for opening in known.grammar.opening.finditer(response):
         if opening.start() < done:
             continue
         found = reader.at(opening.start(), opening[0])
@@ -255,7 +255,7 @@ class _Grammar:
 def _grammar(
     labels: frozenset[str], words: frozenset[str], signs: frozenset[tuple[str, str]]
 ) -> _Grammar:
-    closing = {**_CLOSING, **dict(signs)}
+    closing = {**dict(sorted(signs)), **_CLOSING}
     names = {label for label in labels if not is_number(label)}
     if any("://" in name for name in names):
         closing["<"] = ">"
@@ -279,23 +279,13 @@ def _bare(address: str) -> str:
     return _SCHEME.sub("", address.casefold()).partition("#")[0].rstrip("/")
 
 
-@dataclass(frozen=True)
-class _Item:
-    """One label, or a range of numbers, up to `end`, with its place in the document."""
-
-    end: int
-    labels: tuple[str, ...]
-    is_called: bool = False
-    is_clear: bool = True
-
-
 class _Reader:
     """Reads the marker at a place of a response; what is no marker is None."""
 
-    def __init__(self, text: str, known: KnownLabels, grammar: _Grammar) -> None:
+    def __init__(self, text: str, known: KnownLabels) -> None:
         self._text = text
         self._known = known
-        self._grammar = grammar
+        self._grammar = known.grammar
 
     def at(self, start: int, sign: str) -> Candidate | None:
         """The marker that this sign opens."""
@@ -336,38 +326,36 @@ class _Reader:
         """Labels, or groups of them, between brackets."""
         text, is_round = self._text, sign in _ROUND
         place = start + len(sign) + text.startswith("^", start + len(sign))
-        if is_round and (see := _SEE.match(text, place)):
-            place = see.end()
+        place = self._after(_SEE, place) if is_round else place
         if (of := self._items(place, self._grammar.closing[sign], depth)) is None:
             return None
         end = of.end
         if is_round and not of.is_called:
             if not of.is_clear or _GOES_ON.match(text, end):
                 return None
-        elif sign == "[" and (link := _LINK.match(text, end)):
-            end = link.end()
-        return Candidate(start, end, of.labels, of.is_called)
+        elif sign == "[":
+            end = self._after(_LINK, end)
+        return replace(of, start=start, end=end)
 
-    def _items(self, place: int, closing: str, depth: int = 1) -> _Item | None:
+    def _items(self, place: int, closing: str, depth: int = 1) -> Candidate | None:
         """All labels up to a closing sign, which belongs to them.
 
         It is clear that they are labels if it is clear of the first.
         """
-        items: list[_Item] = []
+        items: list[Candidate] = []
         while len(items) < _MAX_ITEMS:
             nested = self._nested(place, depth)
             item = nested or self.item(place)
             if item is None:
                 return None
             items.append(item)
-            comment = _COMMENT.match(self._text, item.end)
-            place = comment.end() if comment else item.end
-            space = _SPACE.match(self._text, place)
-            if self._text.startswith(closing, space.end() if space else place):
-                end = (space.end() if space else place) + len(closing)
+            place = self._after(_COMMENT, item.end)
+            stop = self._after(_SPACE, place)
+            if self._text.startswith(closing, stop):
+                end = stop + len(closing)
                 labels = tuple(chain.from_iterable(each.labels for each in items))
-                is_called = bool(comment) or any(each.is_called for each in items)
-                return _Item(end, labels, is_called, items[0].is_clear)
+                is_called = place > item.end or any(each.is_called for each in items)
+                return Candidate(items[0].start, end, labels, is_called, items[0].is_clear)
             among = _BETWEEN_LINES if closing.startswith("</") else _AND
             between = (_BETWEEN_GROUPS if nested else among).match(self._text, place)
             if between is None and self._known.are_written:
@@ -377,44 +365,43 @@ class _Reader:
             place = between.end()
         return None
 
-    def _nested(self, place: int, depth: int) -> _Item | None:
+    def _nested(self, place: int, depth: int) -> Candidate | None:
         """A group in a group, such as ([1], [3]) or [Document [3]]."""
-        after = self._after_word(place) or place
+        after = self._after(self._grammar.word, place)
         sign = self._grammar.opening.match(self._text, after)
         if depth == _MAX_NESTED or sign is None or sign[0] not in self._grammar.closing:
             return None
         group = self._linked(after) or self._group(after, sign[0], depth + 1)
-        if group is None:
-            return None
-        return _Item(group.end, group.labels, after > place or group.is_called)
+        is_called = after > place
+        return group and replace(group, is_called=is_called or group.is_called, is_clear=True)
 
-    def _after_word(self, place: int) -> int | None:
-        """The place after a word for a document, such as "source"."""
-        word = self._grammar.word.match(self._text, place)
-        return word.end() if word else None
+    def _after(self, pattern: re.Pattern[str], place: int) -> int:
+        """The place after what matches there, if that does."""
+        match = pattern.match(self._text, place)
+        return match.end() if match else place
 
-    def item(self, place: int) -> _Item | None:
+    def item(self, place: int) -> Candidate | None:
         """A label, with what it is called and its places."""
         found = self._name(place)
-        if found is None and (after := self._after_word(place)):
+        after = self._after(self._grammar.word, place)
+        if found is None and after > place:
             found = self._name(after) or self._number(after)
             found = found and replace(found, is_called=True, is_clear=True)
-        if found is None:
-            key, number = _KEY.match(self._text, place), _ID.match(self._text, place)
-            found = (self._name(key.end()) if key else None) or (
-                self._number(number.end()) if number else None
-            )
+        if found is None and (key := _KEY.match(self._text, place)):
+            found = self._name(key.end())
+        if found is None and (number := _ID.match(self._text, place)):
+            found = self._number(number.end())
         found = found or self._number(place) or self._token(place)
         return found and replace(found, end=self._after_places(found.end))
 
-    def _name(self, place: int) -> _Item | None:
+    def _name(self, place: int) -> Candidate | None:
         name = self._grammar.name.match(self._text, place)
         if name is None:
             return None
         is_clear = self._grammar.in_round or _CLEAR.fullmatch(name[0]) is not None
-        return _Item(name.end(), (" ".join(name[0].split()),), is_clear=is_clear)
+        return Candidate(*name.span(), (" ".join(name[0].split()),), is_clear=is_clear)
 
-    def _number(self, place: int) -> _Item | None:
+    def _number(self, place: int) -> Candidate | None:
         """A number or a range; without labels if it is none, too long, or of no documents."""
         number = _NUMBER.match(self._text, place)
         if number is None:
@@ -423,9 +410,10 @@ class _Reader:
         numbers = range(first, last + 1) if first <= last <= first + _MAX_RANGE else ()
         labels = (*map(str, numbers),)
         is_range = len(labels) < 2 or all(map(self._known.has, labels))
-        return _Item(number.end(), labels if is_range else (), is_clear=self._grammar.in_round)
+        is_clear = self._grammar.in_round
+        return Candidate(*number.span(), labels if is_range else (), is_clear=is_clear)
 
-    def _token(self, place: int) -> _Item | None:
+    def _token(self, place: int) -> Candidate | None:
         """The beginning of an id, or what looks like a label of this prompt and is none."""
         token = _TOKEN.match(self._text, place)
         if token is None or not self._known.has_names:
@@ -434,18 +422,17 @@ class _Reader:
         is_clear = _CLEAR.fullmatch(text) is not None
         label = self._known.completed(text)
         if label is not None and (is_clear or 2 * len(text) >= len(label)):
-            return _Item(token.end(), (label,), is_clear=is_clear)
+            return Candidate(*token.span(), (label,), is_clear=is_clear)
         is_alike = is_clear and any(map(str.isalpha, text))
-        return _Item(token.end(), (text,), is_clear=False) if is_alike else None
+        return Candidate(*token.span(), (text,), is_clear=False) if is_alike else None
 
     def _after_places(self, end: int) -> int:
         for _ in range(_MAX_PLACES):
-            between = _AND.match(self._text, end)
-            if between and (self._after_word(between.end()) or self._name(between.end())):
+            after, place = self._after(_AND, end), self._after(_PLACE, end)
+            is_word = self._after(self._grammar.word, after) > after
+            if place == end or (after > end and (is_word or self._name(after))):
                 break
-            if (place := _PLACE.match(self._text, end)) is None:
-                break
-            end = place.end()
+            end = place
         return end
 
     def _raised(self, start: int) -> Candidate | None:
@@ -486,9 +473,8 @@ class _Reader:
         is_field = not before or before.endswith(">")
         if not is_called and (self._is_html(tag["name"]) or is_field):
             return None
-        space = _BEFORE_ITEM.match(self._text, tag.end())
-        of = self._items(space.end() if space else tag.end(), f"</{tag['name']}>")
-        return Candidate(start, of.end, of.labels, is_called, is_field) if of else None
+        of = self._items(self._after(_BEFORE_ITEM, tag.end()), f"</{tag['name']}>")
+        return of and replace(of, start=start, is_called=is_called, is_field=is_field)
 
     def _closing_tag(self, start: int) -> Candidate | None:
         """The end of an element whose tag has labels: <co: 1> </co: 1>, <cite id="2"> </cite>."""
@@ -499,7 +485,7 @@ class _Reader:
         if tag["labels"]:
             of = self._items(tag.start("labels"), ">")
             is_opened = tag[0].replace("/", "", 1) in before
-            return Candidate(start, of.end, of.labels, True) if of and is_opened else None
+            return replace(of, start=start, is_called=True) if of and is_opened else None
         opened = _TAG.match(before, max(0, before.rfind(f"<{tag['name']} ")))
         labels = self._labels_in(tag["name"], opened["attributes"]) if opened else ()
         return Candidate(start, tag.end(), labels) if labels else None

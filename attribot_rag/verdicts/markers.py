@@ -11,7 +11,7 @@ from attribot_rag.context import Context, Document
 from attribot_rag.context.intervals import Interval, at, merge, overlapping
 from attribot_rag.context.splitting.markup import json_in, json_values
 from attribot_rag.result import Marker
-from attribot_rag.result.segments import AnswerMarks, do_lead, markdown
+from attribot_rag.result.segments import IN_RUN, AnswerMarks, do_lead, markdown, runs
 from attribot_rag.verdicts.answer_fields import json_fields, tag_pairs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
@@ -27,7 +27,6 @@ _OPENED = re.compile(
     r"<(?P<tag>[a-z]\w*)(?:\s[^<>]*)?>\Z|(?P<same>\*{1,3}|_{1,3}|~~|\^)\Z", re.IGNORECASE
 )
 _MAX_TAG = 200
-_BETWEEN = re.compile(r"[ \t,;]*")
 _INDEXED = re.compile(r"[^\W\d]\w*\Z")
 _WORD_BEFORE = re.compile(r"\w+(?=\W*\Z)")
 _MAX_WORD = 40
@@ -70,8 +69,11 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     def scopes(marker: WrittenMarker) -> tuple[Interval, ...]:
         if at(in_lists, marker.start):
             return (whole,)
-        is_element = marker.scopes and not at(json, marker.start)
-        return (*tags.around(marker.span), whole) if is_element else marker.scopes
+        if not marker.scopes or at(json, marker.start):
+            return marker.scopes
+        elements = ((first[0], last[1]) for first, last in tags)
+        around = (x for x in elements if x[0] < marker.start and marker.end < x[1])
+        return (*sorted(around, key=lambda x: x[1] - x[0]), whole)
 
     markers = [
         replace(x, documents=tuple(map(known.of_label, x.labels)), scopes=scopes(x))
@@ -82,12 +84,13 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     lead = do_lead(response, [x.span for x in in_text], texts)
     leading = {x.span for x in in_text} if lead else set()
     signs = (span for span in private_signs(response) if not overlapping(spans, span))
-    trailing = ({*spans} - leading).union(tags.closing, signs)
+    closing = (last for _, last in tags if not at(spans, last[0]))
+    trailing = ({*spans} - leading).union(closing, signs)
     return MarkedAnswer(
         tuple(markers),
         AnswerMarks(
             trailing=sorted(trailing),
-            leading=sorted(leading.union(tags.opening)),
+            leading=sorted(leading.union(first for first, _ in tags)),
             lists=lists.lines,
             json=json,
             fields=fields,
@@ -105,11 +108,6 @@ def _written(
     is_usual = known.are_written
     for found in candidates(response, known):
         start, end = found.start, found.end
-        run = start
-        for marker in markers[: -_MAX_RUN - 1 : -1]:
-            if response[marker.end : run].strip(" ,;\t"):
-                break
-            run = marker.start
         if not at(strings, start) if at(json, start) else at(code, start):
             continue
         follows_another = bool(markers) and markers[-1].end == start
@@ -118,6 +116,8 @@ def _written(
         is_known &= not _is_index(response, start, end)
         if markers and start < markers[-1].end:
             continue
+        latest = [*(marker.span for marker in markers[-_MAX_RUN:]), (start, end)]
+        run = runs(response, latest, IN_RUN)[-1][0][0]
         is_label = found.labels and (follows_another or found.is_called or is_known)
         if is_label and not _is_copied(response, run, end, documents):
             is_usual |= is_known
@@ -128,22 +128,14 @@ def _written(
 
 def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
     """The markers with the mark-up around each marker, or around several in a row."""
-    run: list[WrittenMarker] = []
-    for marker in markers:
-        start, end = _around(response, marker.start, marker.end)
-        if run and not _BETWEEN.fullmatch(response, run[-1].end, start):
-            yield from _run_with_markup(response, run)
-            run = []
-        run.append(replace(marker, start=start, end=end))
-    if run:
-        yield from _run_with_markup(response, run)
-
-
-def _run_with_markup(response: str, run: list[WrittenMarker]) -> list[WrittenMarker]:
-    start, end = _around(response, run[0].start, run[-1].end)
-    run[0] = replace(run[0], start=start)
-    run[-1] = replace(run[-1], end=end)
-    return run
+    spans: list[Interval] = []
+    for run in runs(response, [_around(response, *marker.span) for marker in markers], IN_RUN):
+        start, end = _around(response, run[0][0], run[-1][1])
+        run[0] = start, run[0][1]
+        run[-1] = run[-1][0], end
+        spans += run
+    for marker, (start, end) in zip(markers, spans, strict=True):
+        yield replace(marker, start=start, end=end)
 
 
 def _around(response: str, start: int, end: int) -> tuple[int, int]:

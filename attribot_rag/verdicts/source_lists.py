@@ -12,7 +12,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval, at, overlapping, subtract
 from attribot_rag.context.words import words
-from attribot_rag.result.segments import markdown
+from attribot_rag.result.segments import IN_RUN, markdown, runs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
     WrittenMarker,
@@ -84,7 +84,7 @@ class _Entry:
     is_titled: bool = False
     is_defined: bool = False
     is_counted: bool = False
-    missing: Interval = (-1, -1)
+    missing: WrittenMarker | None = None
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,16 @@ class _Lines:
         missing: list[WrittenMarker] = []
         definitions: dict[str, tuple[int, ...]] = {}
         for first, last in self._runs():
-            entries = {i: entry for i in range(first, last) if (entry := self._entries.get(i))}
-            title = self._title(first)
-            begin = title[0] if title else first
-            if not self._is_list([*entries.values()], title, begin):
+            entries = [self._entries[i] for i in range(first, last) if i in self._entries]
+            begin = self._title(first)
+            if not self._is_list(entries, begin, first):
                 continue
             shown = [self._starts[i] for i in range(begin, last) if self._line(i).strip()]
             space = _SPACE.match(self.response, self._starts[last])
             lines += pairwise([*shown, space.end() if space else self._starts[last]])
-            for entry in entries.values():
-                if entry.missing[1] > 0:
-                    missing.append(
-                        WrittenMarker(entry.missing[0] - 1, entry.missing[1] + 1, entry.labels)
-                    )
-                name = name_in(entry.rest, self.known)
-                if name is not None:
+            for entry in entries:
+                missing += [entry.missing] if entry.missing else []
+                if name := name_in(entry.rest, self.known):
                     meant = self.known.of_label(name)
                     definitions.update((label.casefold(), meant) for label in entry.labels)
         return SourceLists(tuple(sorted(lines)), tuple(missing), definitions)
@@ -134,40 +129,33 @@ class _Lines:
     @cached_property
     def _entries(self) -> dict[int, _Entry]:
         code = markdown(self.response).code_blocks
-        found = {}
-        for index in range(len(self._starts) - 1):
-            start, end = self._starts[index], self._starts[index + 1]
-            entry = None if at(code, start) or start == end else self._entry(start, end)
-            if entry is not None:
-                found[index] = entry
-        return found
+        return {
+            index: entry
+            for index, (start, end) in enumerate(pairwise(self._starts))
+            if start < end and not at(code, start) and (entry := self._entry(start, end))
+        }
 
     def _entry(self, start: int, end: int) -> _Entry | None:
         text = self.response
         edges = (bisect_left(self._spans, (edge, edge)) for edge in (start, end))
         markers = self.markers[slice(*edges)]
         spans = [marker.span for marker in markers]
-        if spans and _LEADS.match(text[start : spans[0][0]]):
-            num_first = 1
-            for (_, done), (begin, _) in pairwise(spans):
-                if text[done:begin].strip(" ,;\t"):
-                    break
-                num_first += 1
-            after = spans[num_first - 1][1]
-            is_defined = text.startswith("[^", spans[0][0]) and text.startswith(":", after)
-            labels = (*chain(*(marker.labels for marker in markers[:num_first])),)
-            return _Entry(labels, text[after:end], is_defined=is_defined)
-        titled = _TITLED.match(text[start : spans[0][0]]) if spans else None
-        if titled and len(words(titled["title"])) <= _MAX_TITLE // 2:
-            after_title = subtract((spans[0][0], end), spans)
-            labels = (*chain(*(marker.labels for marker in markers)),)
-            return _Entry(labels, "".join(text[a:b] for a, b in after_title), is_titled=True)
         if spans:
-            return None
+            before = text[start : spans[0][0]]
+            leads, titled = _LEADS.match(before), _TITLED.match(before)
+            if not leads and not (titled and len(words(titled["title"])) <= _MAX_TITLE // 2):
+                return None
+            own = runs(text, spans, IN_RUN)[0] if leads else spans
+            labels = (*chain(*(marker.labels for marker in markers[: len(own)])),)
+            rest = "".join(text[slice(*part)] for part in subtract((own[0][0], end), own))
+            is_defined = text.startswith("[^", own[0][0]) and text.startswith(":", own[-1][1])
+            return _Entry(labels, rest, is_titled=not leads, is_defined=is_defined)
         if bare := _BARE.match(text, start, end):
-            own = bare["defined"] or bare["missing"] or bare["counted"]
+            label = bare["defined"] or bare["missing"] or bare["counted"]
+            first, last = bare.span("missing")
+            missing = WrittenMarker(first - 1, last + 1, (label,)) if bare["missing"] else None
             rest, is_counted = text[bare.end() : end], bare["counted"] is not None
-            return _Entry((own,), rest, is_counted=is_counted, missing=bare.span("missing"))
+            return _Entry((label,), rest, is_counted=is_counted, missing=missing)
         line = _LEAD_AT.sub("", text[start:end])
         if called := called_label(line, self.known):
             return _Entry(called.labels, line[called.end :])
@@ -177,39 +165,33 @@ class _Lines:
 
     def _runs(self) -> Iterator[Interval]:
         """Lines [first, last) that begin with labels, with blank and continued lines between."""
-        first = last = -1
+        run: list[int] = []
         for index in range(len(self._starts) - 1):
-            if index in self._entries:
-                if first < 0 or self._entries[index].is_titled:
-                    if first >= 0:
-                        yield first, last
-                    first = index
-                last = index + 1
-            elif first >= 0 and _CONTINUED.match(self._line(index)) and self._line(index).strip():
-                last = index + 1
-            elif first >= 0 and self._says(index):
-                yield first, last
-                first = -1
-        if first >= 0:
-            yield first, last
+            entry, line = self._entries.get(index), self._line(index)
+            goes_on = bool(run and line.strip() and _CONTINUED.match(line))
+            if (goes_on and not entry) or (entry and not (run and entry.is_titled)):
+                run.append(index)
+            elif run and (entry or self._says(index)):
+                yield run[0], run[-1] + 1
+                run = [index] if entry else []
+        if run:
+            yield run[0], run[-1] + 1
 
     def _says(self, index: int) -> bool:
         """Whether a line has words, its tags aside."""
         return any(map(str.isalnum, _TAGS.sub("", self._line(index))))
 
-    def _title(self, first: int) -> list[int]:
-        """The lines of the title above a list, with what stands between; empty without one."""
-        lines: list[int] = []
+    def _title(self, first: int) -> int:
+        """The line in which the title above a list begins; the list's first without one."""
+        begin = first
         for index in range(first - 1, -1, -1):
             line = self._line(index)
             if not self._says(index) and not _HEADING.match(line):
                 continue
-            if not self._is_title(index):
+            begin = index if self._is_title(index) else begin
+            if begin > index or not line.lstrip().startswith("|"):
                 break
-            lines = list(range(index, first))
-            if not line.lstrip().startswith("|"):
-                break
-        return lines
+        return begin
 
     def _is_title(self, index: int) -> bool:
         line = self._line(index)
@@ -224,7 +206,7 @@ class _Lines:
         is_alone = index == 0 or not self._says(index - 1)
         return is_alone and not _ITEM.match(line) and len(words(line)) <= _MAX_TITLE // 2
 
-    def _is_list(self, entries: Sequence[_Entry], title: Sequence[int], begin: int) -> bool:
+    def _is_list(self, entries: Sequence[_Entry], begin: int, first: int) -> bool:
         stated = (
             self._states(self._entries[i]) if i in self._entries else self._says(i)
             for i in range(begin)
@@ -233,16 +215,15 @@ class _Lines:
             return False
         start = self._starts[begin]
         cited = {x.casefold() for m in self.markers if m.start < start for x in m.labels}
-        is_called = any(self.known.is_called(self._line(index)) for index in title)
+        is_called = any(self.known.is_called(self._line(i)) for i in range(begin, first))
         for entry in entries:
             is_cited = bool(entry.labels) and all(x.casefold() in cited for x in entry.labels)
-            is_sure = bool(title) or entry.is_titled
-            if entry.is_counted and not (is_called or name_in(entry.rest, self.known)):
-                return False
+            is_sure = begin < first or entry.is_titled
             is_title = is_sure or (entry.is_defined and is_cited)
-            if self._states(entry, is_sure=is_title, is_cited=is_cited):
+            is_named = is_called or not entry.is_counted or name_in(entry.rest, self.known)
+            if not (is_named and (is_sure or is_cited)):
                 return False
-            if not (is_sure or is_cited):
+            if self._states(entry, is_sure=is_title, is_cited=is_cited):
                 return False
         return True
 

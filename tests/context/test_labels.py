@@ -102,6 +102,16 @@ def test_labels_are_those_of_the_last_retrieval(form: str, is_told: bool) -> Non
     assert located.labels.written == {2: ("1",), 3: ("2",)}
 
 
+@pytest.mark.parametrize("head", ["", "Results for ferries:\n", "</search>\n<search>\n", "Why?\n"])
+def test_searches_that_each_number_from_1_share_their_labels(head: str) -> None:
+    first, second = (
+        "\n".join(f"[{label}] {text}" for label, text in enumerate(texts, start=1))
+        for texts in (DOCUMENTS[:2], DOCUMENTS[2:])
+    )
+    for prompt in (f"{first}\n{head}{second}\nWho?", f"{head}{first}\n\n{head}{second}\n\nWho?"):
+        assert numbers(prompt) == {0: 1, 1: 2, 2: 1, 3: 2}
+
+
 NAMES = ("mill.pdf", "A7-03", "Letters by boat", "20481")
 
 

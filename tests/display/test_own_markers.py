@@ -1,5 +1,6 @@
 """What becomes of the markers that the model wrote, where citations are shown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,7 @@ def attribution(
     for text, document, holds in marked:
         start = response.index(text, end)
         end = start + len(text)
-        for label in text.strip("[]*").split(", "):
+        for label in re.sub("<[^<>]*>", "", text).strip("[]*").split(", "):
             number = int(label) if label.isdecimal() else None
             of = document if number is None or document is None else number - 1
             supported = holds and of == document
@@ -111,6 +112,27 @@ def test_a_right_marker_is_the_citation_and_a_wrong_one_gives_way(
     expected: str,
 ) -> None:
     assert cited_text(attribution(response, marked, cited)) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<answer><claim>It has 14 arches.</claim><source>3</source></answer>",
+        "<answer>\n<claim>It has 14 arches.</claim>\n<source>3</source>\n</answer>",
+        "<claim>It has 14 arches. <source>3</source></claim>",
+        "As XML:\n\n<claim>It has 14 arches.</claim>\n<source>3</source>",
+    ],
+)
+def test_xml_stays_as_it_is_and_a_wrong_element_is_told(answer: str) -> None:
+    element = "<source>3</source>"
+    text = attribution(answer, [(element, 2, False)], (0,)).to_cited_text()
+    assert element in text and NO_EFFECT.format(3)[1:-1] in text
+
+
+@pytest.mark.parametrize("answer", ["It has 14 arches.<sup>3</sup>", "<p>It rose.<sup>3</sup></p>"])
+def test_a_wrong_element_of_text_is_cut(answer: str) -> None:
+    text = attribution(answer, [("<sup>3</sup>", 2, False)], (0,)).to_cited_text()
+    assert "<sup>" not in text and NO_EFFECT.format(3)[1:-1] in text
 
 
 def test_markers_as_they_were_written_or_none() -> None:

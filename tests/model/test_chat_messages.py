@@ -223,6 +223,19 @@ SHAPES: dict[str, tuple[Any, str, str]] = {
     ),
     "an object with a type": (SimpleNamespace(type="human", content="Q"), "user", "Q"),
     "a chunk": (SimpleNamespace(type="AIMessageChunk", content=[{"text": "A"}]), "assistant", "A"),
+    "LangChain's files": (
+        SimpleNamespace(
+            type="human",
+            content=[
+                block("file", source_type="base64", mime_type="application/pdf", data="JVBERi0="),
+                block("text-plain", mime_type="text/plain", text="D", title="T"),
+                block("non_standard", value=block("search_result", title="U", content=["E"])),
+                "Q",
+            ],
+        ),
+        "user",
+        "T\nD\nU\nE\nQ",
+    ),
     "an object of blocks": (
         SimpleNamespace(role=SimpleNamespace(value="user"), blocks=[SimpleNamespace(text="Q")]),
         "user",

@@ -81,7 +81,7 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(filter(None, map(_text, value)))
     if isinstance(value, Mapping):
-        return _text(value.get("content", value.get("text")))
+        return _text(next(filter(None, map(value.get, ("content", "text", "source", "data"))), ""))
     return value or ""
 
 

@@ -255,6 +255,12 @@ def test_labels_of_the_prompt_are_markers(
     assert found == [(marker, label, document) for label, document in expected]
 
 
+def test_a_bracket_is_closed_by_its_own_whatever_the_prompt_writes_within() -> None:
+    known = KnownLabels({"2": (1,)}, signs=frozenset({("【", "†")}), are_written=True)
+    marked = read_markers("It is old 【2】.", known, [Document(text) for text in ("A", "B")])
+    assert [marker.labels for marker in marked.markers] == [("2",)]
+
+
 @pytest.mark.parametrize(
     ("form", "labels", "answer"),
     [

@@ -55,6 +55,7 @@ def _result(attribution: Attribution, query: str | None) -> dict[str, Any]:
         "summary": {
             **summarize(attribution),
             "query": query,
+            "answer": attribution.response,
             "cited_text": attribution.to_cited_text(),
         },
         "document_scores": {document: round(total, 4) for document, total in totals.items()},

@@ -29,13 +29,8 @@ class ValueChecks:
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
         checks = (
-            check_sentence(
-                sentence.text,
-                sentence.cited,
-                sentence.language,
-                prompt_texts=sentence.prompt_texts,
-            )
-            for sentence in sentences
+            check_sentence(own.text, own.cited, own.language, prompt_texts=own.prompt_texts)
+            for own in sentences
         )
         absent = NumbersInDocuments().annotate(sentences)
         return [

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from attribot_checks.numerals import Span
 from attribot_rag.annotation import Interval
 
 _LEAST = 7  # digits
@@ -22,17 +23,11 @@ _BEFORE_HOST = re.compile(r"(?:https?://)?(?:www\.)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Code:
-    """The digits of a run of `groups` at the characters [start, end), without zeros before them."""
+class Code(Span):
+    """The digits of a run of `groups`, without zeros before them."""
 
-    start: int
-    end: int
     digits: str
     groups: int
-
-    @property
-    def span(self) -> Interval:
-        return self.start, self.end
 
     def is_same(self, other: Code) -> bool:
         """Whether the other has its digits, or all but those of a country."""

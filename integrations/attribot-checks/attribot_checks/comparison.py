@@ -13,12 +13,13 @@ from typing import Literal
 from attribot_checks.codes import addresses, has_address
 from attribot_checks.quantities import Quantity
 from attribot_checks.reading import Date, Reading, read_prompt
-from attribot_checks.statements import StatedValue, spoken_of
+from attribot_checks.statements import StatedValue, spoken_of, value_check
 from attribot_checks.units import converted, same_amount
 from attribot_checks.vocabulary import HUNDREDTHS, WORDS, Unit
 from attribot_rag.annotation import Check, Interval, is_rounded, same_word
 
 _ValueKind = Literal["number", "date", "unit", "address"]
+_Found = list[tuple[int, Quantity]]  # numbers by their sources
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
@@ -60,7 +61,7 @@ class Comparison:
         return [read_prompt(text, self.sentence.language) for text in self.prompt_texts]
 
     @cached_property
-    def _quantities(self) -> list[tuple[int, Quantity]]:
+    def _quantities(self) -> _Found:
         return [(key, number) for key, text in self.sources.items() for number in text.quantities]
 
     @cached_property
@@ -71,8 +72,9 @@ class Comparison:
         if quantity.clock:
             yield from self._of_clock(quantity)
         elif quantity.values & self._numbers:
-            yield from self._of_unit(quantity)
-            yield from self._of_sign(quantity)
+            same = [(key, n) for key, n in self._quantities if quantity.values & n.values]
+            yield from self._of_unit(quantity, same)
+            yield from self._of_sign(quantity, same)
         elif self._is_equal(quantity) or self._is_derived(quantity) or self._is_coded(quantity):
             return
         elif self.sentence.is_year(quantity) and not (quantity.ordinal or quantity.bound):
@@ -133,7 +135,7 @@ class Comparison:
             if alike and not is_value and not any(code.is_same(other) for _, other in others):
                 key, other = alike[0]
                 shown = self.sources[key].text[slice(*other.span)]
-                yield self._check("number", code.span, key, shown)
+                yield value_check("number", self.sentence.text, code.span, key, shown)
 
     def _of_address(self, start: int, end: int) -> Iterator[Check]:
         """A check of an address that is nowhere, with that of its kind which the sources have."""
@@ -146,40 +148,35 @@ class Comparison:
             alike = [
                 (key, other) for other, key in others.items() if ("@" in other) == ("@" in address)
             ]
-            yield self._check("address", (start, end), *(alike[0] if len(alike) == 1 else ()))
+            yield value_check(
+                "address", self.sentence.text, (start, end), *(alike[0] if len(alike) == 1 else ())
+            )
 
-    def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
-        same = [
-            (key, number) for key, number in self._quantities if quantity.values & number.values
-        ]
+    def _of_unit(self, quantity: Quantity, same: _Found) -> Iterator[Check]:
         unit, span = quantity.unit, quantity.unit_span
         units = [number.unit for _, number in same]
         if unit is None or span is None or not same or None in units:
             return
-        known = {unit, *filter(None, units)}
-        is_share = any(other.is_percent for other in known) and known.isdisjoint(HUNDREDTHS)
-        if is_share or any(other.has_name_of(unit) for other in filter(None, units)):
-            return
-        if any(same_amount(quantity, number) for _, number in self._quantities):
+        others = [*filter(None, units)]
+        has_share = any(other.is_percent for other in (unit, *others))
+        is_share = has_share and not {unit, *others}.intersection(HUNDREDTHS)
+        is_same = any(other.has_name_of(unit) for other in others)
+        if is_share or is_same or any(same_amount(quantity, n) for _, n in self._quantities):
             return
         shown = self.sentence.text[slice(*span)]
         for key, number in same:
             if number.unit_span is not None:
                 other = self.sources[key].text[slice(*number.unit_span)]
                 if not same_word(shown.lower(), other.lower()) and not self._is_in_prompt(quantity):
-                    yield self._check("unit", span, key, other)
+                    yield value_check("unit", self.sentence.text, span, key, other)
                 return
 
-    def _of_sign(self, quantity: Quantity) -> Iterator[Check]:
+    def _of_sign(self, quantity: Quantity, same: _Found) -> Iterator[Check]:
         """A check where all sources have the other sign, after the same word or for a temperature.
 
         What fell or was lost needs none.
         """
-        same = [
-            (key, number)
-            for key, number in self._quantities
-            if quantity.values & number.values and quantity.unit == number.unit
-        ]
+        same = [(key, number) for key, number in same if quantity.unit == number.unit]
         has_minus = quantity.minus is not None
         if not same or any(has_minus == (number.minus is not None) for _, number in same):
             return
@@ -219,7 +216,7 @@ class Comparison:
         if places:
             yield self._beside("date", quantity.span, places)
         else:
-            yield self._check("date", quantity.span)
+            yield value_check("date", self.sentence.text, quantity.span)
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
         alike = [
@@ -248,7 +245,7 @@ class Comparison:
             and not quantity.unscaled & self._numbers  # of a table in millions
             and not any(quantity.values & text.numbers for text in self._prompts)
         ):
-            yield self._check("number", quantity.span)
+            yield value_check("number", self.sentence.text, quantity.span)
 
     def _is_price(self, quantity: Quantity) -> bool:
         """Whether its unit is the sign or the code of a currency: 3 crowns may be on heads."""
@@ -280,7 +277,7 @@ class Comparison:
             places = [(key, other.span, other.has_day == date.has_day) for key, other in differing]
             yield self._beside("date", date.span, places)
         elif not {field for field in date.readings[0] if field is not None} <= self._numbers:
-            yield self._check("date", date.span)
+            yield value_check("date", self.sentence.text, date.span)
 
     def _is_part(self, date: Date, dates: Iterable[Date]) -> bool:
         """Whether the day stands in a source apart from its month, as in '2 to 11 May'."""
@@ -306,21 +303,8 @@ class Comparison:
         texts = chain.from_iterable(source.statements for source in self.sources.values())
         value = spoken_of(self.sentence.text, values, texts)
         if value is None:
-            return self._check(kind, span)
-        return self._check(kind, span, value.source, value.shown)
-
-    def _check(
-        self,
-        kind: _ValueKind,
-        span: Interval,
-        source: int | None = None,
-        source_value: str | None = None,
-    ) -> Check:
-        start, end = span
-        value = self.sentence.text[start:end]
-        return Check(
-            start=start, end=end, kind=kind, value=value, source_value=source_value, source=source
-        )
+            return value_check(kind, self.sentence.text, span)
+        return value_check(kind, self.sentence.text, span, value.source, value.shown)
 
 
 def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:

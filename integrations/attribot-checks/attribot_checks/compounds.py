@@ -33,14 +33,10 @@ def with_compounds(text: str, language: str, numbers: Sequence[Quantity]) -> lis
     """
     amounts = [*_halves(text, language, numbers), *_in_two_units(text, numbers)]
     wholes = merge(amount.span for amount in amounts if not amount.key)
-    result = list(amounts)
-    for number in numbers:
-        around = at(wholes, number.start)
-        if not around:
-            result.append(number)
-        elif around[0][0] == number.start:
-            result.append(replace(number, key=True))
-    return sorted(result, key=lambda number: number.start)
+    apart = [number for number in numbers if not at(wholes, number.start)]
+    starts = {start for start, _ in wholes}
+    parts = [replace(number, key=True) for number in numbers if number.start in starts]
+    return sorted([*amounts, *apart, *parts], key=lambda number: number.start)
 
 
 def _in_two_units(text: str, numbers: Sequence[Quantity]) -> Iterator[Quantity]:
@@ -60,15 +56,14 @@ def _halves(text: str, language: str, numbers: Sequence[Quantity]) -> Iterator[Q
     pattern = _HALF_WORDS.get(language)
     names = vocabulary(language)
     for match in pattern.finditer(text) if pattern else ():
-        groups = match.groupdict()
-        if groups.get("joined"):
-            whole = number_words(groups["joined"], language)
-            if len(whole) == 1:
-                yield _amount(text, names, *match.span(), whole[0].value + _HALF)
-        elif groups.get("one"):
-            yield _amount(text, names, *match.span(), 1 + _HALF)
-        else:
+        if match.lastgroup == "half":
             yield from _half(text, names, match, numbers)
+            continue
+        whole = [Decimal(1)]
+        if match.lastgroup == "joined":
+            whole = [word.value for word in number_words(match["joined"], language)]
+        if len(whole) == 1:
+            yield _amount(text, names, *match.span(), whole[0] + _HALF)
 
 
 def _half(
@@ -105,4 +100,4 @@ def _half(
 
 def _amount(text: str, names: Vocabulary, start: int, end: int, value: Decimal) -> Quantity:
     scale, end = scale_after(text, end, names)
-    return quantity_at(text, names, start, end, {value * (scale or 1)}, in_words=True)
+    return replace(quantity_at(text, names, start, end, {value * (scale or 1)}), in_words=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz import fuzz
 
+from attribot_checks.numerals import Span
+from attribot_checks.statements import value_check
 from attribot_checks.vocabulary import vocabulary
 from attribot_rag.annotation import Check, same_word
 
@@ -23,11 +25,9 @@ _MOST = 20  # names of a sentence
 
 
 @dataclass(frozen=True)
-class _Name:
-    """Words with capitals at the characters [start, end), and the two words before them."""
+class _Name(Span):
+    """Words with capitals, and the two words before them."""
 
-    start: int
-    end: int
     words: tuple[str, ...]
     before: tuple[str, ...]
 
@@ -56,11 +56,10 @@ def name_check(
         if _share(sentence, text, own) >= _LEAST_SHARED
     }
     for name in own[:_MOST] if alike else ():
-        shown = sentence[name.start : name.end]
+        shown = sentence[slice(*name.span)]
         is_month = any(word.lower() in months for word in name.words)
-        if is_month or len(name.words) < least or not name.before:
-            continue
-        if any(shown in text for text in prompt_texts):
+        is_given = any(shown in text for text in prompt_texts)
+        if is_month or is_given or len(name.words) < least or not name.before:
             continue
         matches = [
             (key, other)
@@ -68,16 +67,10 @@ def name_check(
             for other in names
             if name.is_alike(other) and not any(_has(sentence, word) for word in other.words)
         ]
-        if len(matches) != 1 or any(
-            _has(text, word) for text in sources.values() for word in name.words
-        ):
-            continue
-        key, other = matches[0]
-        source_value = sources[key][other.start : other.end]
-        yield Check(
-            start=name.start, end=name.end, kind="name", value=shown, source_value=source_value,
-            source=key,
-        )  # fmt: skip
+        is_said = any(_has(text, word) for text in sources.values() for word in name.words)
+        if len(matches) == 1 and not is_said:
+            key, other = matches[0]
+            yield value_check("name", sentence, name.span, key, sources[key][slice(*other.span)])
 
 
 def _names(text: str) -> list[_Name]:
@@ -89,8 +82,7 @@ def _names(text: str) -> list[_Name]:
         gap = text[end : match.start()]
         goes_on = bool(names) and names[-1].end == end and not gap.strip()
         if _is_capital(match[0]) and goes_on:
-            name = names.pop()
-            names.append(replace(name, end=match.end(), words=(*name.words, match[0])))
+            names[-1] = replace(names[-1], end=match.end(), words=(*names[-1].words, match[0]))
         elif _is_capital(match[0]):
             begins = not latest or _SENTENCE_END.search(gap) is not None
             before = () if begins else tuple(latest)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from attribot_checks.numerals import Span
+from attribot_checks.statements import value_check
 from attribot_checks.vocabulary import WORDS
 from attribot_rag.annotation import Check, same_word
 
@@ -36,11 +38,9 @@ _LEAST_WORDS = 2
 
 
 @dataclass(frozen=True)
-class _Word:
-    """A word in lower case at the characters [start, end)."""
+class _Word(Span):
+    """A word in lower case."""
 
-    start: int
-    end: int
     word: str
 
 
@@ -100,8 +100,12 @@ def _statement(text: str, negation: _Negation) -> _Statement:
 
 def _says(statement: _Statement, source: _Statement) -> bool:
     """Whether all longer words of a sentence stand in its source."""
-    content = [word.word for word in statement.words if len(word.word) >= _LEAST_LETTERS]
+    content = [word.word for word in filter(_is_content, statement.words)]
     return len(content) >= _LEAST_WORDS and all(map(source.has, content))
+
+
+def _is_content(word: _Word) -> bool:
+    return len(word.word) >= _LEAST_LETTERS
 
 
 def _contradiction(statement: _Statement, source: _Statement, key: int) -> Check | None:
@@ -109,8 +113,8 @@ def _contradiction(statement: _Statement, source: _Statement, key: int) -> Check
         return None
     denying, saying = (statement, source) if statement.cues else (source, statement)
     index, cue = denying.cues[0]
-    after = _content(denying, index, 1)
-    before = _content(denying, index - 1, -1)
+    after = next(filter(_is_content, denying.words[index:]), None)
+    before = next(filter(_is_content, denying.words[:index][::-1]), None)
     around = [word for word in (before, after) if word is not None]
     if not around or not all(saying.has(word.word) for word in around):
         return None
@@ -121,13 +125,9 @@ def _contradiction(statement: _Statement, source: _Statement, key: int) -> Check
     if not _PLAIN.fullmatch(denying.text, start, end):  # mark-up between the two
         start, end = cue.start, cue.end
     counterpart = next(word for word in saying.words if same_word(word.word, denied.word))
-    places = (start, end), (counterpart.start, counterpart.end)
+    places = (start, end), counterpart.span
     own, other = places if statement.cues else reversed(places)
-    value, source_value = statement.text[slice(*own)], source.text[slice(*other)]
-    return Check(
-        start=own[0], end=own[1], kind="negation", value=value, source_value=source_value,
-        source=key,
-    )  # fmt: skip
+    return value_check("negation", statement.text, own, key, source.text[slice(*other)])
 
 
 def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement) -> bool:
@@ -138,12 +138,4 @@ def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement)
     first = next(i for i, word in enumerate(saying.words) if same_word(word.word, before))
     last = next(i for i, word in enumerate(saying.words) if same_word(word.word, after))
     between = saying.words[first + 1 : last]
-    return all(len(word.word) < _LEAST_LETTERS or denying.has(word.word) for word in between)
-
-
-def _content(statement: _Statement, index: int, step: int) -> _Word | None:
-    while 0 <= index < len(statement.words):
-        if len(statement.words[index].word) >= _LEAST_LETTERS:
-            return statement.words[index]
-        index += step
-    return None
+    return all(denying.has(word.word) for word in filter(_is_content, between))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from attribot_checks.numerals import Span
 from attribot_rag.annotation import NumberWords
 from attribot_rag.annotation import number_words as spelled_words
 
@@ -19,11 +19,9 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class _Token:
-    """A word at the characters [start, end) of a text, in the form that text2num reads."""
+class _Token(Span):
+    """A word of a text, in the form that text2num reads."""
 
-    start: int
-    end: int
     word: str
 
     def text(self) -> str:
@@ -40,14 +38,9 @@ def number_words(text: str, language: str) -> list[NumberWords]:
     """The numbers in words of a text, in order; none in an unknown language."""
     if language not in _GRAMMARS:
         return spelled_words(text, language)
-    return _by_grammar(
-        [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)], language
-    )
-
-
-def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
     from text_to_num import find_numbers
 
+    tokens = [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)]
     numbers: list[NumberWords] = []
     end = 0
     for match in find_numbers(tokens, language, threshold=0):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
-from attribot_rag.annotation import number_values
+from attribot_rag.annotation import Interval, number_values
 
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
 _FRACTIONS = "\u00bc-\u00be\u2150-\u215e"  # ¼ to ⅞
@@ -33,15 +33,24 @@ _SMALL_FRACTION = re.compile(r"\d/[2-9]\d?")
 
 
 @dataclass(frozen=True)
-class Numeral:
-    """A numeral at the characters [start, end), with the `values` that it can have, if any.
+class Span:
+    """Characters [start, end) of a text."""
+
+    start: int
+    end: int
+
+    @property
+    def span(self) -> Interval:
+        return self.start, self.end
+
+
+@dataclass(frozen=True)
+class Numeral(Span):
+    """A numeral, with the `values` that it can have, if any.
 
     `row` are the numbers between its commas, where it may be a row of a table.
     """
 
-    start: int
-    end: int
-    text: str
     values: frozenset[Decimal]
     row: frozenset[Decimal] = frozenset()
 
@@ -52,31 +61,30 @@ def numerals(text: str) -> Iterator[Numeral]:
     for match in _NUMERAL.finditer(text):
         if match.start() < done:
             continue
-        numeral = _with_power(text, _with_fraction(text, _plain(match)))
+        numeral = _with_power(text, _with_fraction(text, _plain(*match.span(), match[0])))
         done = numeral.end
         yield numeral
 
 
-def _plain(match: re.Match[str]) -> Numeral:
-    shown = match[0]
+def _plain(start: int, end: int, shown: str) -> Numeral:
     if not shown[0].isdecimal():
-        return Numeral(*match.span(), shown, frozenset({_fraction(shown)}))
+        return Numeral(start, end, frozenset({_fraction(shown)}))
     values = readings(shown)
     if _SMALL_FRACTION.fullmatch(shown):  # or a day of a month
-        return Numeral(*match.span(), shown, values, frozenset({_fraction(shown)}))
+        return Numeral(start, end, values, frozenset({_fraction(shown)}))
     is_row = not values or _LAKHS.fullmatch(shown) is not None
     parts = chain.from_iterable(map(readings, shown.split(","))) if is_row else ()
-    return Numeral(*match.span(), shown, values, frozenset(parts))
+    return Numeral(start, end, values, frozenset(parts))
 
 
 def _with_fraction(text: str, numeral: Numeral) -> Numeral:
     """A whole number with the fraction after it, as in 1½ or 1 1/2."""
-    fraction = _MIXED.match(text, numeral.end) if numeral.text.isdecimal() else None
+    is_whole = text[numeral.start : numeral.end].isdecimal()
+    fraction = _MIXED.match(text, numeral.end) if is_whole else None
     if fraction is None:
         return numeral
     part = _fraction(fraction[1] or fraction[2])
-    values = frozenset(value + part for value in numeral.values)
-    return Numeral(numeral.start, fraction.end(), text[numeral.start : fraction.end()], values)
+    return Numeral(numeral.start, fraction.end(), frozenset(x + part for x in numeral.values))
 
 
 def _fraction(shown: str) -> Decimal:
@@ -88,7 +96,7 @@ def _fraction(shown: str) -> Decimal:
 
 def _with_power(text: str, numeral: Numeral) -> Numeral:
     """The number times a power of ten after it, as in 2 × 10⁶, 2e6 or, alone, 10^6."""
-    is_base = numeral.text == "10"
+    is_base = text[numeral.start : numeral.end] == "10"
     power = _TIMES_POWER.match(text, numeral.end)
     if power is None and is_base:
         power = _POWER.match(text, numeral.end)
@@ -98,8 +106,7 @@ def _with_power(text: str, numeral: Numeral) -> Numeral:
     exponent = unicodedata.normalize("NFKC", exponent).replace("−", "-")
     is_alone = is_base and "10" not in power[0] and power[0][0] not in "eE"
     scale = Decimal(10) ** (int(exponent) - is_alone)
-    values = frozenset(value * scale for value in numeral.values)
-    return Numeral(numeral.start, power.end(), text[numeral.start : power.end()], values)
+    return Numeral(numeral.start, power.end(), frozenset(x * scale for x in numeral.values))
 
 
 def readings(numeral: str) -> frozenset[Decimal]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from attribot_checks.number_grammar import number_words
-from attribot_checks.numerals import numerals
+from attribot_checks.numerals import Span, numerals
 from attribot_checks.vocabulary import (
     CURRENCY,
     WORDS,
@@ -19,30 +19,14 @@ from attribot_checks.vocabulary import (
     power_after,
     vocabulary,
 )
-from attribot_rag.annotation import Interval, NumberWords, at, merge
+from attribot_rag.annotation import Interval, at, merge
 
 _ORDINAL = re.compile(
     r"(?:st|nd|rd|th|er|[eè]re|[eè]me|nde?|e|[ºª°]|\.?[ºª]|\.er|-?(?:й|я|е|го|му|м|ю|х))(?!\w)"
 )
 # "3. Brücke": the full stop of an ordinal.
 _DOTTED = re.compile(r"\.(?=\s[^\W\d_])")
-_DOTTED_LANGUAGES = [
-    "cs",
-    "da",
-    "de",
-    "et",
-    "fi",
-    "hr",
-    "hu",
-    "is",
-    "lv",
-    "nb",
-    "no",
-    "pl",
-    "sk",
-    "sl",
-    "sr",
-]
+_DOTTED_LANGUAGES = frozenset(WORDS["dotted_ordinals"].split())
 _DOZEN = re.compile(rf"(?<!\w)(?:{WORDS['dozens'].replace(',', '|')})(s|e)?(?!\w)", re.IGNORECASE)
 _PLURAL = re.compile(r"(?:hundred|thousand|million|billion)s|Hunderte|Tausende", re.IGNORECASE)
 _DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
@@ -76,8 +60,8 @@ _LEAST_EXACT = 2
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """A number at the characters [start, end), with the `values` that it can be read as.
+class Quantity(Span):
+    """A number, with the `values` that it can be read as.
 
     `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
     and `before` the word before both, in lower case. `bound` is 1 for "at least", -1 for "at most",
@@ -86,8 +70,6 @@ class Quantity:
     checked.
     """
 
-    start: int
-    end: int
     values: frozenset[Decimal]
     unit: Unit | None = None
     unit_span: Interval | None = None
@@ -100,10 +82,6 @@ class Quantity:
     unscaled: frozenset[Decimal] = frozenset()
     bound: int = 0
     minus: int | None = None
-
-    @property
-    def span(self) -> Interval:
-        return self.start, self.end
 
     @property
     def value(self) -> Decimal:
@@ -142,27 +120,17 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     Citation markers such as [2] and the numbers of list items are none.
     """
     names = vocabulary(language)
+    numbers: list[Quantity] = []
+    for kind in (
+        _clocks(text),
+        _in_digits(text, names, language in _DOTTED_LANGUAGES),
+        _in_words(text, names, language),
+        _dozens(text, names),
+    ):
+        taken = merge(number.span for number in numbers)
+        numbers += [number for number in kind if not at(taken, number.start)]
     unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
     left_out = merge([*dates, *(match.span() for match in unread)])
-    clocks = list(_clocks(text))
-    times = merge(clock.span for clock in clocks)
-    digits = _in_digits(text, names, language in _DOTTED_LANGUAGES)
-    in_digits = [*clocks, *(number for number in digits if not at(times, number.start))]
-    spans = merge(number.span for number in in_digits)
-    spoken = [
-        _spoken(text, names, word)
-        for word in number_words(text, language)
-        if not at(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
-    ]
-    spans = merge(number.span for number in (*in_digits, *spoken))
-    dozens = (
-        quantity_at(
-            text, names, *match.span(), {Decimal(12)}, in_words=True, is_vague=bool(match[1])
-        )
-        for match in _DOZEN.finditer(text)
-        if not at(spans, match.start())
-    )
-    numbers = (*in_digits, *spoken, *dozens)
     read = (number for number in numbers if not at(left_out, number.start))
     ordered = sorted(read, key=lambda number: number.start)
     for index, (first, second) in enumerate(pairwise(ordered)):
@@ -187,14 +155,26 @@ def _clocks(text: str) -> Iterator[Quantity]:
         yield Quantity(*match.span(), frozenset(times), clock=True)
 
 
-def _spoken(text: str, names: Vocabulary, word: NumberWords) -> Quantity:
-    scale, end = (None, word.end) if word.ordinal else scale_after(text, word.end, names)
-    value = word.value * (scale or 1)
-    is_vague = _PLURAL.fullmatch(text, word.start, end) is not None
-    return quantity_at(
-        text, names, word.start, end, {value}, in_words=True, ordinal=word.ordinal,
-        is_vague=is_vague,
-    )  # fmt: skip
+def _in_words(text: str, names: Vocabulary, language: str) -> Iterator[Quantity]:
+    """The numbers in words, but for the power of ten of a number in digits before them."""
+    for word in number_words(text, language):
+        start, end, scale = word.start, word.end, None
+        before = text[max(0, start - 2) : start].rstrip()
+        if text[start:end].lower() in names.scales and before[-1:].isdecimal():
+            continue
+        if not word.ordinal:
+            scale, end = scale_after(text, end, names)
+        number = quantity_at(
+            text, names, start, end, {word.value * (scale or 1)}, ordinal=word.ordinal
+        )
+        is_vague = _PLURAL.fullmatch(text, start, end) is not None
+        yield replace(number, in_words=True, bound=number.bound or int(is_vague))
+
+
+def _dozens(text: str, names: Vocabulary) -> Iterator[Quantity]:
+    for match in _DOZEN.finditer(text):
+        number = quantity_at(text, names, *match.span(), {Decimal(12)})
+        yield replace(number, in_words=True, bound=number.bound or int(bool(match[1])))
 
 
 def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
@@ -210,9 +190,9 @@ def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quanti
         if not values or attached:
             continue
         ordinal = _ORDINAL.match(text, end)
-        if ordinal is None and is_dotted and len(numeral.text) < _SHORT:
+        if ordinal is None and is_dotted and end - start < _SHORT:
             ordinal = _DOTTED.match(text, end)
-        decade = _DECADE.match(text, end) if len(numeral.text) == 4 else None
+        decade = _DECADE.match(text, end) if end - start == 4 else None
         scale, scaled_end = scale_after(text, end, names)
         if scale is None and money is not None:
             scale, scaled_end = power_after(text, end) or (None, end)
@@ -227,10 +207,10 @@ def _in_digits(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quanti
         if unit or scale or money:
             ordinal = None
         nouns_start = ordinal.end() if ordinal else None
-        yield quantity_at(
-            text, names, start, scaled_end, values, ordinal=ordinal is not None,
-            nouns_start=nouns_start, unscaled=unscaled,
-        )  # fmt: skip
+        number = quantity_at(
+            text, names, start, scaled_end, values, ordinal=bool(ordinal), nouns_start=nouns_start
+        )
+        yield replace(number, unscaled=unscaled)
 
 
 def scale_after(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
@@ -247,12 +227,6 @@ def scale_after(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None,
     return scale, end
 
 
-def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:
-    """Whether the words are but the power of ten of a number in digits before them."""
-    before = text[max(0, start - 2) : start].rstrip()
-    return text[start:end].lower() in names.scales and before[-1:].isdecimal()
-
-
 def quantity_at(
     text: str,
     names: Vocabulary,
@@ -260,11 +234,8 @@ def quantity_at(
     end: int,
     values: Iterable[Decimal],
     *,
-    in_words: bool = False,
     ordinal: bool = False,
-    is_vague: bool = False,
     nouns_start: int | None = None,
-    unscaled: frozenset[Decimal] = frozenset(),
 ) -> Quantity:
     """The quantity with its unit and the words around it."""
     unit = span = None
@@ -295,9 +266,7 @@ def quantity_at(
         span,
         tuple(noun.lower() for noun in nouns.groups() if noun) if nouns else (),
         before[0].lower() if before else "",
-        in_words,
-        ordinal,
-        unscaled=unscaled,
-        bound=min(found)[1] if found else int(is_more or is_vague),
+        ordinal=ordinal,
+        bound=min(found)[1] if found else int(is_more),
         minus=first - len(preceding) + minus.start() if minus else None,
     )

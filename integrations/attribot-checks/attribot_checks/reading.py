@@ -11,43 +11,35 @@ from html import unescape
 
 from attribot_checks.codes import Code, addresses, codes
 from attribot_checks.compounds import with_compounds
+from attribot_checks.numerals import Span
 from attribot_checks.quantities import Quantity, quantities
 from attribot_checks.statements import Statement, statements
 from attribot_checks.vocabulary import vocabulary
-from attribot_rag.annotation import Interval
 
 _NO_BREAK = "\u00a0"
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
 
 
+# A year, a month and perhaps a day; or two numbers of which either may be the month, and a year.
 _NUMERIC = re.compile(
-    r"(?<![\d.,/-])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?!\d)"
-    r"|(?P<compact>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))(?=T\d{4}|(?!\w))"
+    r"(?<![\d.,/-])(?:(\d{4})(?P<s>[-/.])(\d{1,2})(?P=s)(\d{1,2})(?!\d)"
+    r"|((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=T\d{4}|(?!\w))"
     r"|(?P<a>\d{1,2})(?P<t>[-/.])(?P<b>\d{1,2})(?P=t)(?P<z>\d{4}|\d\d)(?!\d|[-/.]\d))"
-    r"|(?P<cy>\d{4})\s?年\s?(?P<cm>\d{1,2})\s?月(?:\s?(?P<cd>\d{1,2})\s?日)?"
+    r"|(\d{4})\s?年\s?(\d{1,2})\s?月(?:\s?(\d{1,2})\s?日)?"
 )
 _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 _MONTHS = 12
+_DAYS = (None, *range(1, 32))
 
 
 @dataclass(frozen=True)
-class Date:
-    """A date at the characters [start, end), as (year, month, day); None for what is missing.
+class Date(Span):
+    """A date as (year, month, day); None for what is missing.
 
     At least two are known. `readings` are several where day and month can be taken for each other.
     """
 
-    start: int
-    end: int
     readings: tuple[tuple[int | None, int | None, int | None], ...]
-
-    @property
-    def span(self) -> Interval:
-        return self.start, self.end
-
-    @property
-    def year(self) -> int | None:
-        return self.readings[0][0]
 
     @property
     def has_day(self) -> bool:
@@ -95,21 +87,18 @@ class Reading:
             int(number.value): number.span for number in self.quantities if self.is_year(number)
         }
         for date in self.dates:
-            if date.year is not None:
-                start = self.text.rfind(str(date.year), date.start, date.end)
-                years.setdefault(date.year, (max(start, date.start), date.end))
+            year, *_ = date.readings[0]
+            if year is not None:
+                start = self.text.rfind(str(year), date.start, date.end)
+                years.setdefault(year, (max(start, date.start), date.end))
         return years
 
     def is_year(self, quantity: Quantity) -> bool:
         """Whether a number is most likely a year: four digits, and no unit."""
         shown = self.text[slice(*quantity.span)]
-        may_be = quantity.unit is None or quantity.unit.name == "year"
-        return (
-            may_be
-            and len(shown) == 4
-            and shown.isdecimal()
-            and _FIRST_YEAR <= int(shown) <= _LAST_YEAR
-        )
+        if not shown.isdecimal() or (quantity.unit and quantity.unit.name != "year"):
+            return False
+        return len(shown) == 4 and _FIRST_YEAR <= int(shown) <= _LAST_YEAR
 
 
 def read(text: str, language: str) -> Reading:
@@ -157,24 +146,21 @@ def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
     }
     if days_first:
         day_first = None if len(days_first) > 1 else days_first.pop()
+    readings: list[tuple[int, int, int | None]]
     for match in matches:
-        if match["cy"]:
-            day = int(match["cd"]) if match["cd"] else None
-            yield Date(*match.span(), ((int(match["cy"]), int(match["cm"]), day),))
-            continue
-        if match["y"]:
-            readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
-        elif compact := match["compact"]:
-            readings = [(int(compact[:4]), int(compact[4:6]), int(compact[6:]))]
+        fields = [int(field) for field in match.groups() if field and field.isdecimal()]
+        if not match["a"]:
+            year, month, *days = fields
+            readings = [(year, month, next(iter(days), None))]
         else:
-            first, second, year = int(match["a"]), int(match["b"]), int(match["z"])
+            first, second, year = fields
             years = (year,) if year > 99 else (2000 + year, 1900 + year)
             is_dotted = match["t"] == "." and not days_first
             orders = [(second, first)] if day_first or is_dotted else [(first, second)]
             if day_first is None and not is_dotted:
                 orders.append((second, first))
             readings = [(year, *order) for year in years for order in orders]
-        valid = tuple(x for x in readings if 1 <= x[1] <= _MONTHS and 1 <= x[2] <= 31)
+        valid = tuple(x for x in readings if 1 <= x[1] <= _MONTHS and x[2] in _DAYS)
         if valid:
             yield Date(*match.span(), valid)
 

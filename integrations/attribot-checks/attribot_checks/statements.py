@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from attribot_rag.annotation import same_word, sentences, words
+from attribot_rag.annotation import Check, Interval, same_word, sentences, words
 
 _CELLS = re.compile(r"[|\t;]|(?<!\d),(?=\S)|,(?=[^\W\d])")
 _NUMERAL = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -39,6 +39,15 @@ class Statement:
     def num_shared(self, other: Statement) -> int:
         """The number of another statement's words that it has, too."""
         return sum(any(same_word(word, own) for own in self.words) for word in other.words)
+
+
+def value_check(
+    kind: str, text: str, span: Interval, source: int | None = None, shown: str | None = None
+) -> Check:
+    """The check of these characters of a sentence, with what a source shows in their place."""
+    start, end = span
+    value = text[start:end]
+    return Check(start=start, end=end, kind=kind, value=value, source_value=shown, source=source)
 
 
 @dataclass(frozen=True)

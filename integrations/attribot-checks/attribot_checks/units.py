@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import isclose
 from typing import Any
 
 from attribot_checks.quantities import Quantity
 from attribot_checks.vocabulary import CENT, HUNDREDTHS, Unit
 
-TOLERANCE = 0.05  # a converted amount is rounded
+_TOLERANCE = 0.05  # a converted amount is rounded
 _NAMES = {
     "celsius": "degC",
     "fahrenheit": "degF",
     "tonne": "metric_ton",
     "gallon-imperial": "imperial_gallon",
-    "square-": "square_",
 }
-_POWER = re.compile(r"\b(square|cubic)-([a-z]+)")
+_POWER = re.compile(r"\b(square|cubic)-")  # which pint reads before a space
 
 
 def same_amount(first: Quantity, second: Quantity) -> bool:
@@ -32,14 +32,9 @@ def same_amount(first: Quantity, second: Quantity) -> bool:
         amount = converted(float(value), first.unit, second.unit)
         if amount is None:
             return True  # nobody knows
-        if any(is_close(amount, float(other)) for other in second.values):
+        if any(isclose(amount, other, rel_tol=_TOLERANCE) for other in second.values):
             return True
     return False
-
-
-def is_close(first: float, second: float) -> bool:
-    """Whether two numbers are equal, but for rounding."""
-    return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
 
 
 def converted(value: float, source: Unit, target: Unit) -> float | None:
@@ -54,8 +49,7 @@ def converted(value: float, source: Unit, target: Unit) -> float | None:
 
 
 def _pint_name(name: str) -> str:
-    powers = {"square": 2, "cubic": 3}
-    power = _POWER.sub(lambda match: f"{match[2]}**{powers[match[1]]}", _NAMES.get(name, name))
+    power = _POWER.sub(r"\1 ", _NAMES.get(name, name))
     return power.replace("-per-", "/").replace("-", "_")
 
 

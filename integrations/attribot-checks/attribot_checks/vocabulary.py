@@ -97,10 +97,8 @@ class Vocabulary:
         match = self._unit_names.match(text, position)
         if match is None:
             return None
-        if match["symbol"]:
-            return self._units[match["symbol"]], match.end()
-        name = match["name"] or match["money"]
-        return self._units[" ".join(name.lower().split())], match.end()
+        name = match["symbol"] or " ".join((match["name"] or match["money"]).lower().split())
+        return self._units[name], match.end()
 
 
 @cache
@@ -108,12 +106,10 @@ def vocabulary(language: str) -> Vocabulary:
     """The names in a language (ISO 639-1); in English, where the CLDR lacks the language."""
     from babel import Locale, UnknownLocaleError
 
-    locales = []
-    for name in _SPELLINGS.get(language, (language,)):
-        try:
-            locales.append(Locale.parse(name))
-        except (UnknownLocaleError, ValueError):
-            return vocabulary("en")
+    try:
+        locales = list(map(Locale.parse, _SPELLINGS.get(language, (language,))))
+    except (UnknownLocaleError, ValueError):
+        return vocabulary("en")
     units: dict[str, Unit] = {}
     for locale in locales:
         money = ((name, Unit(CURRENCY, noun)) for name, noun in currency_names(locale))
@@ -155,9 +151,7 @@ def _scales(locale: Locale) -> Iterator[tuple[str, Decimal]]:
         for of_plural in formats.values():
             for power, pattern in of_plural.items():
                 digits = pattern.pattern.partition(";")[0]
-                name = (
-                    digits.replace("0", "").replace("'", "").replace("\u200f", "").strip(" .\xa0")
-                )
+                name = re.sub("[0'\u200f]", "", digits).strip(" .\xa0")
                 if len(name) > 1 or name == "K" or not name.isascii():
                     yield name.lower(), Decimal(power).scaleb(1 - max(1, digits.count("0")))
 
@@ -190,31 +184,29 @@ def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
     Those of currencies without another ending: 'France' is no franc.
     """
     names = sorted(units, key=len, reverse=True)
-    symbols = (re.escape(name) for name in names if _is_symbol(name))
-    words, money = (
-        "|".join(
-            r"\s".join(map(re.escape, name.split()))
-            for name in names
-            if not _is_symbol(name) and units[name].is_currency == is_currency
-        )
-        for is_currency in (False, True)
-    )
+    symbols = _any_of(name for name in names if _is_symbol(name))
+    words = [name for name in names if not _is_symbol(name)]
+    money = _any_of(name for name in words if units[name].is_currency)
+    others = _any_of(name for name in words if not units[name].is_currency)
     ending = rf"[^\W\d_]{{0,{_LONGEST_INFLECTED}}}"
     return re.compile(
-        rf"(?:[-\s]|\u00a0+)?(?:(?P<name>(?i:{words})){ending}|(?P<money>(?i:{money}))"
-        rf"|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
+        rf"(?:[-\s]|\u00a0+)?(?:(?P<name>(?i:{others})){ending}|(?P<money>(?i:{money}))"
+        rf"|(?P<symbol>{symbols}))(?!\w)"
     )
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """A pattern of names, with any space between their words; nothing matches without names."""
+    return "|".join(r"\s".join(map(re.escape, name.split())) for name in names) or "(?!)"
 
 
 def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Matches the longest name of a power of ten in any case, perhaps after another character."""
-    kinds: dict[str, list[str]] = {"unspaced": [], "short": [], "long": []}
-    for name in sorted(names, key=len, reverse=True):
-        kind = "short" if _is_symbol(name) else "long"
-        kinds["unspaced" if name >= UNSPACED else kind].append(
-            r"\s".join(map(re.escape, name.split()))
-        )
-    unspaced, short, long = ("|".join(kind) or r"(?!)" for kind in kinds.values())
+    ordered = sorted(names, key=len, reverse=True)
+    spaced = [name for name in ordered if name < UNSPACED]
+    unspaced = _any_of(name for name in ordered if name >= UNSPACED)
+    short = _any_of(name for name in spaced if _is_symbol(name))
+    long = _any_of(name for name in spaced if not _is_symbol(name))
     return re.compile(
         rf"\W?(?:(?P<unspaced>{unspaced})"
         rf"|(?:(?P<long>{long})(?P<ending>[^\W\d_])?|(?P<short>{short}))(?!\w))",
@@ -241,15 +233,13 @@ def currency_names(locale: Locale) -> Iterator[tuple[str, str]]:
 
     yield from (_SIGNS | _CURRENCY_CODES | _NOUNS).items()
     for family, listed in WORDS["currencies"].items():
-        codes = listed.split()
-        shared: set[str] | None = None
-        for code in codes:
-            names = {get_currency_name(code, count, locale) for count in (None, 1, 2, 5, 1.5)}
-            yield from ((name, family) for name in names)
-            words = {word for name in names for word in re.split(r"[\s-]", name)}
-            shared = words if shared is None else shared & words
-        if len(codes) > 1:
-            yield from ((word, family) for word in shared or ())
+        names = [
+            {get_currency_name(code, count, locale) for count in (None, *_COUNTS)}
+            for code in listed.split()
+        ]
+        words = [{word for name in of for word in re.split(r"[\s-]", name)} for of in names]
+        shared = set.intersection(*words) if len(words) > 1 else ()
+        yield from ((name, family) for name in {*chain(*names), *shared})
 
 
 def currency_before(text: str, start: int) -> tuple[str, int, int] | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import BaseMessage
 
 from attribot_rag.errors import InvalidInput
 from langchain_attribot.callbacks import unobserved
@@ -16,22 +15,20 @@ from langchain_attribot.messages import answer_text
 
 @dataclass(frozen=True, eq=False)
 class AskAgain:
-    """Has the one of these models that answered a prompt complete another one.
+    """Has the one of these models that answered a prompt complete another one, text or messages.
 
     `name` is what its call named it, `parameters` are those of that call. Raises InvalidInput if it
     is none of the models, or cannot be told from another one.
     """
 
     models: Sequence[BaseLanguageModel[Any]]
-    prompt: Sequence[BaseMessage] | str
     name: str
     parameters: Mapping[str, Any]
 
     def __call__(self, prompt: Any, **settings: Any) -> str:
         model = self._model()
-        given = prompt if isinstance(prompt, str) else self._messages(prompt)
         with unobserved():
-            answer = model.invoke(given, **{**self._settings(model), **settings})
+            answer = model.invoke(prompt, **{**self._settings(model), **settings})
         return answer if isinstance(answer, str) else answer_text(answer)
 
     def _model(self) -> BaseLanguageModel[Any]:
@@ -58,20 +55,3 @@ class AskAgain:
             for name, value in self.parameters.items()
             if name not in own or own[name] != value
         }
-
-    def _messages(self, turns: Sequence[Mapping[str, Any]]) -> list[BaseMessage]:
-        """The messages of the first call, with the texts of these."""
-        return [
-            message if message.text == turn["content"] else _with_text(message, turn["content"])
-            for message, turn in zip(self.prompt, turns, strict=True)
-            if isinstance(message, BaseMessage)
-        ]
-
-
-def _with_text(message: BaseMessage, text: str) -> BaseMessage:
-    content: Any = text
-    if not isinstance(message.content, str):
-        others = [part for part in message.content if not isinstance(part, str)]
-        kept = [part for part in others if part.get("type") != "text"]
-        content = [{"type": "text", "text": text}, *kept]
-    return message.model_copy(update={"content": content})

@@ -22,9 +22,9 @@ from langchain_core.outputs import (
     LLMResult,
 )
 
-from attribot_rag.runtime import Call, Observer, Step
+from attribot_rag.runtime import Call, Observer, Step, verbatim_texts
 from langchain_attribot.documents import documents_in, named_documents, retrieved_documents
-from langchain_attribot.messages import answer_text, is_last, prompt_texts_of, template_messages
+from langchain_attribot.messages import answer_text, is_last
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -90,7 +90,9 @@ class RunCallbacks(BaseCallbackHandler):
     ) -> None:
         kind = "parser" if named.get("run_type") == "parser" else "chain"
         given = tuple(documents_in(inputs))
-        names, memo = names_of(named), {} if parent_run_id else {"inputs": inputs}
+        is_streamed = inputs == {"input": ""}  # whose inputs are known at its end
+        memo = {} if parent_run_id or is_streamed else {"inputs": inputs}
+        names = names_of(named)
         self.observer.began(run_id, parent_run_id, kind=kind, names=names, given=given, memo=memo)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
@@ -128,17 +130,15 @@ class RunCallbacks(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: Any, messages: list[list[BaseMessage]], **call: Any
     ) -> None:
-        first = messages[0]
-        prompt, documents = template_messages(first), retrieved_documents(first)
-        self._called(first, prompt, prompt_texts_of(first), documents, **call)
+        copies = [message.model_copy() for message in messages[0]]  # which nobody changes later
+        self._called(copies, verbatim_texts(copies), retrieved_documents(copies), **call)
 
     def on_llm_start(self, serialized: Any, prompts: list[str], **call: Any) -> None:
-        self._called(prompts[0], prompts[0], [prompts[0]], (), **call)
+        self._called(prompts[0], [prompts[0]], (), **call)
 
     def _called(
         self,
-        given: Sequence[BaseMessage] | str,
-        prompt: Any,
+        prompt: Sequence[BaseMessage] | str,
         texts: list[str],
         documents: Sequence[Document],
         *,
@@ -161,7 +161,7 @@ class RunCallbacks(BaseCallbackHandler):
             given=known,
             span=span_of(run_id),
             answered_by=name,
-            ask=self._ask_again and self._ask_again(given, name, parameters),
+            ask=self._ask_again and self._ask_again(name, parameters),
         )
         is_structured = "ls_structured_output_format" in (named.get("options") or {})
         self._calls[run_id] = StreamedCall(call, is_structured=is_structured)

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import DeduplicatedText, remove_duplicates
 
-MERGED_KEY = "merged"
+MERGED_KEY = "attribot_merged"
 
 
 class DeduplicatingCompressor(BaseDocumentCompressor):
@@ -21,8 +21,8 @@ class DeduplicatingCompressor(BaseDocumentCompressor):
     Equal and nearly equal documents (`threshold`, a similarity up to 1) and those that another one
     holds are removed; sentences that a document shares with an earlier one, as chunks that overlap
     do, are cut off its beginning and end (`min_overlap` characters or more, None leaves them). A
-    document that stands for others names them under `merged` in its metadata, with their ids and
-    metadata. Documents are copied, never changed.
+    document that stands for others names them under `attribot_merged` in its metadata, with their
+    ids and metadata. Documents are copied, never changed.
     """
 
     threshold: float = Field(default=0.9, gt=0, le=1)

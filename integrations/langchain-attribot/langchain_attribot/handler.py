@@ -12,7 +12,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, Generation
 from typing_extensions import Unpack
 
@@ -69,8 +69,9 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
     run of this name, themselves or within one; or those for whose names, the set of all of these, a
-    function gives True. With `loose`, what is retrieved and answered outside of any chain counts
-    for later prompts that contain it, as in a script that searches and asks.
+    function gives True. With `loose`, what one `invoke` retrieves or answers counts for later ones
+    whose prompts contain it, as in a script that searches and asks: for a handler that serves one
+    request at a time, since what others retrieve counts, too.
 
     Tool calls are an answer where the chain gives their arguments to its caller, and no tool runs:
     of structured output. Their text is these arguments as JSON.
@@ -165,8 +166,15 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             self._warn_of_another(summary)
             return
         streamed.is_attached = summary is not None
+        message = generation.message
+        memo, in_place = call.step.root.memo, isinstance(message, AIMessageChunk)
+        may_stream = is_first and summary is not None and "inputs" in memo  # asked for no chunks
+        if may_stream and messages.stream(message, summary, after=self):
+            memo.setdefault("streamed", {})[message.id] = summary
+            in_place = False
+        in_place |= generation is streamed.generation
         how: dict[str, Any] = {"citations": self._citations, "provider": streamed.provider}
-        messages.attach(generation, summary, in_place=generation is streamed.generation, **how)
+        messages.attach(generation, summary, in_place=in_place, **how)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
@@ -181,6 +189,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents = tuple(documents_in(outputs))
+        messages.attach_to_outputs(outputs, step.root.memo.get("streamed", {}))
         if step.kind == "parser":
             step.root.memo["parsed"] = outputs
         self._arguments_given(step, outputs)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.agents import AgentAction
-from langchain_core.callbacks import CallbackManager
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
+from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.block_translators import PROVIDER_TRANSLATORS, register_translator
 from langchain_core.messages.content import (
     Citation,
@@ -23,40 +24,23 @@ from langchain_core.runnables.config import ensure_config, get_callback_manager_
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"  # of a message that names none
-_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-_CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
-
-
-def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
-    """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
-    whole = map(message_chunk_to_message, messages)
-    verbatim = (message for message in whole if message.type not in _CHANGED_BY_TEMPLATES)
-    return [text for message in verbatim if (text := message.text.strip())]
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
     """The texts of a chain's output: a text, messages, or a dict with those among its values."""
-    if isinstance(outputs, str):
+    for answer in _answers_in(outputs):
+        yield answer if isinstance(answer, str) else answer_text(answer)
+
+
+def _answers_in(outputs: Any) -> Iterator[str | BaseMessage]:
+    if isinstance(outputs, str | BaseMessage):
         yield outputs
-    elif isinstance(outputs, BaseMessage):
-        yield answer_text(outputs)
     elif isinstance(outputs, list):
-        yield from (answer_text(output) for output in outputs if isinstance(output, BaseMessage))
+        yield from (output for output in outputs if isinstance(output, BaseMessage))
     elif isinstance(outputs, dict):
         for value in outputs.values():
             if isinstance(value, str | BaseMessage | list):
-                yield from output_texts(value)
-
-
-def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
-    """The messages as chat templates take them; the sum of streamed chunks is a message."""
-    return [
-        {
-            "role": _ROLES.get(message.type, getattr(message, "role", message.type)),
-            "content": message.text,
-        }
-        for message in map(message_chunk_to_message, messages)
-    ]
+                yield from _answers_in(value)
 
 
 def answer_text(message: BaseMessage) -> str:
@@ -98,10 +82,17 @@ def attach(
     if summary is None and KEY not in message.response_metadata:
         return
     changed = attached(message, summary, **how)
-    if in_place or isinstance(message, AIMessageChunk):
+    if in_place:
         message.response_metadata = changed.response_metadata
     else:
         generation.message = changed
+
+
+def attach_to_outputs(outputs: Any, summaries: Mapping[str, dict[str, Any]]) -> None:
+    """Give messages that a chain made of the chunks of an answer its summary, by their ids."""
+    for message in _answers_in(outputs):
+        if isinstance(message, BaseMessage) and (summary := summaries.get(message.id or "")):
+            message.response_metadata = {KEY: summary, **message.response_metadata}
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
@@ -131,18 +122,25 @@ def attached(
     return message.model_copy(update={"response_metadata": metadata})
 
 
-def stream(message: BaseMessage) -> None:
-    """Give LangGraph's `stream_mode="messages"` a last chunk with what is attached to a message."""
-    manager = get_callback_manager_for_config(ensure_config())
-    streams = [
-        own for own in manager.handlers if hasattr(own, "tap_output_iter") and own.run_inline
-    ]
-    told = CallbackManager(streams, tags=manager.tags, metadata=manager.metadata)
-    metadata = {KEY: message.response_metadata[KEY]}
-    chunk = AIMessageChunk(content="", id=message.id, response_metadata=metadata)
-    for run in told.on_chat_model_start({}, [[]]) if streams else ():
-        run.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk))
-        run.on_llm_end(LLMResult(generations=[]))
+def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
+    """Give LangGraph's `stream_mode="messages"` a last chunk with the summary of a message.
+
+    False if no such stream has given the message on before the handler `after` was told of it,
+    which may change it then. Asynchronous runs tell streams first, others tell in the list's order.
+    """
+    config = ensure_config()
+    manager = get_callback_manager_for_config(config)
+    handlers, run_id = manager.handlers, uuid4()
+    if after in handlers and not isinstance(config["callbacks"], AsyncCallbackManager):
+        handlers = handlers[: handlers.index(after)]
+    streams = [own for own in handlers if hasattr(own, "tap_output_iter") and own.run_inline]
+    chunk = AIMessageChunk(content="", id=message.id, response_metadata={KEY: summary})
+    where: dict[str, Any] = {"tags": manager.tags, "metadata": manager.metadata}
+    for own in streams:  # no manager, to which tracers would add themselves
+        own.on_chat_model_start({}, [[]], run_id=run_id, **where)
+        own.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk), run_id=run_id)
+        own.on_llm_end(LLMResult(generations=[]), run_id=run_id)
+    return bool(streams)
 
 
 def citations_of(message: AIMessage) -> list[Citation]:
@@ -179,6 +177,8 @@ def show_citations(*providers: str) -> None:
 
     Those of these providers, by default of all that are known.
     """
+    # LangChain asks nothing else for `content_blocks`. A message class of our own would be lost in
+    # sums of chunks and in checkpoints, and content with annotations is no history for every model.
     for provider in providers or (*PROVIDER_TRANSLATORS, _PROVIDER):
         known = PROVIDER_TRANSLATORS.get(provider, {})
         own = [known.get(kind) for kind in ("translate_content", "translate_content_chunk")]

@@ -155,7 +155,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             run = self._run(message, call, documents, service, request.model)
             if self._attach:
                 result[index] = messages.attached(message, run.summary, citations=self._citations)
-                messages.stream(result[index])
+                messages.stream(message, run.summary)
         return replace(response, result=result)
 
     def _advise(self, request: ModelRequest[Any]) -> None:

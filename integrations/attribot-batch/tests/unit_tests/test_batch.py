@@ -76,7 +76,7 @@ def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
     expected = attributor().attribute(chat(TREATY[:2]), ANSWER, TREATY[:2])
     best = expected.top(1)[0]
     for result in (results[0], results[2], results[4]):
-        assert result["response"] == expected.response
+        assert result["response"] == result["summary"]["answer"] == expected.response
         assert result["summary"]["cited_text"] == expected.to_cited_text()
         assert result["summary"]["sources"][0]["id"] == best.source.id
         assert result["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)

@@ -21,7 +21,7 @@ from langchain_attribot import AttributionCallbackHandler
 
 README = "integrations/langchain-attribot/README.md"
 CHAIN, SEARCH, READER, CHAT = blocks_of(README)
-SHOWN, COMPOSED, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
+SHOWN, COMPOSED, APART, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
 
 
 def test_the_readme_s_chain_and_agent_give_the_shown_output(
@@ -35,6 +35,10 @@ def test_the_readme_s_chain_and_agent_give_the_shown_output(
     assert names["run"].summary["status"] == "composite"
     assert len(names["run"].earlier) == len(names["documents"])
     assert capsys.readouterr().out.startswith(names["run"].to_cited_text())
+    exec(APART, names)
+    apart = checked(names["answer"].response_metadata["attribution"])
+    assert [document["title"] for document in apart["documents"]] == ["ferry.md", "lighthouse.md"]
+    assert capsys.readouterr().out.endswith("[1]\n")
     exec(CHAT, names)
     answer = names["message"].text
     assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())

@@ -11,7 +11,13 @@ from conftest import DOCUMENTS, QUESTION, Making
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -140,8 +146,52 @@ def test_parts_of_a_message_that_are_no_text_are_sent_again(served: Any, making:
     assert not attribution_of(handler.last).not_located
     assert handler.answer_without(handler.last.run_id, 1).response == UNKNOWN
     content = asked[1]["messages"][1]["content"]
-    assert [part["type"] for part in content] == ["text", "image_url"]
+    assert [content[1]["type"], content[2]] == ["image_url", QUESTION]
     assert LIGHTHOUSE not in content[0]["text"]
+
+
+def block_of(document: Document, form: str) -> dict[str, Any]:
+    """A document as Anthropic's messages have it."""
+    text = {"type": "text", "text": document.page_content}
+    if form == "search_result":
+        return {"type": form, "source": "https://example.org", "title": "a", "content": [text]}
+    source = {"type": "text", "media_type": "text/plain", "data": document.page_content}
+    return {"type": "document", "title": "a", "source": source}
+
+
+@pytest.mark.parametrize("form", ["search_result", "document", "tool_result"])
+@pytest.mark.parametrize("attributing", ["handler", "middleware"])
+def test_blocks_that_hold_documents_are_read_and_sent_again(
+    form: str, attributing: str, served: Any, making: Making
+) -> None:
+    url, asked = served
+    chat = anthropic(url)
+    blocks = [block_of(document, form) for document in DOCUMENTS]
+    messages: list[Any] = [HumanMessage([*blocks, {"type": "text", "text": QUESTION}])]
+    if form == "tool_result":
+        call = {"name": "search", "args": {}, "id": "one"}
+        found = [block_of(document, "search_result") for document in DOCUMENTS]
+        messages = [
+            HumanMessage(QUESTION),
+            AIMessage("", tool_calls=[call]),
+            ToolMessage(found, tool_call_id="one"),
+        ]
+    config: Any = {"metadata": {"attribot_documents": DOCUMENTS}}
+    if attributing == "handler":
+        handler: Any = making(chat, reader=byte_level())
+        answer = chat.invoke(messages, config | {"callbacks": [handler]})
+    else:
+        handler = AttributionMiddleware(reader=byte_level(), **EXACT)
+        answer = create_agent(chat, [], middleware=[handler]).invoke(
+            {"messages": messages}, config
+        )["messages"][-1]
+    summary = checked(answer.response_metadata["attribution"])
+    assert answer.text == HIGH and all(one["located"] for one in summary["documents"])
+    assert handler.answer_without(summary["run_id"], 1).response == UNKNOWN
+    first, again = (body["messages"] for body in asked)
+    assert LIGHTHOUSE not in str(again)
+    assert str(first).replace(LIGHTHOUSE, "") == str(again)
+    handler.close()
 
 
 @tool(response_format="content_and_artifact")

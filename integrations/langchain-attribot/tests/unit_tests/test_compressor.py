@@ -15,7 +15,7 @@ def test_a_document_names_its_equal_contained_and_overlapping_duplicates() -> No
     before = [document.model_copy(deep=True) for document in documents]
     ferry, lighthouse, rest = DeduplicatingCompressor().compress_documents(documents, "?")
     assert (ferry.id, ferry.metadata["source"]) == ("ferry", "ferry.md")
-    assert ferry.metadata["merged"] == [
+    assert ferry.metadata["attribot_merged"] == [
         {"id": "mirror", "metadata": {"page": 2}},
         {"id": "part", "metadata": {}},
         {"id": "following", "metadata": {}},

@@ -1,14 +1,28 @@
 """Attributions in the state, the streams and the checkpoints of LangGraph's graphs."""
 
+import asyncio
+import copy
+import functools
 import operator
+from collections.abc import Iterable
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from chains import Given, joined
-from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making
+from chains import PROMPT, Given, joined
+from conftest import (
+    DOCUMENTS,
+    QUESTION,
+    AsynchronousChat,
+    Chain,
+    Chat,
+    Handler,
+    Making,
+    summary_of,
+)
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import RunnablePassthrough
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_stream_writer
@@ -101,6 +115,52 @@ def test_streams_of_updates_messages_and_custom_data_carry_it(graph: Any, handle
     assert chunks["grade"]
     assert all("attribution" not in grade.response_metadata for grade in chunks["grade"])
     check(streamed["custom"][-1]["attribution"])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("asks", ["invoke", "stream"])
+@pytest.mark.parametrize("attached_to", ["graph", "chain"])
+def test_streamed_messages_add_up_to_an_answer_with_it(
+    tiny_chat: Chat, handler: Handler, attached_to: str, asks: str, asynchronous: bool
+) -> None:
+    told: Any = {"callbacks": [handler]} if attached_to == "graph" else {}
+    within: Any = {"callbacks": [handler]} if attached_to == "chain" else {}
+    chat = AsynchronousChat(llm=tiny_chat.llm, tokenizer=tiny_chat.tokenizer)
+    chain = RunnablePassthrough.assign(context=Given(documents=DOCUMENTS) | joined) | PROMPT | chat
+
+    def answer(state: State) -> dict[str, Any]:
+        given: Any = {"question": state["question"]}
+        if asks == "invoke":
+            return {"messages": [chain.invoke(given, within)]}
+        return {"messages": [added(chain.stream(given, within))]}
+
+    async def answer_asynchronously(state: State) -> dict[str, Any]:
+        given: Any = {"question": state["question"]}
+        if asks == "invoke":
+            return {"messages": [await chain.ainvoke(given, within)]}
+        return {"messages": [added([piece async for piece in chain.astream(given, within)])]}
+
+    node = answer_asynchronously if asynchronous else answer
+    graph = StateGraph(State).add_node("answer", node).add_edge(START, "answer").compile()
+    modes: Any = ["messages", "values"]
+
+    async def streamed() -> list[Any]:
+        pieces = graph.astream(INPUT, told, stream_mode=modes)
+        return [copy.deepcopy(piece) async for piece in pieces]  # as it is when it arrives
+
+    pieces = graph.stream(INPUT, told, stream_mode=modes)
+    arrived = asyncio.run(streamed()) if asynchronous else [*map(copy.deepcopy, pieces)]
+    *_, state = (piece for mode, piece in arrived if mode == "values")
+    chunks = added(piece[0] for mode, piece in arrived if mode == "messages")
+    summary_of(state["messages"][-1])
+    assert chunks.text == state["messages"][-1].text
+    if (attached_to, asks) != ("chain", "stream"):  # of which the node alone has the last chunk
+        assert set(located_ids(summary_of(chunks))) == {"ferry", "lighthouse"}
+
+
+def added(chunks: Iterable[Any]) -> Any:
+    """The sum of a stream's chunks."""
+    return functools.reduce(operator.add, chunks)
 
 
 def test_checkpoints_keep_it_and_the_next_turn_has_its_own(graph: Any, handler: Handler) -> None:

@@ -186,7 +186,10 @@ def test_documents_of_a_chain_within_count(
 
 
 def test_a_search_and_an_answer_that_are_invoked_one_after_the_other(
-    store: InMemoryVectorStore, tiny_chat: Chat, making: Making
+    store: InMemoryVectorStore,
+    tiny_chat: Chat,
+    making: Making,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     search = store.as_retriever(search_kwargs={"k": 1}) | joined
     answering = PROMPT | tiny_chat
@@ -200,7 +203,12 @@ def test_a_search_and_an_answer_that_are_invoked_one_after_the_other(
         assert located_ids(summary_of(ask())) == [document.id]
     message = ask({"callbacks": [making(loose=True)]})
     assert located_ids(summary_of(message)) == [document.id]
+    named = {"callbacks": [making()], "metadata": {"attribot_documents": [document]}}
+    assert located_ids(summary_of(ask(named))) == [document.id]
+    caplog.clear()
     assert "attribution" not in ask({"callbacks": [making()]}).response_metadata
+    for mend in ("another invoke()", "attribot_documents", "attribute(llm)", "loose=True"):
+        assert mend in caplog.text
 
 
 @pytest.mark.parametrize("form", ["as they are", "as texts", "with a rank", "named"])

@@ -12,6 +12,7 @@ from engines import engine_of
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
 from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
+from llama_index.core.schema import TextNode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index_instrumentation import get_dispatcher
@@ -27,6 +28,7 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: LocalLLM, engine: Any) ->
     assert "attribution" not in plain
     assert {values["file_name"] for values in metadata.values()} == {"ferry.md", "lighthouse.md"}
     assert dict(metadata.items()) == dict(metadata) == metadata == plain
+    assert TextNode(text="It is high.", metadata=metadata).metadata == plain
     assert list(metadata) == list(plain)
     assert "attribution" in metadata
     assert metadata["attribution"] is metadata.get("attribution")

@@ -226,6 +226,8 @@ class ResponseMetadata(dict[str, Any]):
         return len(self) > 0 or self.attribution is not None
 
     def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        # `json` takes a dict's items, and so does pydantic, which must not: LlamaIndex's retrievers
+        # over engines make a response's metadata those of a node, which goes into the next prompt.
         is_written = sys._getframe(1).f_globals.get("__name__") == "json.encoder"
         return ({**self, KEY: self.attribution} if is_written else dict(self)).items()
 
