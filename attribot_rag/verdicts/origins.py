@@ -166,14 +166,17 @@ class Origins:
         """Whether earlier text explains the sentence's new content words, not a name alone.
 
         A word is new if neither the question nor an earlier sentence has it. What stays unlikely
-        after the earlier sentences, and is not much likelier than without them, is added up. Words
-        of scripts without spaces are not told apart, and do not count.
+        after the earlier sentences, and is not much likelier than without them, is added up. The
+        first word may begin in any way ("That is, ..."). Words of scripts without spaces are not
+        told apart, and do not count.
         """
         part = self._parts.get(index, Part())
         said = [word.casefold() for i in earlier for word in words_in(self._sentences[i].text)]
+        first = self._sentences[index].tokens[:1]
         unexplained = 0.0
         for tokens, word in zip(part.words, part.texts, strict=True):
-            if word[0] >= UNSPACED or any(same_word(word, other) for other in said):
+            is_said = any(same_word(word, other) for other in said)
+            if is_said or word[0] >= UNSPACED or tokens[:1] == first:
                 continue
             after = self._likely(self._bare, index, tokens)
             alone = self._likely(self._saying([], index), index, tokens)
