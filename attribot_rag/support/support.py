@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from rapidfuzz.distance import OSA
+
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval
@@ -17,6 +19,7 @@ from attribot_rag.support.wording import Word, Wording
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
+_ANOTHER_SPELLING = 0.8  # of the letters of two words that are one
 _LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
 _LEAST_WORDS = 2  # that a rival shares with a sentence
 
@@ -188,11 +191,20 @@ def support_of(
 def _is_replaced(
     words: Sequence[Word], missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
 ) -> bool:
-    """Whether a passage is the sentence with one other word in the place of a missing one."""
+    """Whether a passage is the sentence with one other word in the place of a missing one.
+
+    Another spelling ("meters" for "metres") is no other word.
+    """
     own = frozenset(word.key for word in words)
-    return len({word.key for word in missing}) == 1 and any(
-        len(wording.lacking(wording.content(passage.text), own)) == 1 for passage in passages
-    )
+    lost = {word.text.casefold() for word in missing}
+    for passage in passages:
+        others = {
+            word.text.casefold() for word in wording.lacking(wording.content(passage.text), own)
+        }
+        if len(lost) == len(others) == 1:
+            similarity = OSA.normalized_similarity(*lost, *others)
+            return similarity < _ANOTHER_SPELLING
+    return False
 
 
 def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:

@@ -19,12 +19,14 @@ RENT = "The monthly rent is 840 euros."
 NOTICE = "The tenant gives notice three months before the end of a quarter."
 OPEN = "The museum is open on Saturdays only."
 FERRY = "The ferry Velmara carries 84 passengers."
+HIGH = "The lighthouse is 38 metres high."
 COOK = "The museum in Maren was built by Hilde Voss."
 FILES = (
     Document(f"{GUARANTEE} Keep the receipt.", metadata={"title": "coffee-machine.md"}),
     Document(f"{RENT} {NOTICE}", metadata={"title": "lease.txt"}),
     Document(f"{OPEN} {COOK}", metadata={"title": "museum.md"}),
     Document(f"# Ferry\n\n{FERRY} It leaves at six.", metadata={"title": "boats.md"}),
+    Document(HIGH),
 )
 
 
@@ -62,6 +64,7 @@ SAID = [
     ("What is the rent?", "The rent is 840 euros a month.", RENT),
     ("When must the tenant give notice?", "Three months before the end of a quarter.", NOTICE),
     ("When is the museum open?", "The museum opens on Saturdays only.", OPEN),
+    ("How high is it?", "The lighthouse is 38 meters high.", HIGH),
     ("How many passengers does the ferry carry?", "It carries 84 passengers.", FERRY),
 ]
 
@@ -145,7 +148,7 @@ def test_a_sentence_of_the_model_s_own_is_said_by_a_text_or_by_none() -> None:
     assert support is not None
     assert (support.kind, support.source_ids) == ("full", (2,))
     none = answered("Paris is the capital of France.", None)
-    assert none.to_cited_text().endswith("France. (not in the 4 passages found)")
+    assert none.to_cited_text().endswith("France. (not in the 5 passages found)")
     led = answered("Paris is the capital.", {"kind": "unsupported", "reliance": 7.0})
     assert led.to_cited_text().endswith("(the documents led to this; none says it)")
     alone = answered("Paris is the capital.", None, files=FILES[:1])
