@@ -14,7 +14,7 @@ from attribot_rag._version import __version__ as __version__
 
 _NAMES = {
     ".attribution": ["Attribution"],
-    ".attributor": ["Attributor", "AttributorOptions", "Options"],
+    ".attributor": ["Attributor", "AttributorOptions", "Options", "WordsReader"],
     ".context": ["ContextOptions", "Document"],
     ".errors": ["AttributionError"],
     ".methods": [
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the same names, as type checkers read them
     from attribot_rag.attributor import Attributor as Attributor
     from attribot_rag.attributor import AttributorOptions as AttributorOptions
     from attribot_rag.attributor import Options as Options
+    from attribot_rag.attributor import WordsReader as WordsReader
     from attribot_rag.context import ContextOptions as ContextOptions
     from attribot_rag.context import Document as Document
     from attribot_rag.errors import AttributionError as AttributionError

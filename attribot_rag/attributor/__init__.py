@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from attribot_rag.attributor.attributor import Attributor as Attributor
     from attribot_rag.attributor.options import AttributorOptions as AttributorOptions
     from attribot_rag.attributor.options import Options as Options
-    from attribot_rag.attributor.transcripts import rag_prompt as rag_prompt
+    from attribot_rag.attributor.prompts import rag_prompt as rag_prompt
+    from attribot_rag.attributor.words_reader import WordsReader as WordsReader
     from attribot_rag.context.document import Documents as Documents
 else:
     __getattr__, __dir__, __all__ = lazily(
@@ -18,7 +19,8 @@ else:
         {
             ".attributor": ["Attributor"],
             ".options": ["AttributorOptions", "Options"],
-            ".transcripts": ["rag_prompt"],
+            ".prompts": ["rag_prompt"],
+            ".words_reader": ["WordsReader"],
             "..context.document": ["Documents"],
         },
     )

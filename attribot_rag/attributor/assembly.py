@@ -14,9 +14,8 @@ from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotation
 from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup, Verdict
 from attribot_rag.attributor.options import Options
-from attribot_rag.attributor.transcripts import rag_prompt
-from attribot_rag.context import Context, ContextOptions, Document, TokenizedText
-from attribot_rag.context.document import label_of
+from attribot_rag.attributor.prompts import labels_of, location_notes, rag_prompt
+from attribot_rag.context import ContextOptions, Document, TokenizedText
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.order import Ranking, ranking_of
@@ -33,8 +32,6 @@ OnSentence = Callable[[Attribution], None]
 
 _UNLIKELY = -6.0
 _NOISY = 0.05  # nats
-_MOST_NAMED = 5  # documents in a note
-_LONGEST_NAME = 40
 
 
 def attributed(
@@ -55,7 +52,7 @@ def attributed(
     shown = ResponseText(*scorer.response.aligned(response))
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)
-    question = PromptPieces(scorer).asked
+    question = PromptPieces(context, scorer.language_model.boundary_ids).asked
     supported = partial(
         with_support,
         response=shown.text,
@@ -97,13 +94,7 @@ def _assembled(
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
-    names = context.labels.names_for(marker.label for marker in judgement.markers)
     markers = [(marker.start, marker.end) for marker in judgement.markers]
-    cited = {
-        (marker.document, marker.number)
-        for marker in judgement.markers
-        if marker.document is not None and marker.number is not None
-    }
     verdicts = supported(annotation.of(judgement.verdicts, markers), markers=markers)
     return Attribution(
         response=response.text,
@@ -112,8 +103,7 @@ def _assembled(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
-        prompt_numbers=context.labels.numbers_for(names, cited),
-        prompt_names=names,
+        **labels_of(context, judgement.markers),
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,
@@ -258,24 +248,7 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
-    if late := scorer.context.not_in_time:
-        yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
-    yield from _absent_note(scorer.context)
-    if parts := scorer.context.partly_located:
-        shares = (
-            f"{min(max(share, 0.01), 0.99):.0%} of {_name_of(scorer.context, index)}"
-            for index, share in parts.items()
-        )
-        yield (
-            f"The model received documents only in part: {', '.join(shares)}. While that is so, no "
-            "sentence is said to come from elsewhere; pass the documents as they "
-            "stand in the prompt."
-        )
-    if crowded := scorer.context.crowded:
-        yield (
-            f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
-            "the places that were not found stay in the prompt."
-        )
+    yield from location_notes(scorer.context)
     if (scorer.language_model.weights.noise or 0.0) > _NOISY:
         yield (
             "The server gives other figures for the same text from one call to the next, or than "
@@ -289,25 +262,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     yield from scores.notes
     if scores.num_dropped:
         yield f"{scores.num_dropped} sources were removed as whole tokens, not to the character."
-
-
-def _absent_note(context: Context) -> Iterator[str]:
-    documents, absent = context.documents, context.absent
-    if not absent:
-        return
-    names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
-    if len(absent) > len(names):
-        names.append(f"and {len(absent) - len(names)} more")
-    yield (
-        f"The model did not receive {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}): not in its prompt. Retrieve fewer, or pass their texts as they "
-        "stand there."
-    )
-
-
-def _name_of(context: Context, index: int) -> str:
-    label = " ".join(label_of(context.documents[index], index).split())
-    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:

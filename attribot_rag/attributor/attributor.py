@@ -17,13 +17,8 @@ from attribot_rag.attribution import Attribution, Counterfactual, Provenance
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.transcripts import (
-    answered,
-    check_texts,
-    located,
-    read_transcript,
-    transcript_of,
-)
+from attribot_rag.attributor.prompts import check_texts, located
+from attribot_rag.attributor.transcripts import answered, read_transcript, transcript_of
 from attribot_rag.context import ContextOptions, PromptInput
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
@@ -88,6 +83,11 @@ class Attributor:
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
         self._read_prompts: MutableMapping[Provenance, Prompt] = WeakIdKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """The name of the model that scores, without a folder."""
+        return self.language_model.public_name
 
     @classmethod
     def for_server(
@@ -240,7 +240,9 @@ class Attributor:
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
-        context = located(transcript, documents, prompt, self.context_options, meter)
+        text, options = transcript.prompt.tokens, self.context_options
+        context = located(text, documents, prompt, options, lambda: meter.allows(0))
+        meter.exhausted = bool(context.not_in_time)
         read = generation.prompt_ids if prompt is None else prompt
         return Scorer(
             language_model=self.language_model,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 
 from attribot_rag.attribution import Attribution, Counterfactual
-from attribot_rag.attributor.cut_prompt import prompt_without
+from attribot_rag.attributor.cut_prompt import check_documents, places_of, prompt_without
 from attribot_rag.context import Ablation, Context, TokenizedText
-from attribot_rag.context.intervals import Interval, merge
-from attribot_rag.errors import InvalidInput, NotRecorded, UnsupportedModel
+from attribot_rag.context.intervals import merge
+from attribot_rag.errors import NotRecorded, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
@@ -25,7 +23,6 @@ from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 Ask = Callable[..., str]
 """Has the model that answered complete a prompt, by keyword with other settings; gives its text."""
 
-_LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 _MAX_NEW_TOKENS = 128
 _GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOKENS})
 
@@ -68,7 +65,7 @@ class Rerun:
                 "no other answer can be generated: this one was also conditioned on "
                 f"{', '.join(generation.conditioning.names)}"
             )
-        _check_documents(attribution, documents)
+        check_documents(attribution, documents)
         places = [place for source in attribution.sources for place in source.occurrences]
         context = Context(
             documents=attribution.documents,
@@ -77,7 +74,9 @@ class Rerun:
             regions=tuple(merge((place.start, place.end) for place in places if place.spans)),
             not_located=attribution.not_located,
         )
-        removed = Ablation(characters=tuple(_places(context, frozenset(documents))))
+        removed = Ablation(
+            characters=tuple(places_of(documents, attribution.sources, context.prompt.text))
+        )
         indices = tuple(sorted(set(documents)))
         name = attribution.provenance.answered_by
         return cls(language_model, generation, context, indices, removed, name)
@@ -161,38 +160,3 @@ class Rerun:
                 f"The second answer was cut off at its length limit of {second.cut_at} tokens; "
                 "raise max_new_tokens for a longer one."
             )
-
-
-def _check_documents(attribution: Attribution, documents: Collection[int]) -> None:
-    num_documents = len(attribution.documents)
-    if not documents:
-        raise InvalidInput("no document to leave out; pass the index of at least one")
-    for index in documents:
-        if index not in range(num_documents):
-            raise InvalidInput(
-                f"no document has the index {index!r}: there are {num_documents}, and the first "
-                "has the index 0"
-            )
-        if index in attribution.not_located:
-            raise InvalidInput(
-                f"the document with the index {index} was not found in the prompt, so there is "
-                "nothing to leave out"
-            )
-
-
-def _places(context: Context, documents: frozenset[int]) -> Iterator[Interval]:
-    """The characters of these documents in the prompt, with the line breaks after them."""
-    text = context.prompt.text
-    places = sorted(
-        (place.start, place.end)
-        for source in context.sources
-        for place in source.occurrences
-        if documents.intersection(span.document for span in place.spans)
-    )
-    gaps = [
-        (end, start) for (_, end), (start, _) in pairwise(places) if not text[end:start].strip()
-    ]
-    for start, end in merge([*places, *gaps]):
-        breaks = _LINE_BREAKS.match(text, end)
-        begins_line = not start or text[start - 1] == "\n"
-        yield start, breaks.end() if breaks and begins_line else end

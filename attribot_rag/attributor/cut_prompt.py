@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import cast
 
-from attribot_rag.context.intervals import Interval, subtract
+from attribot_rag.context import Source
+from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, with_texts
 from attribot_rag.model.language_model import Prompt
+from attribot_rag.result import Result
+
+_LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
+
+
+def check_documents(attribution: Result, documents: Collection[int]) -> None:
+    """Raises InvalidInput for documents that do not exist or do not stand in the prompt."""
+    num_documents = len(attribution.documents)
+    if not documents:
+        raise InvalidInput("no document to leave out; pass the index of at least one")
+    for index in documents:
+        if index not in range(num_documents):
+            raise InvalidInput(
+                f"no document has the index {index!r}: there are {num_documents}, and the first "
+                "has the index 0"
+            )
+        if index in attribution.not_located:
+            raise InvalidInput(
+                f"the document with the index {index} was not found in the prompt, so there is "
+                "nothing to leave out"
+            )
+
+
+def places_of(
+    documents: Collection[int], sources: Sequence[Source], text: str
+) -> Iterator[Interval]:
+    """The characters of these documents in a prompt's text, with the line breaks after them."""
+    places = sorted(
+        (place.start, place.end)
+        for source in sources
+        for place in source.occurrences
+        if any(span.document in documents for span in place.spans)
+    )
+    gaps = [
+        (end, start) for (_, end), (start, _) in pairwise(places) if not text[end:start].strip()
+    ]
+    for start, end in merge([*places, *gaps]):
+        breaks = _LINE_BREAKS.match(text, end)
+        begins_line = not start or text[start - 1] == "\n"
+        yield start, breaks.end() if breaks and begins_line else end
 
 
 def prompt_without(prompt: Prompt, read: str, places: Sequence[Interval]) -> Prompt:

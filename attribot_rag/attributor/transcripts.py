@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -10,14 +9,13 @@ from typing import Any, cast
 
 from rapidfuzz.distance import Prefix
 
-from attribot_rag.context import Context, ContextOptions, Document, locate_context
+from attribot_rag.attributor.prompts import check_texts, rag_prompt
+from attribot_rag.context import Document
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import (
     Message,
     continued_text,
-    message_role,
-    message_text,
     readable,
     verbatim_texts,
 )
@@ -25,7 +23,6 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import (
     LanguageModel,
     Prompt,
-    check_characters,
     is_chat,
     plain_ids,
 )
@@ -35,12 +32,6 @@ from attribot_rag.recording import (
     PromptText,
     Transcript,
     generate_answer,
-)
-from attribot_rag.scoring import Meter
-
-TEMPLATE = (
-    "Answer the question with one short sentence, using only the passages below.\n\n"
-    "{context}\n\nQuestion: {question}"
 )
 
 
@@ -74,67 +65,6 @@ def answered(
     return generation, prompt, chunks
 
 
-def check_texts(
-    name: str, prompt: Prompt, documents: Sequence[Document], response: object = ""
-) -> None:
-    """Raises InvalidInput for half of a surrogate pair, which no tokenizer takes, naming its place.
-
-    `name` is what the caller calls the prompt.
-    """
-    texts = {name: prompt} if isinstance(prompt, str) else {}
-    if is_chat(prompt):
-        messages = cast(Sequence[Message], prompt)
-        texts = {f"{name}[{i}]": message_text(messages[i]) for i in range(len(messages))}
-    if isinstance(response, str):
-        texts["the response"] = response
-    texts.update({f"documents[{i}]": documents[i].text for i in range(len(documents))})
-    for place, text in texts.items():
-        check_characters(place, text)
-
-
-def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
-    """The documents, then the question: as a `chat` message, otherwise as text."""
-    passages = "\n\n".join(document.text.strip() for document in documents)
-    text = TEMPLATE.format(context=passages, question=question.strip())
-    return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
-
-
-def located(
-    transcript: Transcript,
-    documents: Documents,
-    prompt: Prompt | None,
-    options: ContextOptions,
-    meter: Meter,
-) -> Context:
-    """The documents and earlier turns in the prompt, as far as there is time to look for them."""
-    until = time.perf_counter() + _LOCATING_SECONDS
-    turns, message = turns_of(prompt)
-    context = locate_context(
-        transcript.prompt.tokens,
-        documents,
-        options,
-        earlier_turns=turns,
-        message=message,
-        is_in_time=lambda: meter.allows(0) or time.perf_counter() < until,
-    )
-    meter.exhausted = bool(context.not_in_time)
-    return context
-
-
-def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
-    """The texts of earlier user and assistant turns, and the last user message."""
-    if prompt is None or not is_chat(prompt):
-        return (), ""
-    messages = cast(Sequence[Message], prompt)
-    turns = [turn for turn in messages if message_role(turn) in ("user", "assistant")]
-    last = max((i for i, turn in enumerate(turns) if message_role(turn) == "user"), default=None)
-    if last is None:
-        return (), ""
-    return tuple(map(message_text, turns[:last])), message_text(turns[last])
-
-
-# What locating may take however small the budget is: without a document there is no score.
-_LOCATING_SECONDS = 1.0
 _WAIT = 30.0  # seconds for a generation that runs
 _EXCERPT = 60  # characters
 

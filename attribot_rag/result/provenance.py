@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from attribot_rag.model.language_model import without_folder
 
 Basis = Literal["cause", "reader"]
+Value = TypeVar("Value")
+
+WORDS = "words"
+"""The method that compares words, without a model."""
+WORD_COMPARISON = "word comparison"
+"""What stands for the name of a model there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +70,28 @@ class Provenance:
     def model_name(self) -> str:
         """The model's name without its folder."""
         return without_folder(self.model)
+
+
+class ByProvenance(Generic[Value]):
+    """A value for each attribution, by its provenance, which its copies share.
+
+    It is kept as long as one of them is.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[weakref.ref[Provenance], Value]] = {}
+
+    def __setitem__(self, provenance: Provenance, value: Value) -> None:
+        key, this = id(provenance), weakref.ref(self)
+
+        def forget(_: object) -> None:
+            kept = this()
+            if kept is not None:
+                kept._values.pop(key, None)
+
+        self._values[key] = weakref.ref(provenance, forget), value
+
+    def get(self, provenance: Provenance) -> Value | None:
+        """The value of this very provenance, None without."""
+        kept = self._values.get(id(provenance))
+        return None if kept is None else kept[1]

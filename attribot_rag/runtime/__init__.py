@@ -42,7 +42,7 @@ from attribot_rag.runtime.document_forms import told_document
 from attribot_rag.runtime.document_lists import merge_documents
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.observer import Call, Observer, Only
-from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
+from attribot_rag.runtime.options import Mode, RunOptions, Scoring, ServiceOptions, Words
 from attribot_rag.runtime.registry import KeepsRuns, ServiceRegistry, answer_without
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import AttributionService
@@ -65,10 +65,12 @@ __all__ = [
     "Only",
     "RunOptions",
     "RunStore",
+    "Scoring",
     "ServiceOptions",
     "ServiceRegistry",
     "Step",
     "Steps",
+    "Words",
     "answer_without",
     "attach_to_mapping",
     "feedback_of",

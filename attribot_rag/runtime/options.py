@@ -12,11 +12,15 @@ from typing import Literal, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
 from attribot_rag.errors import InvalidInput
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 logger = logging.getLogger(__name__)
 
 Mode = Literal["inline", "background"]
+Words = Literal["words"]
+Scoring = LanguageModel | Words
+"""What attributes answers: a model, or 'words' for the reader without a model (WordsReader)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,16 @@ class RunOptions(Options):
                     asyncio.run_coroutine_threadsafe(finish(told), loop)
                 else:
                     asyncio.run(finish(told))
+
+
+def check_words(scoring: str, proxy: object = None) -> None:
+    """Raises InvalidInput for another text than 'words', and for a proxy beside it."""
+    if scoring != "words":
+        raise InvalidInput(
+            f"{scoring!r} is no reader; pass 'words', or a model such as attribot_rag.load_model()"
+        )
+    if proxy is not None:
+        raise InvalidInput("proxy= ranks sources for a model; leave it out with 'words'")
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -18,7 +18,7 @@ from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.options import RunOptions, ServiceOptions
+from attribot_rag.runtime.options import RunOptions, Scoring, ServiceOptions
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.service import MATCH_TIMEOUT, AttributionService
 
@@ -125,13 +125,15 @@ class ServiceRegistry:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        from attribot_rag.methods import make_method  # PyTorch, which takes seconds
-
         if max_models < 1:
             raise InvalidInput(f"max_models={max_models!r}; use at least 1")
         beside = ("max_models", "proxy", "is_reader")
         self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
-        make_method(self._options.method, proxy, self._options.keep)  # raises for one that is wrong
+        method, keep = self._options.method, self._options.keep
+        if (method, proxy, keep) != (RunOptions().method, None, None):
+            from attribot_rag.methods import make_method  # PyTorch, which takes seconds
+
+            make_method(method, proxy, keep)  # raises for one that is wrong
         self.store = RunStore(self._options.max_results) if store is None else store
         self._max_models = max_models
         self._proxy = proxy
@@ -148,8 +150,8 @@ class ServiceRegistry:
         with self._lock:
             return tuple(self._services.values())
 
-    def service_for(self, language_model: LanguageModel) -> AttributionService:
-        model = language_model.weights
+    def service_for(self, language_model: Scoring) -> AttributionService:
+        model = language_model if isinstance(language_model, str) else language_model.weights
         with self._lock:
             if model not in self._services:
                 self._services[model] = AttributionService(

@@ -5,30 +5,42 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import Attribution, Counterfactual, Provenance
+from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
     DocumentsNotLocated,
     NotRecorded,
 )
+from attribot_rag.model.background import Background
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import Answer
 from attribot_rag.recording.telemetry import current_span
+from attribot_rag.result.provenance import ByProvenance
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
-from attribot_rag.runtime.options import RunOptions, ServiceOptions, running_loop
+from attribot_rag.runtime.options import (
+    RunOptions,
+    Scoring,
+    ServiceOptions,
+    check_words,
+    running_loop,
+)
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.tracing import trace_run
+
+if TYPE_CHECKING:
+    from attribot_rag.attributor import Attributor, WordsReader
+    from attribot_rag.recording import GenerationRecorder
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +53,8 @@ class AttributionService:
     """Attributes the answers of one model, and never breaks the application.
 
     Args:
-        language_model: The model, whose generations are recorded if it is local.
+        language_model: The model, whose generations are recorded if it is local; or 'words', which
+            reads what any model answers without one.
         record_always: Whether they are recorded from the start until `close`; else only between
             `begin_recording` and `end_recording`.
         store: Keeps the runs; by default a new one.
@@ -53,7 +66,7 @@ class AttributionService:
 
     def __init__(
         self,
-        language_model: LanguageModel,
+        language_model: Scoring,
         *,
         record_always: bool = True,
         store: RunStore | None = None,
@@ -61,37 +74,55 @@ class AttributionService:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        from torch.utils.weak import WeakIdKeyDictionary  # PyTorch takes seconds
-
-        from attribot_rag.attributor import Attributor
-        from attribot_rag.model.local_model import LocalModel
-        from attribot_rag.recording import GenerationRecorder
-
         beside = ("record_always", "store", "proxy", "is_reader")
         run_options = RunOptions.of("AttributionService", options, beside=beside)
         self.options = replace(run_options, progress=bool(run_options.progress))
         self.store = RunStore(self.options.max_results) if store is None else store
         self.in_background = self.options.mode == "background"
-        self.recorder = GenerationRecorder(
-            language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
-        )
-        self.attributor = Attributor(
-            language_model,
-            recorder=self.recorder,
-            proxy=proxy,
-            is_reader=is_reader,
-            options=self.options,
-        )
+        self._recorder: GenerationRecorder | None = None
+        self._records = False
+        self.attributor, self._background = self._made(language_model, proxy, is_reader=is_reader)
         self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
         # By their provenance, which copies of an attribution share: a run holds no model.
-        self._ask_again: MutableMapping[Provenance, Any] = WeakIdKeyDictionary()
+        self._ask_again = ByProvenance[Callable[..., str] | None]()
         self._loop = running_loop()
-        self._weights = language_model.weights
-        self._records = isinstance(language_model, LocalModel) and not is_reader
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
             self.begin_recording()
+
+    def _made(
+        self, scoring: Scoring, proxy: LanguageModel | None, *, is_reader: bool
+    ) -> tuple[Attributor | WordsReader, Background]:
+        """What attributes the answers, and where they wait in the background."""
+        if isinstance(scoring, str):
+            from attribot_rag.attributor import WordsReader
+
+            check_words(scoring, proxy)
+            return WordsReader(options=self.options), Background()
+        from attribot_rag.attributor import Attributor  # PyTorch, which takes seconds
+        from attribot_rag.model.local_model import LocalModel
+        from attribot_rag.recording import GenerationRecorder
+
+        self._recorder = GenerationRecorder(
+            scoring, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
+        )
+        self._records = isinstance(scoring, LocalModel) and not is_reader
+        attributor = Attributor(
+            scoring,
+            recorder=self._recorder,
+            proxy=proxy,
+            is_reader=is_reader,
+            options=self.options,
+        )
+        return attributor, scoring.weights.background
+
+    @property
+    def recorder(self) -> GenerationRecorder:
+        """The recorder of the model; raises NotRecorded without a model."""
+        if self._recorder is None:
+            raise NotRecorded("the reader without a model records nothing")
+        return self._recorder
 
     def begin_recording(self) -> None:
         """Record until `end_recording` was called as often."""
@@ -104,9 +135,9 @@ class AttributionService:
         """Stop recording unless another service records; forget unused generations."""
         with self._counting:
             self._num_recording -= 1
-            if not self._num_recording:
-                self.recorder.detach()
-                self.recorder.clear()
+            if not self._num_recording and self._recorder is not None:
+                self._recorder.detach()
+                self._recorder.clear()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -118,7 +149,8 @@ class AttributionService:
 
     def close(self) -> None:
         """Stop recording; the model gets its own `generate` back when nobody records it."""
-        self.recorder.detach()
+        if self._recorder is not None:
+            self._recorder.detach()
 
     def attribute(
         self,
@@ -210,7 +242,7 @@ class AttributionService:
 
         max_pending = self.options.max_pending if self.in_background else sys.maxsize
         ready = all_done([match, *map(self.store.ended, earlier)])
-        future = self._weights.background.submit(task, max_pending=max_pending, after=ready)
+        future = self._background.submit(task, max_pending=max_pending, after=ready)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
 
@@ -244,10 +276,9 @@ class AttributionService:
             return self._finish(replace(run, answer=kept, attribution=made))
         same = self.store.same_answer(run)
         if same is None:
-            name = self.attributor.language_model.public_name
             raise NotRecorded(
-                f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
-                f"{self.recorder.why_unmatched(answer)}"
+                f"{self.attributor.name!r} was not seen to give the answer {answer.text[:60]!r} to "
+                f"this prompt: {self.recorder.why_unmatched(answer)}"
             )
         kept = replace(answer, start=same.answer.start)
         return self._finish(replace(run, answer=kept, attribution=same.attribution))

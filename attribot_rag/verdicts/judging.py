@@ -76,7 +76,7 @@ def judge(
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
-    question = PromptPieces(scorer).question
+    question = PromptPieces(scorer.context, scorer.language_model.boundary_ids).question
     sentences = sentences_of(response, marked, thinking, language, question)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits)

@@ -7,15 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.methods.base import total
-from attribot_rag.methods.evidence import Evidence
 from attribot_rag.result import Marker, Verdict
 from attribot_rag.verdicts.marker_syntax import WrittenMarker
 from attribot_rag.verdicts.markers import markers_of
 from attribot_rag.verdicts.sentences import AnswerSentence
+
+if TYPE_CHECKING:
+    from attribot_rag.methods.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,13 @@ class MarkerAudit:
 
     A marker is supported if a source of its document is cited for the marked text, or if the
     document is worth `min_effect` nats to it; of several documents with its label, if one of them
-    is.
+    is. Without `evidence`, only the citations count.
     """
 
     markers: tuple[WrittenMarker, ...]
     context: Context
-    evidence: Evidence
-    min_effect: float
+    evidence: Evidence | None = None
+    min_effect: float = 0.0
 
     def of_answer(
         self, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
@@ -72,6 +75,8 @@ class MarkerAudit:
         own = [source.id for source in self.context.sources if document in source.documents]
         if not own or not tokens:
             return None
+        if self.evidence is None:
+            return False
         self.evidence.fetch_without([own])
         row = self.evidence.without(own)
         return None if row is None else total(row, tokens) >= self.min_effect

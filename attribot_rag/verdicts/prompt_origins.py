@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context import Ablation
+from attribot_rag.context import Ablation, Context
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.words import has_words, same_word, words
 from attribot_rag.methods.base import Part, TokenScores, parts_of, total
-from attribot_rag.methods.evidence import Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import ResponseText
-from attribot_rag.scoring import Request, Scorer
+
+if TYPE_CHECKING:
+    from attribot_rag.methods.evidence import Steps
+    from attribot_rag.scoring import Request, Scorer
 
 _QUESTION_MARKS = ("?", "？", "؟")
 _COLON = re.compile(r"[:：]\s")
@@ -94,16 +97,19 @@ class Word:
 
 
 class PromptPieces:
-    """The sentences and lines of a prompt besides its documents: what is asked, and statements."""
+    """The sentences and lines of a prompt besides its documents: what is asked, and statements.
 
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    `boundary_ids` are those of the tokens that a chat template puts between messages.
+    """
+
+    def __init__(self, context: Context, boundary_ids: Collection[int] = ()) -> None:
+        self._context = context
+        self._boundary_ids = boundary_ids
 
     @cached_property
     def _pieces(self) -> list[_Piece]:
         """All parts of the prompt, cut into sentences and lines, without special tokens."""
-        context, prompt = self._scorer.context, self._scorer.context.prompt
-        boundary_ids = self._scorer.language_model.boundary_ids
+        context, prompt, boundary_ids = self._context, self._context.prompt, self._boundary_ids
         ids = zip(prompt.spans, prompt.ids, strict=True)
         marks = merge(span for span, token_id in ids if token_id in boundary_ids)
         splitter = make_splitter("sentence", context.language)
@@ -138,7 +144,7 @@ class PromptPieces:
 
         Such as 'Question:', or 'Answer in one sentence:'.
         """
-        begins = {start for start, _ in self._scorer.context.message}
+        begins = {start for start, _ in self._context.message}
         return "\n".join(
             piece.text if piece.span[0] in begins else _after_colon(piece.text)
             for piece in self.requests
@@ -164,7 +170,7 @@ class PromptOrigins:
 
     def __init__(self, scorer: Scorer, response: ResponseText, limits: Limits) -> None:
         self._scorer = scorer
-        self._prompt = PromptPieces(scorer)
+        self._prompt = PromptPieces(scorer.context, scorer.language_model.boundary_ids)
         self._response = response
         self._limits = limits
 

@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from typing import TYPE_CHECKING
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.words import words
-from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
 from attribot_rag.result.segments import AnswerMarks, segments
 from attribot_rag.verdicts.markers import MarkedAnswer
+
+if TYPE_CHECKING:
+    from attribot_rag.model.generation import Generation
 
 _REPLIES = (
     r"sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|great|hello|hi|hey|goodbye|bye",

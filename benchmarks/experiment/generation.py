@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from attribot_rag.attributor.transcripts import TEMPLATE
+from attribot_rag.attributor.prompts import TEMPLATE
 from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import Prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.model.chat_messages import Message
 from attribot_rag.result.verdict import Kind, Relation

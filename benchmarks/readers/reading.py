@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import Verdict
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 from attribot_rag.context import DocumentSpan
 from attribot_rag.errors import DocumentsNotLocated, NoText
 from attribot_rag.methods.base import Part, parts_of

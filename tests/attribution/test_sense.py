@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from attribot_rag import Attribution, Attributor, Document, LocalModel
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 
 SETS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "sense_sets.json").read_text(encoding="utf-8")

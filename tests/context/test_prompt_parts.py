@@ -8,7 +8,7 @@ from support.scorers import other_chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Document
-from attribot_rag.attributor.transcripts import turns_of
+from attribot_rag.attributor.prompts import turns_of
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.model.language_model import Prompt
 

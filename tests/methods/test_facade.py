@@ -9,7 +9,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LocalModel, VerdictOptions
 from attribot_rag.annotation import NumbersInDocuments
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import LeaveOneOut, Masked, make_method

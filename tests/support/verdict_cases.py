@@ -8,7 +8,7 @@ from typing import Any
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import Verdict
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 
 DATA = Path(__file__).parents[1] / "data" / "verdict_cases.json"
 CASES: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))["cases"]

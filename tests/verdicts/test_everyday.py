@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from attribot_rag import Attribution, Attributor, Budget, Document, LocalModel
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 
 FERRY = "The ferry Kittiwake carries up to 84 passengers. A ferry ticket costs 18 crowns."
 MUSEUM = "The museum is open on Sundays. Entry costs 9 crowns."

@@ -36,7 +36,7 @@ class HandlerOptions(ServiceOptions, total=False):
 
     proxy: ModelHolder | None
     language_model: LanguageModel | None
-    reader: LanguageModel | None
+    reader: runtime.Scoring | None
     citations: bool
     attach: bool
     only: runtime.Only
@@ -60,7 +60,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     What any other model answers, a local `reader` reads, such as attribot_rag.load_model(): the
     attribution (`basis` reader) names what supports the answer, not what caused it. `llm` is then
-    the model that answers, or the chain with it: `answer_without` asks it again, once.
+    the model that answers, or the chain with it: `answer_without` asks it again, once. With the
+    reader 'words', no model is needed, and no PyTorch: words, numbers and names are compared.
 
     `options` are those of attribot_rag.runtime.RunOptions, by name or whole; `proxy` is that of
     attribot_rag.Attributor, and may be a LangChain model too. With `citations`, `content_blocks` of
@@ -85,7 +86,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         llm: ModelHolders | None = None,
         *,
         language_model: LanguageModel | None = None,
-        reader: LanguageModel | None = None,
+        reader: runtime.Scoring | None = None,
         proxy: ModelHolder | None = None,
         citations: bool = False,
         attach: bool = True,
@@ -97,7 +98,9 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         self._options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(self._options.max_results)
         scoring = models.scoring_model(language_model, reader)
-        scorers = models.language_models_in(llm) if scoring is None else [scoring]
+        scorers: list[runtime.Scoring] = (
+            [*models.language_models_in(llm)] if scoring is None else [scoring]
+        )
         services = [
             runtime.AttributionService(
                 model,
@@ -124,7 +127,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         _handlers.add(self)
 
     def __repr__(self) -> str:
-        names = ", ".join(service.attributor.language_model.name for service in self.services)
+        names = ", ".join(service.attributor.name for service in self.services)
         return f"{type(self).__name__}({names}, mode={self._options.mode!r})"
 
     @property

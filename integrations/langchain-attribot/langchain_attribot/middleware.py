@@ -40,7 +40,7 @@ _UNSUPPORTED = (
     "{} holds no local Hugging Face model, whose probabilities the score needs; pass the one that "
     "answers: AttributionMiddleware(llm), a local copy of it: "
     "AttributionMiddleware(language_model=...), or a local model that reads what any other one "
-    "answers: AttributionMiddleware(reader=attribot_rag.load_model())"
+    "answers: AttributionMiddleware(reader=attribot_rag.load_model()), or reader='words' without any"
 )
 
 
@@ -64,7 +64,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         llm: ModelHolder | None = None,
         *,
         language_model: LanguageModel | None = None,
-        reader: LanguageModel | None = None,
+        reader: runtime.Scoring | None = None,
         proxy: ModelHolder | None = None,
         citations: bool = False,
         attach: bool = True,
@@ -73,7 +73,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         super().__init__()
         beside = HandlerOptions.__optional_keys__ - {"only"}
         run_options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
-        self._llm = models.scoring_model(language_model, reader) or llm
+        self._scoring = models.scoring_model(language_model, reader)
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._attach = attach
@@ -83,8 +83,10 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             is_reader=reader is not None,
             options=run_options,
         )
-        if self._llm is not None:
-            self._services.service_for(models.language_model_of(self._llm))
+        if self._scoring is None and llm is not None:
+            self._scoring = models.language_model_of(llm)
+        if self._scoring is not None:
+            self._services.service_for(self._scoring)
         if citations:
             messages.show_citations()
 
@@ -123,8 +125,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     @contextmanager
     def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
         """Records the local model that answers, if any; gives what attributes the response."""
-        language_model = models.find_language_model(self._llm or request.model)
-        service = None if language_model is None else self._services.service_for(language_model)
+        scoring = self._scoring or models.find_language_model(request.model)
+        service = None if scoring is None else self._services.service_for(scoring)
         with (
             nullcontext() if service is None else service.recording(),
             observed_retrieval(partial(AskAgain, [request.model])) as seen,

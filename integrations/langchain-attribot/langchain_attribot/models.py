@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 import attribot_rag
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime import Scoring
 
 if TYPE_CHECKING:
     from transformers import Pipeline
@@ -40,7 +41,8 @@ def language_model_of(llm: Any) -> LanguageModel:
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
             "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
             "same weights, language_model=attribot_rag.LocalModel(model, tokenizer). What any "
-            "other model answers, a local one reads: reader=attribot_rag.load_model()"
+            "other model answers, a local one reads: reader=attribot_rag.load_model(), or, without "
+            "any model, reader='words'"
         )
     return model
 
@@ -81,10 +83,8 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
     return list(models.values())
 
 
-def scoring_model(
-    language_model: LanguageModel | None, reader: LanguageModel | None
-) -> LanguageModel | None:
-    """The model that scores what others answer: with the same weights, or a reader; or None.
+def scoring_model(language_model: LanguageModel | None, reader: Scoring | None) -> Scoring | None:
+    """What scores what others answer: the model with the same weights, or a reader; or None.
 
     Raises InvalidInput for both.
     """
@@ -93,7 +93,9 @@ def scoring_model(
             "language_model= has the weights of the model that answers, reader= reads what another "
             "one answered; pass one of them"
         )
-    return language_model if reader is None else language_model_of(reader)
+    if reader is None or isinstance(reader, str):
+        return reader or language_model
+    return language_model_of(reader)
 
 
 def answering_models_in(chain: Any) -> list[BaseLanguageModel[Any]]:

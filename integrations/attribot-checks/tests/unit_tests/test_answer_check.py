@@ -11,7 +11,7 @@ from attribot_checks import ValueChecks
 from attribot_rag import Attributor, Document, LocalModel
 from attribot_rag.annotation import Annotation
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.attributor.transcripts import rag_prompt
+from attribot_rag.attributor.prompts import rag_prompt
 from attribot_rag.context import Context
 from attribot_rag.result.summary import summarize
 

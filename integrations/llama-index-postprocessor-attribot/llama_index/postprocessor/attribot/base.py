@@ -30,10 +30,17 @@ from llama_index.postprocessor.attribot.query_tracker import installed
 from pydantic import Field, PrivateAttr, SkipValidation
 from typing_extensions import Unpack
 
-from attribot_rag import LanguageModel
 from attribot_rag.attribution import Counterfactual, Markers
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.runtime import AttributedRun, Observer, RunStore, ServiceRegistry, answer_without
+from attribot_rag.runtime import (
+    AttributedRun,
+    Observer,
+    RunStore,
+    Scoring,
+    ServiceRegistry,
+    Words,
+    answer_without,
+)
 
 AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 """What a query engine or a chat engine answers."""
@@ -52,7 +59,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     HuggingFaceLLM or an attribot_rag.LanguageModel; the prompt is then made from text
     (`retokenized`). What any other model answers, a local `reader` reads, such as
     attribot_rag.load_model(): the attribution (`basis` reader) names what supports the answer, not
-    what caused it. It leaves the prompt as it is. With `deduplicate`, duplicates among the nodes,
+    what caused it. With the reader 'words', no model is needed, and no PyTorch: words, numbers and
+    names are compared. It leaves the prompt as it is. With `deduplicate`, duplicates among nodes,
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, which a note says. Nodes are never changed.
 
@@ -72,7 +80,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     """
 
     language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
-    reader: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
+    reader: SkipValidation[ModelHolder | Words | None] = Field(default=None, exclude=True)
     proxy: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
     deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
@@ -81,7 +89,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
 
     _services: ServiceRegistry = PrivateAttr()
     _observer: Observer = PrivateAttr()
-    _scoring_model: LanguageModel | None = PrivateAttr(default=None)
+    _scoring_model: Scoring | None = PrivateAttr(default=None)
     _told: set[str] = PrivateAttr(default_factory=set)
 
     def __init__(self, **options: Unpack[PostprocessorOptions]) -> None:
@@ -94,12 +102,15 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
                 "another one answered; pass one of them"
             )
         scoring = self.language_model if self.reader is None else self.reader
-        self._scoring_model = None if scoring is None else language_model_of(scoring)
+        by_words = isinstance(scoring, str)
+        self._scoring_model = scoring if by_words or scoring is None else language_model_of(scoring)
         self._services = ServiceRegistry(
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             is_reader=self.reader is not None,
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
+        if by_words:
+            self._services.service_for(scoring)  # raises for options that only a model has
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:
@@ -220,13 +231,13 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             logger.exception("duplicates stay, because nodes could not be compared")
             return nodes
 
-    def model_of(self, llm: LLM) -> LanguageModel | None:
-        """The local model that scores what this model of LlamaIndex answers."""
+    def model_of(self, llm: LLM) -> Scoring | None:
+        """What scores the answers of this model of LlamaIndex."""
         return self._scoring_model or queries.find_language_model(llm)
 
-    def model_called(self, query: queries.TrackedQuery, language_model: LanguageModel) -> None:
+    def model_called(self, query: queries.TrackedQuery, scoring: Scoring) -> None:
         """Record what a model is going to answer, until the answer is attributed."""
-        service = self._services.service_for(language_model)
+        service = self._services.service_for(scoring)
         service.begin_recording()
         query.when_done.append(service.end_recording)
 

@@ -164,13 +164,13 @@ class Completion:
         return self._observer.composed(self._query.run_of(text), runs, wait=wait)
 
     def _call(self, asked: ModelCall, run_id: str, *, shares: bool) -> Call:
-        assert asked.language_model is not None
+        assert asked.scoring is not None
         llm = asked.llm
         return Call(
             asked.step,
             asked.messages or asked.prompt,
             asked.prompt_texts,
-            service=self._services.service_for(asked.language_model),
+            service=self._services.service_for(asked.scoring),
             elsewhere=asked.elsewhere,
             answered_by=llm.metadata.model_name if llm else "",
             ask=partial(ask_again, llm, dict(asked.arguments.arguments)) if llm else None,
@@ -183,13 +183,13 @@ class Completion:
         )
 
     def _refusal(self, calls: Sequence[ModelCall]) -> UnsupportedModel | None:
-        remote = [call.name for call in calls if call.language_model is None]
+        remote = [call.name for call in calls if call.scoring is None]
         if remote:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
                 "transformers (of PEFT's: what merge_and_unload() gives), or pass a copy of it as "
-                "language_model=, or a local model that reads, reader=attribot_rag.load_model()"
+                "language_model=, or what reads: reader=attribot_rag.load_model(), or 'words'"
             )
             if not self._told_of.issuperset(remote):
                 self._told_of.update(remote)

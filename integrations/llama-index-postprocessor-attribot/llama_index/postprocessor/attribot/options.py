@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, SkipValidation, create_model, model_vali
 
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.runtime import RunOptions, ServiceOptions
+from attribot_rag.runtime import RunOptions, ServiceOptions, Words
 
 ModelHolder: TypeAlias = LLM | LanguageModel
 """What holds a local model: a HuggingFaceLLM, or the model itself."""
@@ -27,7 +27,7 @@ class EngineOptions(ServiceOptions, total=False):
     """Options of AttributionPostprocessor by name, less those that change the prompt."""
 
     language_model: ModelHolder | None
-    reader: ModelHolder | None
+    reader: ModelHolder | Words | None
     proxy: ModelHolder | None
     score_metadata: bool
 

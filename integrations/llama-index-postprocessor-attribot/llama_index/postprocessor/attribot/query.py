@@ -17,7 +17,7 @@ from llama_index.core.schema import NodeWithScore
 from pydantic import BaseModel
 
 from attribot_rag import LanguageModel
-from attribot_rag.runtime import Answer, AttributedRun, Step, Steps, verbatim_texts
+from attribot_rag.runtime import Answer, AttributedRun, Scoring, Step, Steps, verbatim_texts
 
 KEY = "attribution"
 
@@ -25,12 +25,12 @@ KEY = "attribution"
 class QueryObserver:
     """The observer of a query: the postprocessor, of those that run it."""
 
-    def model_of(self, llm: LLM) -> LanguageModel | None:
-        """The local model that scores what this model of LlamaIndex answers."""
+    def model_of(self, llm: LLM) -> Scoring | None:
+        """What scores the answers of this model of LlamaIndex."""
         raise NotImplementedError
 
-    def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
-        """A local model is about to answer."""
+    def model_called(self, query: TrackedQuery, scoring: Scoring) -> None:
+        """A model is about to answer that something scores."""
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """A response was put together, or is going to be streamed."""
@@ -88,14 +88,14 @@ class TrackedQuery:
 
     def model_asked(self, call: ModelCall, llm: LLM, bound_args: inspect.BoundArguments) -> None:
         """A model is asked, and the one that scores its answer recorded from here on."""
-        if call.language_model is None:  # of a model around a local one, that one
+        if call.scoring is None:  # of a model around a local one, that one
             scoring = self.observer.model_of(llm)
             if scoring is not None:
                 try:
                     self.observer.model_called(self, scoring)
                 except Exception as error:  # which LlamaIndex would swallow
                     self.error = error
-            call.language_model = scoring
+            call.scoring = scoring
         call.ask(llm, bound_args)
 
     def finish(self, response: Any) -> None:
@@ -146,7 +146,7 @@ class TrackedQuery:
 class ModelCall:
     """A call of a model, with its prompt as text and perhaps as messages.
 
-    `language_model` scores it, None for a model that is not local. `llm` is the model that got the
+    `scoring` is what scores it, None for a model that is not local. `llm` is the model that got the
     prompt, with these `arguments`; it is `elsewhere` where it is not the one that scores. `answer`
     is None while it has not answered, and for an answer that was streamed to somebody else. A call
     that is `begun` only gave a stream, and asks the model when that is read.
@@ -154,7 +154,7 @@ class ModelCall:
 
     step: Step
     name: str
-    language_model: LanguageModel | None = None
+    scoring: Scoring | None = None
     llm: LLM | None = None
     arguments: Any = None
     prompt: str = ""
@@ -170,8 +170,10 @@ class ModelCall:
 
     def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
         """The prompt of the innermost model that reports the call."""
-        own, scoring = find_language_model(llm), self.language_model
-        self.elsewhere = scoring is not None and (own is None or own.weights is not scoring.weights)
+        own, scoring = find_language_model(llm), self.scoring
+        self.elsewhere = isinstance(scoring, str) or (
+            scoring is not None and (own is None or own.weights is not scoring.weights)
+        )
         messages, prompt = argument(bound_args, "messages"), argument(bound_args, "prompt")
         if isinstance(prompt, str):
             self.prompt = prompt

@@ -1,0 +1,139 @@
+"""A prompt and its documents as texts, whichever model reads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from attribot_rag.attribution import Marker
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.context.document import Documents, label_of
+from attribot_rag.model.chat_messages import Message, message_role, message_text
+from attribot_rag.model.language_model import Prompt, check_characters, is_chat
+
+TEMPLATE = (
+    "Answer the question with one short sentence, using only the passages below.\n\n"
+    "{context}\n\nQuestion: {question}"
+)
+# What locating may take however small the budget is: without a document there is no score.
+_LOCATING_SECONDS = 1.0
+_MOST_NAMED = 5  # documents in a note
+_LONGEST_NAME = 40
+
+
+def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
+    """The documents, then the question: as a `chat` message, otherwise as text."""
+    passages = "\n\n".join(document.text.strip() for document in documents)
+    text = TEMPLATE.format(context=passages, question=question.strip())
+    return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
+
+
+def check_texts(
+    name: str, prompt: Prompt, documents: Sequence[Document], response: object = ""
+) -> None:
+    """Raises InvalidInput for half of a surrogate pair, which no tokenizer takes, naming its place.
+
+    `name` is what the caller calls the prompt.
+    """
+    texts = {name: prompt} if isinstance(prompt, str) else {}
+    if is_chat(prompt):
+        messages = cast(Sequence[Message], prompt)
+        texts = {f"{name}[{i}]": message_text(messages[i]) for i in range(len(messages))}
+    if isinstance(response, str):
+        texts["the response"] = response
+    texts.update({f"documents[{i}]": documents[i].text for i in range(len(documents))})
+    for place, text in texts.items():
+        check_characters(place, text)
+
+
+def located(
+    text: TokenizedText,
+    documents: Documents,
+    prompt: Prompt | None,
+    options: ContextOptions,
+    is_in_time: Callable[[], bool] | None = None,
+) -> Context:
+    """The documents and earlier turns in the text of the prompt.
+
+    `is_in_time` is asked before each document; looking for them may take a second in any case.
+    """
+    until = time.perf_counter() + _LOCATING_SECONDS
+    turns, message = turns_of(prompt)
+    return locate_context(
+        text,
+        documents,
+        options,
+        earlier_turns=turns,
+        message=message,
+        is_in_time=None
+        if is_in_time is None
+        else lambda: is_in_time() or time.perf_counter() < until,
+    )
+
+
+def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
+    """The texts of earlier user and assistant turns, and the last user message."""
+    if prompt is None or not is_chat(prompt):
+        return (), ""
+    messages = cast(Sequence[Message], prompt)
+    turns = [turn for turn in messages if message_role(turn) in ("user", "assistant")]
+    last = max((i for i, turn in enumerate(turns) if message_role(turn) == "user"), default=None)
+    if last is None:
+        return (), ""
+    return tuple(map(message_text, turns[:last])), message_text(turns[last])
+
+
+def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
+    """What the prompt calls its documents, as fields of an Attribution with these markers."""
+    names = context.labels.names_for(marker.label for marker in markers)
+    cited = {
+        (marker.document, marker.number)
+        for marker in markers
+        if marker.document is not None and marker.number is not None
+    }
+    return {
+        "prompt_numbers": context.labels.numbers_for(names, cited),
+        "prompt_names": names,
+    }
+
+
+def location_notes(context: Context) -> Iterator[str]:
+    """Notes on documents that the prompt lacks, or has only in part."""
+    if late := context.not_in_time:
+        yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
+    yield from _absent_note(context)
+    if parts := context.partly_located:
+        shares = (
+            f"{min(max(share, 0.01), 0.99):.0%} of {_name_of(context, index)}"
+            for index, share in parts.items()
+        )
+        yield (
+            f"The model received documents only in part: {', '.join(shares)}. While that is so, no "
+            "sentence is said to come from elsewhere; pass the documents as they "
+            "stand in the prompt."
+        )
+    if crowded := context.crowded:
+        yield (
+            f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
+            "the places that were not found stay in the prompt."
+        )
+
+
+def _absent_note(context: Context) -> Iterator[str]:
+    documents, absent = context.documents, context.absent
+    if not absent:
+        return
+    names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
+    if len(absent) > len(names):
+        names.append(f"and {len(absent) - len(names)} more")
+    yield (
+        f"The model did not receive {len(absent)} of {len(documents)} documents "
+        f"({', '.join(names)}): not in its prompt. Retrieve fewer, or pass their texts as they "
+        "stand there."
+    )
+
+
+def _name_of(context: Context, index: int) -> str:
+    label = " ".join(label_of(context.documents[index], index).split())
+    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"

@@ -1,0 +1,314 @@
+"""A reader without a model: another model's answer, compared with the documents by its words."""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from typing_extensions import Unpack
+
+from attribot_rag._version import __version__
+from attribot_rag.annotation import Annotation
+from attribot_rag.attribution import (
+    Attribution,
+    Counterfactual,
+    Marker,
+    Provenance,
+    ResponseText,
+    Verdict,
+)
+from attribot_rag.attributor.cut_prompt import check_documents, places_of, prompt_without
+from attribot_rag.attributor.options import AttributorOptions, Options
+from attribot_rag.attributor.prompts import check_texts, labels_of, located, location_notes
+from attribot_rag.context import Context, ContextOptions, TokenizedText
+from attribot_rag.context.document import Documents, documents_of
+from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.model.chat_messages import Message, message_text
+from attribot_rag.model.language_model import Prompt, is_chat
+from attribot_rag.result.provenance import WORD_COMPARISON, WORDS, ByProvenance
+from attribot_rag.support import (
+    Retrieved,
+    SentenceWords,
+    passages_saying,
+    with_support,
+    word_weight,
+)
+from attribot_rag.verdicts import VerdictOptions
+from attribot_rag.verdicts.marker_audit import MarkerAudit
+from attribot_rag.verdicts.markers import markers_in
+from attribot_rag.verdicts.prompt_origins import PromptPieces
+from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_in
+from attribot_rag.verdicts.unlocated import may_rest_on_unlocated
+
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+_FOR_MODELS = ("method", "keep", "scoring")
+
+
+class WordsReader:
+    """Tells which documents say what another model answered, by words, numbers and names.
+
+        reader = WordsReader()
+        attribution = reader.attribute(messages, answer, documents, answered_by="gpt-4o")
+
+    It needs no model, imports no PyTorch, and takes milliseconds. A sentence is cited from the
+    passage that has its new words, numbers and names, and is about what was asked: text in other
+    words is not found (docs/evaluation/readers.md has its errors). Scores are in `words`: 1 is a
+    long word that one passage alone has.
+
+    `options` are those of Options, by name or whole. Raises InvalidInput for those that only a
+    model has a use for, UnknownOption for another name.
+    """
+
+    is_reader = True
+    name = WORD_COMPARISON
+
+    def __init__(self, **options: Unpack[AttributorOptions]) -> None:
+        self.options = Options.of("WordsReader", options)
+        verdicts = self.options.verdicts
+        wrong = [n for n in _FOR_MODELS if getattr(self.options, n) != getattr(Options(), n)]
+        if verdicts is None or replace(verdicts, thinking_tags=None) != VerdictOptions():
+            wrong.append("verdicts")
+        if wrong:
+            given = ", ".join(f"{name}={getattr(self.options, name)!r}" for name in wrong)
+            raise InvalidInput(
+                f"{given}: nothing is scored without a model; leave it out, or pass one that "
+                "reads, such as attribot_rag.load_model()"
+            )
+        self._read = ByProvenance[tuple[Prompt, str]]()
+
+    def attribute(
+        self,
+        prompt: Prompt,
+        response: str | Sequence[int],
+        documents: Documents,
+        *,
+        answered_by: str | None = None,
+        on_sentence: Callable[[Attribution], None] | None = None,
+    ) -> Attribution:
+        """Attribute a response to the documents in its prompt.
+
+        `prompt` is the text or the chat messages that the model was given, `response` the text of
+        its answer, `answered_by` its name. `on_sentence` gets the attribution once. Raises
+        InvalidInput or one of its kinds for what cannot be attributed.
+        """
+        started = time.perf_counter()
+        documents = documents_of(documents)
+        check_texts("the prompt", prompt, documents, response)
+        read, shown = _texts(prompt, response)
+        options = self.options.context or ContextOptions()
+        context = located(TokenizedText((), read, ()), documents, prompt, options)
+        provenance = Provenance(
+            method=WORDS,
+            model=WORD_COMPARISON,
+            basis="reader",
+            answered_by=answered_by or None,
+            dtype="none",
+            device="cpu",
+            implementation=WORDS,
+            retokenized=False,
+            prompt_tokens=0,
+            prefilled_tokens=0,
+            scored_tokens=0,
+            forward_passes=0,
+            seconds=0.0,
+            versions={"python": platform.python_version(), "attribot-rag": __version__},
+        )
+        made = _Reading.of(shown, context, self.options).attribution(provenance)
+        seconds = round(time.perf_counter() - started, 6)
+        made = replace(made, provenance=replace(provenance, seconds=seconds))
+        self._read[made.provenance] = prompt, read
+        if on_sentence is not None:
+            on_sentence(made)
+        return made
+
+    def answer_without(
+        self,
+        attribution: Attribution,
+        *documents: int,
+        ask: Callable[..., str] | None = None,
+        **generate: Any,
+    ) -> Counterfactual:
+        """Ask the model that answered again without some documents, by index.
+
+        `ask` gets the prompt without them, has that model complete it, and gives its text;
+        `generate` goes there, too. `score` counts what only these documents have of the first
+        answer, in words. Raises NotRecorded without `ask` and for an attribution that this reader
+        did not make, InvalidInput for documents that do not stand in the prompt.
+        """
+        read = self._read.get(attribution.provenance)
+        if read is None:
+            raise NotRecorded(
+                "this attribution was not made by this reader (was it read from a file?); "
+                "attribute the answer with it, and pass what that returns"
+            )
+        check_documents(attribution, documents)
+        name = attribution.provenance.answered_by or "the model that answered"
+        if ask is None:
+            raise NotRecorded(
+                "the answer was only compared with its documents; pass ask=, a function that "
+                f"sends a prompt to {name} and gives the text of its answer"
+            )
+        prompt, text = read
+        places = [*places_of(documents, attribution.sources, text)]
+        second = ask(prompt_without(prompt, text, places), **generate)
+        return Counterfactual(
+            documents=tuple(sorted(set(documents))),
+            response=second.strip(),
+            score=_only_in(documents, attribution),
+            exact=True,
+            notes=(
+                f"{name} may answer in other words each time that it is asked; the score counts "
+                "words of its first answer that no other document has.",
+            ),
+        )
+
+
+def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
+    """The text of the prompt, and the response without it."""
+    if not isinstance(response, str) or not (isinstance(prompt, str) or is_chat(prompt)):
+        raise InvalidInput(
+            "a reader does not know the token ids of the model that answered; pass prompt and "
+            "response as texts, or the prompt as chat messages"
+        )
+    if isinstance(prompt, str):
+        read = prompt
+        response = response.removeprefix(prompt) if prompt.strip() else response
+    else:
+        read = "\n\n".join(filter(None, map(message_text, cast(Sequence[Message], prompt))))
+    if not read.strip():
+        raise InvalidInput(f"the prompt is empty: {prompt!r}; pass what the model was given")
+    if not response.strip():
+        raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
+    return read, response
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """An answer with what was retrieved for it."""
+
+    response: ResponseText
+    context: Context
+    options: Options
+    retrieved: Retrieved
+    question: str
+
+    @classmethod
+    def of(cls, response: str, context: Context, options: Options) -> _Reading:
+        language = context.answer_language(response)
+        spans = tuple(match.span() for match in _TOKEN.finditer(response))
+        return cls(
+            ResponseText(response, spans),
+            context,
+            options,
+            Retrieved(context.documents, context.sources, language),
+            PromptPieces(context).asked,
+        )
+
+    def attribution(self, provenance: Provenance) -> Attribution:
+        text, context = self.response.text, self.context
+        marked = markers_in(text, context)
+        tags = self.options.verdicts and self.options.verdicts.thinking_tags
+        language = context.answer_language(text)
+        sentences = sentences_of(
+            self.response, marked, thinking_in(text, tags), language, self.question
+        )
+        said = [self._passages_saying(sentence) for sentence in sentences]
+        found = [self._verdict(*pair) for pair in zip(sentences, said, strict=True)]
+        # A marker is right if its document says the sentence, though another may say it better.
+        by_any = [
+            replace(verdict, source_ids=tuple(p.source for group in groups for p in group))
+            for verdict, groups in zip(found, said, strict=True)
+        ]
+        markers = tuple(MarkerAudit(marked.markers, context).of_answer(sentences, by_any))
+        spans = [(marker.start, marker.end) for marker in markers]
+        annotation = Annotation(self.options.annotator, text, context)
+        verdicts = with_support(
+            annotation.of(found, spans),
+            text,
+            self.retrieved,
+            question=self.question,
+            markers=spans,
+        )
+        return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
+
+    def _passages_saying(self, sentence: AnswerSentence) -> Sequence[tuple[Any, ...]]:
+        return passages_saying(self._words(sentence), self.retrieved) if sentence.is_judged else ()
+
+    def _words(self, sentence: AnswerSentence) -> SentenceWords:
+        return SentenceWords.of(sentence.words, self.question, self.context.asked, self.retrieved)
+
+    def _verdict(self, sentence: AnswerSentence, groups: Sequence[tuple[Any, ...]]) -> Verdict:
+        verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
+        if sentence.thinking:
+            return replace(verdict, kind="reasoning")
+        if not sentence.is_judged:
+            return verdict
+        if not groups:
+            if may_rest_on_unlocated(self.context, sentence.words):
+                return replace(verdict, kind="open", reason="not_located")
+            return replace(verdict, kind="unsupported")
+        source_ids = tuple(dict.fromkeys(passage.source for passage in groups[0]))
+        if len(source_ids) == 1:
+            return replace(verdict, kind="grounded", source_ids=source_ids)
+        return replace(verdict, kind="redundant", relation="either", source_ids=source_ids)
+
+    def _assembled(
+        self,
+        provenance: Provenance,
+        sentences: Sequence[AnswerSentence],
+        verdicts: Sequence[Verdict],
+        markers: tuple[Marker, ...],
+        notes: Sequence[str],
+    ) -> Attribution:
+        context, num_tokens = self.context, len(self.response.token_spans)
+        return Attribution(
+            response=self.response.text,
+            token_spans=self.response.token_spans,
+            token_log_likelihoods=(0.0,) * num_tokens,
+            documents=context.documents,
+            not_located=context.not_located,
+            partly_located=context.partly_located,
+            **labels_of(context, markers),
+            sources=context.sources,
+            token_scores=self._scores(sentences),
+            exact=(True,) * len(context.sources),
+            notes=(*location_notes(context), *notes),
+            provenance=provenance,
+            unit=WORDS,
+            verdicts=tuple(verdicts),
+            markers=markers,
+            numbering=self.options.numbering,
+        )
+
+    def _scores(self, sentences: Sequence[AnswerSentence]) -> tuple[tuple[float, ...], ...]:
+        """For each source, the weights of the words of the judged sentences that it has."""
+        wording = self.retrieved.wording
+        rows = [[0.0] * len(self.response.token_spans) for _ in self.context.sources]
+        weights: dict[int, tuple[str, float]] = {}
+        for sentence in filter(lambda sentence: sentence.is_judged, sentences):
+            own = frozenset(sentence.tokens)
+            for word in wording.content(sentence.text):
+                start = sentence.start + word.start
+                token = next(iter(self.response.tokens_in(start, start + 1)), None)
+                if token in own:
+                    weights[token] = word.key, round(word_weight(word, self.retrieved), 4)
+        for passage in self.retrieved.passages:
+            keys = wording.keys(passage.text)
+            for token, (key, weight) in weights.items():
+                if wording.has(keys, key):
+                    rows[passage.source][token] = weight
+        return tuple(map(tuple, rows))
+
+
+def _only_in(documents: Sequence[int], attribution: Attribution) -> float:
+    """The weight of the answer's words that no document but these has."""
+    gone = frozenset(documents)
+    rows = [row or () for row in attribution.token_scores]
+    sources = attribution.sources
+    kept = [row for row, source in zip(rows, sources, strict=True) if {*source.documents} - gone]
+    every = sum(map(max, zip(*rows, strict=True)))
+    return float(every - sum(map(max, zip(*kept, strict=True))))

@@ -1,0 +1,57 @@
+"""A hosted model answers, and its answers are attributed without any model on this machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llama_index.postprocessor.attribot import AttributionPostprocessor
+
+from attribot_rag.errors import InvalidInput
+
+PROGRAM = """
+import asyncio, sys
+from chatting import Chatting
+from engines import engine_of
+from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from support.chat_server import chat_server
+from support.island import HIGH, QUESTION, UNKNOWN, answer_from
+
+def check(response, owner):
+    summary = response.metadata["attribution"]
+    assert response.response == HIGH
+    assert (summary["basis"], summary["method"]) == ("reader", "words"), summary
+    assert summary["answered_by"] == "gpt-4o" and summary["unit"] == "words"
+    (sentence,) = summary["sentences"]
+    index = [document["id"] for document in summary["documents"]].index("lighthouse")
+    assert sentence["verdict"] == "grounded" and sentence["documents"] == [index], sentence
+    assert sentence["support"]["kind"] == "full"
+    second = owner.answer_without(response, index)
+    assert second.response == UNKNOWN and second.score > 0
+
+with chat_server(answer_from) as (url, asked):
+    llm = Chatting(url=url, model="gpt-4o")
+    postprocessor = AttributionPostprocessor(reader="words")
+    check(engine_of(llm, postprocessor).query(QUESTION), postprocessor)
+    engine = AttributedQueryEngine(engine_of(llm), reader="words", source_nodes="used")
+    response = asyncio.run(engine.aquery(QUESTION))
+    assert [node.node_id for node in response.source_nodes] == ["lighthouse"]
+    check(response, engine.postprocessor)
+assert not {"torch", "transformers"} & set(sys.modules)
+"""
+
+
+@pytest.mark.enable_socket
+def test_hosted_answers_are_attributed_without_pytorch() -> None:
+    own = Path(__file__).parents[1]
+    folders = (own, Path(__file__).parents[4] / "tests")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=env)
+
+
+def test_what_only_a_model_has_a_use_for_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="method='masked': nothing is scored without a model"):
+        AttributionPostprocessor(reader="words", method="masked")
+    with pytest.raises(InvalidInput, match="'word' is no reader; pass 'words'"):
+        AttributionPostprocessor(reader="word")  # type: ignore[arg-type]
