@@ -79,6 +79,23 @@ def squad_answers(path: Path, split: Split) -> list[Claim]:
     return in_turn(*(group[SPLITS.index(split) :: 2] for group in drawn))
 
 
+def answers_to_others(claims: Sequence[Claim]) -> list[Claim]:
+    """The questions that the paragraphs answer, each with the answer to another question on them.
+
+    Nothing supports these, though their words stand in the paragraphs.
+    """
+    shown: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
+    for claim in claims:
+        if claim.attributable:
+            shown[claim.references].append(claim)
+    return [
+        replace(claim, claim=other.claim, attributable=False, evidence=())
+        for group in shown.values()
+        for claim, other in zip(group, [*group[1:], group[0]], strict=True)
+        if other.claim.casefold() != claim.claim.casefold()
+    ]
+
+
 def hotpotqa_answers(path: Path, split: Split) -> list[Claim]:
     """HotpotQA's own answers, "The answer is X.", of every second question.
 

@@ -75,10 +75,11 @@ def read(reader: Attributor, claim: Claim, answered_by: str | None = "") -> Read
         attribution = reader.attribute(prompt, claim.claim, documents, answered_by=answered_by)
     except (DocumentsNotLocated, NoText):
         return None
-    return None if attribution.context_reliance is None else _reading(claim, attribution)
+    return None if attribution.context_reliance is None else reading_of(claim, attribution)
 
 
-def _reading(claim: Claim, attribution: Attribution) -> Reading:
+def reading_of(claim: Claim, attribution: Attribution) -> Reading:
+    """What an attribution of the claim has measured."""
     return Reading(
         claim=claim,
         likely=attribution.token_log_likelihoods,

@@ -92,7 +92,8 @@ def with_attribution(
             "the chain shows no local model; pass those that answer: with_attribution(chain, llm), "
             "or a local copy of what answers elsewhere: with_attribution(chain, "
             "language_model=...), or a local model that reads what any other one answers: "
-            "with_attribution(chain, reader=attribot_rag.load_model()), or reader='words' without any"
+            "with_attribution(chain, reader=attribot_rag.load_model()), "
+            "or reader='words' without any"
         )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 

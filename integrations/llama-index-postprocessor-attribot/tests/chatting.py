@@ -16,14 +16,13 @@ from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
-from support.model_server import NAME
 
 
 class Chatting(CustomLLM):
     """Chats by OpenAI's protocol, and never completes a prompt: so do OpenAILike and its kind."""
 
     url: str
-    model: str = NAME
+    model: str = "tiny"
 
     @property
     def metadata(self) -> LLMMetadata:

@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 
-from attribot_rag.errors import InvalidInput
-
 PROGRAM = """
 import asyncio, sys
 from chatting import Chatting
-from engines import engine_of
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.schema import TextNode
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.chat_server import chat_server
-from support.island import HIGH, QUESTION, UNKNOWN, answer_from
+from support.island import FERRY, HIGH, LIGHTHOUSE, QUESTION, UNKNOWN, answer_from
+
+NODES = [TextNode(text=FERRY, id_="ferry"), TextNode(text=LIGHTHOUSE, id_="lighthouse")]
+INDEX = VectorStoreIndex(NODES, embed_model=MockEmbedding(8))
 
 def check(response, owner):
     summary = response.metadata["attribution"]
@@ -33,8 +36,10 @@ def check(response, owner):
 with chat_server(answer_from) as (url, asked):
     llm = Chatting(url=url, model="gpt-4o")
     postprocessor = AttributionPostprocessor(reader="words")
-    check(engine_of(llm, postprocessor).query(QUESTION), postprocessor)
-    engine = AttributedQueryEngine(engine_of(llm), reader="words", source_nodes="used")
+    observed = INDEX.as_query_engine(llm=llm, node_postprocessors=[postprocessor])
+    check(observed.query(QUESTION), postprocessor)
+    plain = INDEX.as_query_engine(llm=llm)
+    engine = AttributedQueryEngine(plain, reader="words", source_nodes="used")
     response = asyncio.run(engine.aquery(QUESTION))
     assert [node.node_id for node in response.source_nodes] == ["lighthouse"]
     check(response, engine.postprocessor)
@@ -51,7 +56,7 @@ def test_hosted_answers_are_attributed_without_pytorch() -> None:
 
 
 def test_what_only_a_model_has_a_use_for_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="method='masked': nothing is scored without a model"):
+    with pytest.raises(ValueError, match="method='masked': nothing is scored without a model"):
         AttributionPostprocessor(reader="words", method="masked")
-    with pytest.raises(InvalidInput, match="'word' is no reader; pass 'words'"):
+    with pytest.raises(ValueError, match="'word' is no reader; pass 'words'"):
         AttributionPostprocessor(reader="word")  # type: ignore[arg-type]
