@@ -211,7 +211,7 @@ class _Reading:
     def attribution(self, provenance: Provenance) -> Attribution:
         text, context = self.response.text, self.context
         marked = markers_in(text, context)
-        tags = self.options.verdicts and self.options.verdicts.thinking_tags
+        tags = None if self.options.verdicts is None else self.options.verdicts.thinking_tags
         language = context.answer_language(text)
         sentences = sentences_of(
             self.response, marked, thinking_in(text, tags), language, self.question

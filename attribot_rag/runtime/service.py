@@ -81,7 +81,7 @@ class AttributionService:
         self.in_background = self.options.mode == "background"
         self._recorder: GenerationRecorder | None = None
         self._records = False
-        self.attributor, self._background = self._made(language_model, proxy, is_reader=is_reader)
+        self._attributing, self._background = self._made(language_model, proxy, is_reader=is_reader)
         self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
         # By their provenance, which copies of an attribution share: a run holds no model.
         self._ask_again = ByProvenance[Callable[..., str] | None]()
@@ -116,6 +116,20 @@ class AttributionService:
             options=self.options,
         )
         return attributor, scoring.weights.background
+
+    @property
+    def name(self) -> str:
+        """The name of the model, or of what stands in its place."""
+        return self._attributing.name
+
+    @property
+    def attributor(self) -> Attributor:
+        """The attributor of the model; raises NotRecorded without a model."""
+        from attribot_rag.attributor import WordsReader
+
+        if isinstance(self._attributing, WordsReader):
+            raise NotRecorded("the reader without a model has no attributor")
+        return self._attributing
 
     @property
     def recorder(self) -> GenerationRecorder:
@@ -205,7 +219,7 @@ class AttributionService:
     ) -> Counterfactual:
         """As that of the Attributor, which has the `ask` of the answer's call."""
         ask: Callable[..., str] | None = self._ask_again.get(attribution.provenance)
-        return self.attributor.answer_without(attribution, *documents, ask=ask, **generate)
+        return self._attributing.answer_without(attribution, *documents, ask=ask, **generate)
 
     def _match(self, answer: Answer) -> Future[Answer | None]:
         """The answer with its recorded generation, which is then reserved for it."""
@@ -257,11 +271,11 @@ class AttributionService:
         run = made_of(run, map(self.store.latest, earlier))
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
-            made = self.attributor.attribute(
+            made = self._attributing.attribute(
                 answer.prompt,
                 answer.text,
                 answer.read,
-                answered_by=answer.answered_by if self.attributor.is_reader else None,
+                answered_by=answer.answered_by if self._attributing.is_reader else None,
                 on_sentence=self._so_far(run),
             )
             self._ask_again[made.provenance] = self._asks.get(run.run_id)
@@ -277,7 +291,7 @@ class AttributionService:
         same = self.store.same_answer(run)
         if same is None:
             raise NotRecorded(
-                f"{self.attributor.name!r} was not seen to give the answer {answer.text[:60]!r} to "
+                f"{self.name!r} was not seen to give the answer {answer.text[:60]!r} to "
                 f"this prompt: {self.recorder.why_unmatched(answer)}"
             )
         kept = replace(answer, start=same.answer.start)

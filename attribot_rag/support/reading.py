@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
@@ -59,20 +59,26 @@ def _ranked(words: SentenceWords, retrieved: Retrieved) -> Iterator[tuple[float,
     """The passages that say a sentence, each with the weight of what it has."""
     wording = retrieved.wording
     facts = [word for word in words.new if word.is_number or word.is_name]
+    new, asked, said = (
+        {word.key: word_weight(word, retrieved) for word in of}
+        for of in (words.new, words.asked, words.all)
+    )
 
-    def weight(of: Sequence[Word], keys: frozenset[str]) -> float:
-        weights = {word.key: word_weight(word, retrieved) for word in of}
+    def held(weights: Mapping[str, float], keys: frozenset[str]) -> float:
         return sum(weight for key, weight in weights.items() if wording.has(keys, key))
+
+    def covered(weights: Mapping[str, float], keys: frozenset[str]) -> float:
+        total = sum(weights.values())
+        return held(weights, keys) / total if total else 1.0
 
     for passage in retrieved.passages if words.all else ():
         own, known = wording.keys(passage.text), wording.keys(passage.read)
-        if wording.lacking(facts, known) or wording.covered(words.new, own) < MIN_NEW:
+        if wording.lacking(facts, known) or covered(new, own) < MIN_NEW:
             continue
-        asked, question_covered = weight(words.asked, known), wording.covered(words.asked, known)
+        asked_about = held(asked, known)
         signals = Signals(
-            sentence_covered=wording.covered(words.all, known), question_covered=question_covered
+            sentence_covered=covered(said, known), question_covered=covered(asked, known)
         )
-        is_asked = asked >= ENOUGH_ASKED or question_covered >= MIN_ASKED
+        is_asked = asked_about >= ENOUGH_ASKED or signals.question_covered >= MIN_ASKED
         if is_asked or estimate(signals) >= FULL:
-            rank = weight(words.new, own) + asked + weight(words.asked, own) / 2
-            yield round(rank, 6), passage
+            yield round(held(new, own) + asked_about + held(asked, own) / 2, 6), passage

@@ -110,7 +110,9 @@ class Wording:
         """The keys of all words of a text."""
         keys = self._keys.get(text)
         if keys is None:
-            keys = self._keys[text] = frozenset(word.key for word in self.words(text))
+            first, *lines = text.split("\n")  # which several texts share
+            keys = frozenset(word.key for word in self.words(first)).union(*map(self.keys, lines))
+            self._keys[text] = keys
         return keys
 
     def weight(self, word: Word) -> float:

@@ -127,7 +127,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         _handlers.add(self)
 
     def __repr__(self) -> str:
-        names = ", ".join(service.attributor.name for service in self.services)
+        names = ", ".join(service.name for service in self.services)
         return f"{type(self).__name__}({names}, mode={self._options.mode!r})"
 
     @property

@@ -102,14 +102,16 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
                 "another one answered; pass one of them"
             )
         scoring = self.language_model if self.reader is None else self.reader
-        by_words = isinstance(scoring, str)
-        self._scoring_model = scoring if by_words or scoring is None else language_model_of(scoring)
+        if scoring is not None:
+            self._scoring_model = (
+                scoring if isinstance(scoring, str) else language_model_of(scoring)
+            )
         self._services = ServiceRegistry(
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             is_reader=self.reader is not None,
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
-        if by_words:
+        if isinstance(scoring, str):
             self._services.service_for(scoring)  # raises for options that only a model has
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
