@@ -31,8 +31,9 @@ from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.language_model import Prompt, is_chat
 from attribot_rag.result.provenance import WORD_COMPARISON, WORDS, ByProvenance
 from attribot_rag.support import (
+    Passage,
     Retrieved,
-    SentenceWords,
+    Stated,
     passages_saying,
     with_support,
     word_weight,
@@ -235,13 +236,13 @@ class _Reading:
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
 
-    def _passages_saying(self, sentence: AnswerSentence) -> Sequence[tuple[Any, ...]]:
-        return passages_saying(self._words(sentence), self.retrieved) if sentence.is_judged else ()
+    def _passages_saying(self, sentence: AnswerSentence) -> Sequence[tuple[Passage, ...]]:
+        if not sentence.is_judged:
+            return ()
+        stated = Stated(start=sentence.start, text=sentence.words, question=self.question)
+        return passages_saying(stated, self.context.asked, self.retrieved)
 
-    def _words(self, sentence: AnswerSentence) -> SentenceWords:
-        return SentenceWords.of(sentence.words, self.question, self.context.asked, self.retrieved)
-
-    def _verdict(self, sentence: AnswerSentence, groups: Sequence[tuple[Any, ...]]) -> Verdict:
+    def _verdict(self, sentence: AnswerSentence, groups: Sequence[tuple[Passage, ...]]) -> Verdict:
         verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
         if sentence.thinking:
             return replace(verdict, kind="reasoning")
