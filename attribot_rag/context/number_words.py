@@ -47,11 +47,13 @@ def number_words(text: str, language: str) -> list[NumberWords]:
     spelled = _spelled(language) if _can_spell() else {}
     tokens = list(_TOKEN.finditer(text)) if spelled else []
     words = [token[0].lower() for token in tokens]
+    firsts = _first_words(language) if spelled else frozenset()
     numbers: list[NumberWords] = []
     run: list[tuple[int, bool]] = []
     first = index = 0
     while index <= len(words):
-        lengths = range(min(_MOST_WORDS, len(words) - index), 0, -1)
+        begins = index < len(words) and words[index] in firsts
+        lengths = range(min(_MOST_WORDS, len(words) - index) * begins, 0, -1)
         length = next((n for n in lengths if " ".join(words[index : index + n]) in spelled), 0)
         if length:
             first = first if run else index
@@ -133,6 +135,12 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
                     spelled.setdefault(" ".join(words), (number, purpose is ordinal))
     powers = {**_last_words(language, (100,)), **power_words(language)}
     return {**{word: (power, False) for word, power in powers.items()}, **spelled}
+
+
+@cache
+def _first_words(language: str) -> frozenset[str]:
+    """The words with which these begin."""
+    return frozenset(words.partition(" ")[0] for words in _spelled(language))
 
 
 def power_words(language: str) -> dict[str, int]:

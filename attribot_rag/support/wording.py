@@ -71,6 +71,8 @@ class Wording:
         self._stem = _stemmer(language)
         self._words: dict[str, tuple[Word, ...]] = {}
         self._keys: dict[str, frozenset[str]] = {}
+        self._content: dict[str, list[Word]] = {}
+        self._weights: dict[tuple[str, bool], float] = {}
         self._num_sentences = len(retrieved)
         self._has_names = _tells_names(retrieved)
         self._holders = Counter(key for text in retrieved for key in self.keys(text))
@@ -104,7 +106,10 @@ class Wording:
 
     def content(self, text: str) -> list[Word]:
         """The words of a text that can state something."""
-        return [word for word in self.words(text) if word.is_content]
+        content = self._content.get(text)
+        if content is None:
+            content = self._content[text] = [word for word in self.words(text) if word.is_content]
+        return content
 
     def keys(self, text: str) -> frozenset[str]:
         """The keys of all words of a text."""
@@ -120,8 +125,12 @@ class Wording:
 
         A short word tells less, unless it is a name or a number: frequent words are short (Zipf).
         """
-        rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
-        return max(0.0, rarity) * word.length_share
+        written = word.text, word.is_name
+        weight = self._weights.get(written)
+        if weight is None:
+            rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
+            weight = self._weights[written] = max(0.0, rarity) * word.length_share
+        return weight
 
     def covered(self, words: Iterable[Word], keys: Collection[str]) -> float:
         """The share, from 0 to 1, of the words' weight that stands among these keys; 1 for none."""
