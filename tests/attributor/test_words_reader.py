@@ -1,0 +1,231 @@
+"""The reader without a model: words, numbers and names of an answer in its documents."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from attribot_rag import Attribution, VerdictOptions, WordsReader
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, UnknownOption
+
+MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
+INN = "The inn at Orrin has nine rooms. Breakfast is at seven."
+FERRY = "The ferry to Orrin sails at noon. A ticket costs 18 crowns."
+QUESTION = "How many rooms has the inn?"
+
+
+def asked(question: str, *documents: str) -> list[dict[str, str]]:
+    passages = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(documents, 1))
+    return [
+        {"role": "system", "content": "Answer from the passages."},
+        {"role": "user", "content": f"{passages}\n\n{question}"},
+    ]
+
+
+def read(
+    answer: str, question: str = QUESTION, documents: Sequence[str] = (MILL, INN, FERRY), **of: Any
+) -> Attribution:
+    prompt = asked(question, *documents)
+    return WordsReader(**of).attribute(prompt, answer, documents, answered_by="gpt-4o")
+
+
+def cited(attribution: Attribution) -> list[tuple[str, list[str]]]:
+    return [
+        (verdict.kind, [attribution.sources[source].text.strip() for source in verdict.source_ids])
+        for verdict in attribution.verdicts
+    ]
+
+
+def test_sentences_are_cited_from_what_says_them_and_inventions_from_nothing() -> None:
+    attribution = read(
+        "The inn has nine rooms. It has a garden with old apple trees. I hope this helps!"
+    )
+    assert cited(attribution) == [
+        ("grounded", ["The inn at Orrin has nine rooms."]),
+        ("unsupported", []),
+        ("trivial", []),
+    ]
+    assert [v.support and v.support.kind for v in attribution.verdicts] == ["full", "none", None]
+    provenance = attribution.provenance
+    assert (provenance.basis, provenance.answered_by) == ("reader", "gpt-4o")
+    assert (provenance.method, attribution.unit) == ("words", "words")
+    assert "nats" not in attribution.to_table() and "nats" not in attribution.to_markdown()
+    assert Attribution.from_json(attribution.to_json()) == attribution
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "document"),
+    [
+        ("When is breakfast?", "At seven.", INN),
+        ("When is breakfast?", "At 7.", INN),
+        ("What does a ticket for the ferry cost?", "18 crowns", FERRY),
+        ("When was the wheel of the mill made?", "The answer is 1911.", MILL),
+        ("When was the wheel of the mill made?", "It was made in 1911.", MILL),
+    ],
+)
+def test_short_answers_are_found_by_the_words_of_the_question(
+    question: str, answer: str, document: str
+) -> None:
+    attribution = read(answer, question)
+    (verdict,) = attribution.verdicts
+    assert verdict.kind == "grounded"
+    (source,) = verdict.source_ids
+    assert attribution.documents[attribution.sources[source].documents[0]].text == document
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["The inn has twelve rooms.", "The inn at Skerry has nine rooms.", "The answer is 40."],
+)
+def test_another_number_or_name_or_question_is_not_said(answer: str) -> None:
+    (verdict,) = read(answer).verdicts
+    assert (verdict.kind, verdict.source_ids) == ("unsupported", ())
+
+
+def test_what_several_say_alike_is_cited_from_either() -> None:
+    again = "Travellers like it. The inn at Orrin has nine rooms, all with a view of the harbour."
+    attribution = read("The inn has nine rooms.", documents=(MILL, INN, again))
+    (verdict,) = attribution.verdicts
+    assert (verdict.kind, verdict.relation) == ("redundant", "either")
+    texts = {attribution.sources[source].documents for source in verdict.source_ids}
+    assert texts == {(1,), (2,)}
+
+
+def test_markers_are_audited_by_the_documents_that_say_the_sentence() -> None:
+    better = "The inn at Orrin has nine rooms, says the guide of Orrin. How many rooms has the inn?"
+    attribution = read(
+        "The inn has nine rooms [2][4]. A ticket costs 18 crowns [1].",
+        documents=(MILL, INN, FERRY, better),
+    )
+    assert [(m.document, m.supported) for m in attribution.markers] == [
+        (1, True),
+        (3, True),
+        (0, False),
+    ]
+    assert "(the model cites [1], which does not support it)" in attribution.to_cited_text()
+
+
+def test_scores_are_weights_of_words_and_rank_documents() -> None:
+    attribution = read("The inn has nine rooms.")
+    best = attribution.documents_by_effect()[0]
+    assert best.index == 1 and best.score > 1
+    start, end = attribution.find("nine")
+    scores = [attribution.score(source.id, start, end) for source in attribution.sources]
+    assert [score for score in scores if score] == [attribution.top(1, start, end)[0].score]
+    assert attribution.top(1, start, end)[0].source.text.startswith("The inn at Orrin")
+
+
+def test_what_is_not_in_the_prompt_is_said() -> None:
+    prompt = asked(QUESTION, MILL)
+    attribution = WordsReader().attribute(prompt, "The inn has nine rooms.", [MILL, INN])
+    assert attribution.not_located == (1,)
+    assert any("did not receive 1 of 2 documents" in note for note in attribution.notes)
+    with pytest.raises(DocumentsNotLocated):
+        WordsReader().attribute(prompt, "The inn has nine rooms.", [INN])
+
+
+def test_thinking_is_not_judged() -> None:
+    attribution = read("<think>The mill has nine rooms.</think>The inn has nine rooms.")
+    assert [kind for kind, _ in cited(attribution)] == ["reasoning", "grounded"]
+    tags = VerdictOptions(thinking_tags=("<plan>", "</plan>"))
+    attribution = read("<plan>The mill?</plan>The inn has nine rooms.", verdicts=tags)
+    assert [kind for kind, _ in cited(attribution)] == ["reasoning", "grounded"]
+
+
+def test_other_scripts_and_languages() -> None:
+    german = "Die Mühle in Orrin mahlt 40 Säcke Roggen am Tag.", "Der Gasthof hat neun Zimmer."
+    attribution = read("Der Gasthof hat 9 Zimmer.", "Wie viele Zimmer hat der Gasthof?", german)
+    assert cited(attribution) == [("grounded", ["Der Gasthof hat neun Zimmer."])]
+    chinese = "渡轮中午从港口出发。", "旅馆有九个房间。"
+    attribution = read("旅馆有九个房间。", "旅馆有几个房间？", chinese)
+    assert cited(attribution) == [("grounded", ["旅馆有九个房间。"])]
+
+
+def test_the_model_that_answered_is_asked_again_without_documents() -> None:
+    prompts: list[Any] = []
+
+    def ask(prompt: Any, **settings: Any) -> str:
+        prompts.append((prompt, settings))
+        return " I do not know. "
+
+    reader = WordsReader()
+    prompt = asked(QUESTION, MILL, INN)
+    attribution = reader.attribute(prompt, "The inn has nine rooms.", [MILL, INN])
+    second = reader.answer_without(attribution, 1, ask=ask, temperature=0.5)
+    assert second.response == "I do not know." and second.documents == (1,)
+    ((cut, settings),) = prompts
+    assert cut[1]["content"] == f"[1] {MILL}\n\n[2] \n\n{QUESTION}"
+    assert settings == {"temperature": 0.5}
+    assert second.score == pytest.approx(attribution.documents_by_effect()[0].score)
+    assert reader.answer_without(attribution, 0, ask=ask).score == 0
+    with pytest.raises(NotRecorded, match="pass ask="):
+        reader.answer_without(attribution, 1)
+    with pytest.raises(NotRecorded, match="not made by this reader"):
+        WordsReader().answer_without(attribution, 1, ask=ask)
+    with pytest.raises(InvalidInput, match="no document has the index 2"):
+        reader.answer_without(attribution, 2, ask=ask)
+
+
+def test_prompts_are_forgotten_with_their_attributions() -> None:
+    reader = WordsReader()
+    attribution = reader.attribute(asked(QUESTION, INN), "Nine rooms.", [INN])
+    copy = Attribution(**vars(attribution))
+    del attribution
+    gc.collect()
+    assert reader.answer_without(copy, 0, ask=lambda prompt: "None.").response == "None."
+    assert len(reader._read._values) == 1
+    del copy
+    gc.collect()
+    assert not reader._read._values
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "masked"}, InvalidInput, "method='masked': nothing is scored"),
+        (
+            {"verdicts": VerdictOptions(min_effect=1.0)},
+            InvalidInput,
+            "verdicts=.*nothing is scored",
+        ),
+        ({"verdicts": None}, InvalidInput, "verdicts=None: nothing is scored"),
+        ({"metod": "masked"}, UnknownOption, "did you mean 'method'"),
+    ],
+)
+def test_options_that_only_a_model_has_a_use_for(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        WordsReader(**options)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "message"),
+    [
+        ([1, 2, 3], "Nine.", "does not know the token ids"),
+        (INN, [1, 2, 3], "does not know the token ids"),
+        (" ", "Nine.", "the prompt is empty"),
+        (INN, " ", "is empty, nothing can be attributed"),
+    ],
+)
+def test_what_cannot_be_read(prompt: Any, answer: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        WordsReader().attribute(prompt, answer, [INN])
+
+
+WITHOUT_MODEL = f"""
+import sys
+from attribot_rag import Document, WordsReader
+prompt = {asked(QUESTION, MILL, INN)!r}
+attribution = WordsReader().attribute(prompt, "The inn has nine rooms.", {[MILL, INN]!r})
+assert attribution.verdicts[0].kind == "grounded"
+attribution.to_table(), attribution.to_markdown(), attribution.to_html(), attribution.to_json()
+assert not {{"torch", "transformers"}} & set(sys.modules)
+"""
+
+
+def test_no_pytorch_is_imported() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_MODEL], check=True)
