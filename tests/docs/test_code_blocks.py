@@ -170,6 +170,10 @@ def test_the_model_that_answered_is_asked_without_a_framework() -> None:
         )
     assert names["attribution"].provenance.basis == "reader"
     assert names["second"].response == "Nobody knows."
+    page = (ROOT / "docs/readers.md").read_text(encoding="utf-8")
+    assert all(
+        f"\n    {line}\n" in page for line in names["compared"].to_cited_text().split("\n\n")
+    )
     (body,) = asked
     assert TREATY[1] in messages[-1]["content"] and TREATY[1] not in prompt_of(body)
 
