@@ -15,15 +15,17 @@ MIN_ASKED = 0.4
 """The least share of the question's words, by weight, that it has with the text around it."""
 ENOUGH_ASKED = 1.6
 """Or the weight of these words, where 1 is a long word that one passage alone has."""
+ENOUGH_NEW = 5.0
+"""Or that of the sentence's new words, so many that they can hardly be about something else."""
 
 
 def passages_saying(stated: Stated, told: str, retrieved: Retrieved) -> list[tuple[Passage, ...]]:
     """The passages that say a sentence, the best first, each with those that say it alike.
 
-    A passage that says it has half of its new words, and all numbers and names among them, and is
-    about what was asked. New words are those that the prompt does not have besides its documents,
-    where it `told` the question and instructions; all, if it has all. Without such a passage, those
-    that say the sentence by the estimate of support.
+    A passage that says it has half of its new words, with all numbers and names among them, and is
+    about what was asked, or has very many of them. New words are those that the prompt does not
+    have besides its documents, where it `told` the question and the instructions; all, if it has
+    all. Without such a passage, those that say the sentence by the estimate of support.
     """
     said = sorted(_ranked(stated, told, retrieved), key=lambda ranked: -ranked[0])
     groups = groupby(said, key=lambda ranked: ranked[0])
@@ -55,5 +57,6 @@ def _ranked(stated: Stated, told: str, retrieved: Retrieved) -> Iterator[tuple[f
         if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
             continue
         about = held(asked, known)
-        if about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values())):
+        is_asked = about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
+        if is_asked or held(new, known) >= ENOUGH_NEW:
             yield round(held(new, own) + about + held(asked, own) / 2, 6), passage

@@ -41,7 +41,7 @@ class Passage:
     text: str
     around: str = ""
 
-    @property
+    @cached_property
     def read(self) -> str:
         """The text with what stands around it."""
         return f"{self.around}\n{self.text}"

@@ -128,8 +128,8 @@ def _price(path: Path) -> str:
         whole += [_seconds(attribute) for _ in range(NUM_RUNS)]
         locating += [_seconds(locate) for _ in range(NUM_RUNS)]
     return (
-        f"{NUM_SENTENCES} sentences, {NUM_CHUNKS} chunks: {1000 * median(whole):.0f} ms of processor time in the "
-        f"median of {len(whole)}, {median(whole) / median(locating):.1f} times as long as it takes "
+        f"{NUM_SENTENCES} sentences, {NUM_CHUNKS} chunks: {1000 * median(whole):.0f} ms of "
+        f"processor time in the median of {len(whole)}, {median(whole) / median(locating):.1f} times as long as it takes "
         "to find the documents in the prompt and cut them into sentences"
     )
 
