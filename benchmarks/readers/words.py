@@ -130,8 +130,8 @@ def _price(path: Path) -> str:
     return (
         f"{NUM_SENTENCES} sentences, {NUM_CHUNKS} chunks: {1000 * median(whole):.0f} ms of "
         f"processor time in the median of {len(whole)} answers, each the best of {NUM_RUNS}: "
-        f"{median(whole) / median(locating):.1f} times as long as it takes to find the documents in "
-        "the prompt and cut them into sentences"
+        f"{median(whole) / median(locating):.1f} times as long as it takes to find the documents "
+        "in the prompt and cut them into sentences"
     )
 
 
