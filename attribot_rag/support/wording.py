@@ -152,7 +152,7 @@ class Wording:
         """Whether a word is among others; in a language without a stemmer, whatever its ending."""
         if key in keys:
             return True
-        return self._stem is None and any(same_word(key, other) for other in keys)
+        return bool(self._stem is None and any(same_word(key, other) for other in keys))
 
     def _key(self, word: str) -> str:
         folded = word.casefold()
