@@ -152,7 +152,7 @@ class Wording:
         """Whether a word is among others; in a language without a stemmer, whatever its ending."""
         if key in keys:
             return True
-        return bool(self._stem is None and any(same_word(key, other) for other in keys))
+        return self._stem is None and any(same_word(key, other) for other in keys)
 
     def _key(self, word: str) -> str:
         folded = word.casefold()
@@ -161,7 +161,7 @@ class Wording:
 
 def _tells_names(texts: Sequence[str]) -> bool:
     """Whether capitals tell names; in German, most of them tell nouns."""
-    letters = [match[1] for text in texts for match in _AMID.finditer(text)]
+    letters: list[str] = [match[1] for text in texts for match in _AMID.finditer(text)]
     num_capitals = sum(letter != letter.lower() for letter in letters)
     return num_capitals <= _MOST_CAPITALS * len(letters)
 
