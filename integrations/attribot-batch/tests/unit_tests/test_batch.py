@@ -134,16 +134,15 @@ def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None
     assert f"style-src &#39;{digest(style)}&#39;" in page or f"style-src '{digest(style)}'" in page
 
 
-CHECK = {"kind": "number", "value": "12.90", "source_value": None}
+ABSENT, UNCITED = ({"key": key, "text": "12.90"} for key in ("in_no_document", "not_cited"))
 
 
 @pytest.mark.parametrize(
     ("fields", "key"),
     [
         ({"verdict": "grounded"}, "grounded"),
-        ({"verdict": "redundant", "checks": [CHECK]}, "grounded"),
-        ({"verdict": "grounded", "checks": [{**CHECK, "in_no_document": False}]}, "grounded"),
-        ({"verdict": "grounded", "checks": [{**CHECK, "in_no_document": True}]}, "in_no_document"),
+        ({"verdict": "redundant", "remarks": [UNCITED]}, "grounded"),
+        ({"verdict": "grounded", "remarks": [ABSENT]}, "in_no_document"),
         ({"verdict": "unsupported"}, "unsupported"),
         ({"verdict": "follows"}, "follows"),
         ({"verdict": "conversation", "origin": "turn"}, "conversation"),
@@ -156,13 +155,16 @@ CHECK = {"kind": "number", "value": "12.90", "source_value": None}
 def test_sentences_are_counted_by_what_readers_are_told(
     fields: dict[str, Any], key: str | None
 ) -> None:
-    sentence = {"checks": [], "reason": None, "origin": None, **fields}
+    support = {"kind": "full"} if key else None
+    sentence = {"reason": None, "origin": None, "remarks": [], "support": support, **fields}
     summary = {"status": "complete", "sentences": [sentence], "documents": []}
     statistics = Statistics.of([{"summary": summary, "document_scores": {}}])
     said = words_for(key, YOUR_FILES, value="a value") if key else ""
     assert statistics.states == ({said: 1} if key else {})
     assert said in statistics.to_text()
     assert statistics.to_dict()["sentences"] == {fields["verdict"]: 1}
+    assert statistics.to_dict()["support"] == ({"full": 1.0} if key else {})
+    assert statistics.to_check == ("remarks" in fields)
 
 
 def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path) -> None:

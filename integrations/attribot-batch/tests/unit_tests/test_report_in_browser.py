@@ -10,7 +10,7 @@ from support.receipts import ANSWER, BICYCLE, QUESTION, receipts
 
 from attribot_batch import Statistics
 from attribot_batch.report import KINDS, render_report, worklist, write_pages
-from attribot_rag.display import YOUR_FILES, words_for
+from attribot_rag.display import words_for
 
 SETTING = {"input": "answers.jsonl", "model": "/models/smollm2", "method": "auto"}
 
@@ -37,7 +37,7 @@ def test_values_to_check_come_first() -> None:
         (7, "unsupported", "<script>a"),
         (0, "open", "It may sa"),
     ]
-    differs = words_for("differs", YOUR_FILES, value="4", other="3")
+    differs = words_for("contradicted", mark="[1]", value="3")
     assert (items[0].reason, items[0].question, items[2].question) == (differs, QUESTION, "")
     assert len(worklist(results(), most=2)) == 2
 
@@ -63,7 +63,7 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
     expect(shown.last).to_contain_text(HTML[0])
     page.get_by_label(KINDS["check"]).check()
     expect(shown).to_have_count(1)
-    expect(shown).to_contain_text(words_for("differs", YOUR_FILES, value="4", other="3"))
+    expect(shown).to_contain_text(words_for("contradicted", mark="[1]", value="3"))
     shown.get_by_role("link").click()
     expect(page.locator("h1")).to_have_text(QUESTION)
     look_up(page.locator("attribot-answer"), BICYCLE)
