@@ -101,18 +101,17 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
                 "language_model= has the weights of the model that answers, reader= reads what "
                 "another one answered; pass one of them"
             )
-        scoring = self.language_model if self.reader is None else self.reader
-        if scoring is not None:
-            self._scoring_model = (
-                scoring if isinstance(scoring, str) else language_model_of(scoring)
-            )
+        if isinstance(self.reader, str):
+            self._scoring_model = self.reader
+        elif (scoring := self.reader or self.language_model) is not None:
+            self._scoring_model = language_model_of(scoring)
         self._services = ServiceRegistry(
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             is_reader=self.reader is not None,
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
-        if isinstance(scoring, str):
-            self._services.service_for(scoring)  # raises for options that only a model has
+        if isinstance(self.reader, str):
+            self._services.service_for(self.reader)  # raises for options that only a model has
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:
