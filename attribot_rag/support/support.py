@@ -176,7 +176,7 @@ def support_of(
         score >= FULL
         and not any(word.is_number or word.is_name for word in new)
         and not any(check.in_no_document for check in verdict.checks)
-        and not (missing and _is_replaced(words, missing, passages, wording))
+        and not (missing and _is_replaced(words, missing, cited, wording))
     )
     return Support(
         kind="contradicted" if differs else "full" if is_full else "partial",

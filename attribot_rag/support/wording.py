@@ -23,6 +23,7 @@ _WORD = re.compile(
 _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
 _AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
 _MOST_CAPITALS = 0.22  # of the words after another word, in a language that writes names so
+_FEW = 10  # words, which tell nothing of a language
 _LEAST_LETTERS = 4
 _TELLING = 0.6  # of the weight of the most telling word
 
@@ -163,7 +164,7 @@ def _tells_names(texts: Sequence[str]) -> bool:
     """Whether capitals tell names; in German, most of them tell nouns."""
     letters: list[str] = [match[1] for text in texts for match in _AMID.finditer(text)]
     num_capitals = sum(letter != letter.lower() for letter in letters)
-    return num_capitals <= _MOST_CAPITALS * len(letters)
+    return len(letters) < _FEW or num_capitals <= _MOST_CAPITALS * len(letters)
 
 
 def _stemmer(language: str) -> Stemmer.Stemmer | None:
