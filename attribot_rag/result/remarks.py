@@ -168,8 +168,9 @@ def support_remarks(
     if verdict.kind in ("grounded", "redundant") and support.kind == "partial":
         lacked = tuple(lacked_words(attribution.response, support))
         key = "prompted" if len(documents) == 1 else "prompted_by_several"
+        key = key if lacked else "prompted_in_doubt"  # no word tells, the score does
         words = words_for(key, basis=basis, mark=mark, value=", ".join(lacked))
-        return (Remark(key, words, lacked, documents),) if lacked else ()
+        return (Remark(key, words, lacked, documents),)
     if verdict.kind != "unsupported":
         return ()
     if support.kind == "full":

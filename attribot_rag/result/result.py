@@ -19,7 +19,7 @@ from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result.outliers import SIGNIFICANCE, outliers
 from attribot_rag.result.provenance import Provenance
-from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
+from attribot_rag.result.verdict import Check, Marker, MissingWord, Numbering, Rival, Verdict
 
 _SHOWN_LENGTH = 60
 
@@ -149,6 +149,12 @@ class Result:
         source_ids = {check.source for check in checked if check.source is not None}
         source_ids.update(*(group.source_ids for group in self.groups))
         source_ids.update(*(verdict.source_ids for verdict in self.verdicts))
+        supports = [v.support for v in self.verdicts if v.support is not None]
+        rivals = [rival for support in supports for rival in support.rivals]
+        missing = [word for support in supports for word in support.missing]
+        source_ids.update(*(support.source_ids for support in supports))
+        source_ids.update(rival.source for rival in rivals)
+        documents.update(rival.document for rival in rivals)
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -162,6 +168,7 @@ class Result:
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
             "checks": self._holds(checked),
+            "support": self._holds([*rivals, *missing]),
             "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
@@ -170,7 +177,7 @@ class Result:
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
-    def _holds(self, parts: Sequence[Verdict | Marker | Check]) -> bool:
+    def _holds(self, parts: Sequence[Verdict | Marker | Check | Rival | MissingWord]) -> bool:
         return all(0 <= part.start <= part.end <= len(self.response) for part in parts)
 
     def __repr__(self) -> str:

@@ -55,7 +55,6 @@ class Retrieved:
     ) -> None:
         self.passages = tuple(_passages(documents, sources))
         self.wording = Wording(language, [passage.text for passage in self.passages])
-        self.num_documents = len({passage.document for passage in self.passages})
 
     def of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
         """The places of some sources, in the order of the ids."""

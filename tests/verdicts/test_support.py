@@ -11,7 +11,9 @@ from attribot_rag import Attribution, Document
 from attribot_rag.annotation import sentences
 from attribot_rag.attribution import Check
 from attribot_rag.display import answer_data
+from attribot_rag.errors import InvalidInput
 from attribot_rag.result.summary import summarize
+from attribot_rag.result.verdict import MissingWord
 from attribot_rag.support.wording import Wording
 
 GUARANTEE = "The guarantee lasts 24 months from the day of purchase."
@@ -177,6 +179,27 @@ def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
     assert again.verdicts[0].support is not None
     assert again.verdicts[0].support.kind == "partial"
     assert again.to_cited_text() == f"{answer} [1] (84 is in none of the documents)"
+
+
+def test_a_doubt_that_no_word_names_is_told() -> None:
+    made = answered("The ferry Velmara carries 84 passengers.", FERRY)
+    assert made.verdicts[0].support is not None
+    doubt = replace(made.verdicts[0].support, kind="partial", missing=(), missing_asked=())
+    again = replace(made, verdicts=(replace(made.verdicts[0], support=doubt),))
+    assert again.to_cited_text().endswith("(prompted by [1], which may not say this)")
+
+
+def test_support_has_to_fit_the_attribution() -> None:
+    made = answered("The ferry Velmara carries 48 passengers.", FERRY)
+    support = made.verdicts[0].support
+    assert support is not None
+    for wrong in (
+        replace(support, source_ids=(99,)),
+        replace(support, rivals=(replace(support.rivals[0], document=99),)),
+        replace(support, missing=(MissingWord(start=0, end=99),)),
+    ):
+        with pytest.raises(InvalidInput, match="do not fit"):
+            replace(made, verdicts=(replace(made.verdicts[0], support=wrong),))
 
 
 def test_what_is_not_judged_has_no_support() -> None:
