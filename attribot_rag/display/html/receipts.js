@@ -113,7 +113,7 @@ class Receipts {
     const { state, stopped, remarks } = sentence;
     const notes = remarks.map((remark) => {
       const files = [...new Set(remark.documents.map((document) => this.file(document)))];
-      const text = remark.key === "message" ? brief(remark.text, 300) : this.say(remark.key, { mark: this.names(files, "or"), value: brief(remark.values.join(", "), 120), texts: this.say("texts") });
+      const text = !(remark.key in STRINGS[this.language]) ? brief(remark.text, 300) : this.say(remark.key, { mark: this.names(files, "or"), value: brief(remark.values.join(", "), 120), texts: this.say("texts") });
       const owns = /^(none|led)/.test(remark.key);
       return { kind: owns ? "owns" : remark.key === "also" ? undefined : "remarks", warn: remark.key !== "also", text, file: files.length === 1 && !owns && remark.key !== "also" ? files[0] : undefined };
     });
