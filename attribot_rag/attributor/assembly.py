@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -16,6 +17,7 @@ from attribot_rag.attribution import Attribution, Provenance, ResponseText, Sour
 from attribot_rag.attributor.options import Options
 from attribot_rag.attributor.prompts import labels_of, location_notes, rag_prompt
 from attribot_rag.context import ContextOptions, Document, TokenizedText
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.methods.order import Ranking, ranking_of
@@ -131,20 +133,24 @@ def _assembled(
 def _question_likely(scorer: Scorer, question: str, text: str) -> float | None:
     """The mean log-likelihood in nats of the question's tokens after this text alone.
 
-    None for a model that does not run here, without a question, and beyond the budget.
+    None for a model that does not run here, or whose template takes no question alone, without a
+    question, and beyond the budget.
     """
-    model, session = scorer.language_model, scorer.session
-    if not isinstance(model, LocalModel) or not question.strip():
+    model, session, question = scorer.language_model, scorer.session, question.strip()
+    if not isinstance(model, LocalModel) or not question:
         return None
     prompt = rag_prompt(question, [Document(text)], bool(model.tokenizer.chat_template))
-    ids = model.encode_prompt(prompt)
-    read = TokenizedText.of(ids, model)
-    start = read.text.rindex(question.strip())
-    asked = read.tokens_in((start, start + len(question.strip())))
-    generation = Generation(tuple(ids[: asked.start]), tuple(ids[asked.start : asked.stop]))
-    num_tokens = asked.stop - 1
-    if not session.meter.allows(num_tokens):
+    try:
+        ids = model.encode_prompt(prompt)
+    except InvalidInput:  # the template wants a system message, for example
         return None
+    read = TokenizedText.of(ids, model)
+    start = read.text.rfind(question)  # the tokenizer may write it in another way
+    asked = read.tokens_in((start, start + len(question)))
+    num_tokens = asked.stop - 1
+    if start < 0 or not session.meter.allows(num_tokens):
+        return None
+    generation = Generation(tuple(ids[: asked.start]), tuple(ids[asked.start : asked.stop]))
     started = session.clock()
     with torch.no_grad():
         row = Row.exact(generation.prompt_ids, 0, generation)
@@ -152,7 +158,8 @@ def _question_likely(scorer: Scorer, question: str, text: str) -> float | None:
     seconds = session.clock() - started
     scorer.usage.observed(num_tokens, 0, seconds)
     session.meter.spend(num_tokens, seconds)
-    return float(scored.double().mean())
+    likely = float(scored.double().mean())
+    return likely if math.isfinite(likely) else None
 
 
 def _provenance(
