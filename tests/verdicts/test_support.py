@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.attributions import handmade, supported, verdicts_of
 
 from attribot_rag import Attribution, Document
 from attribot_rag.annotation import sentences
-from attribot_rag.attribution import Check
+from attribot_rag.attribution import Check, Verdict
 from attribot_rag.display import answer_data
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result.summary import summarize
@@ -256,3 +258,23 @@ def test_stems_are_those_of_the_language(language: str, first: str, second: str)
     wording = Wording(language)
     assert wording.keys(first) == wording.keys(second)
     assert wording.has(Wording("xx").keys("walking"), "walk") or not Wording("xx").has({"x"}, "y")
+
+
+TEXTS = st.text(
+    st.one_of(st.characters(), st.sampled_from("0123456789.,:'²½٣ \u202f#\n")), max_size=60
+)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_any_texts_can_be_compared(answer: str, text: str, question: str) -> None:
+    """Words lie where they say; the support fits its attribution, and JSON keeps it."""
+    for word in Wording("en", [text]).words(answer):
+        assert answer[word.start : word.end] == word.text != ""
+    if not answer.strip() or not text.strip():
+        return
+    verdict = Verdict(start=0, end=len(answer), kind="grounded", source_ids=(0,))
+    made = supported(handmade(answer, [text], {text: [9.0]}, verdicts=(verdict,)), question)
+    assert made.verdicts[0].support is not None
+    assert 0 <= (made.verdicts[0].support.score or 0) <= 1
+    assert Attribution.from_json(made.to_json()) == made
+    assert made.to_cited_text()
