@@ -31,13 +31,17 @@ NUM_SAMPLES = 2_000
 
 @dataclass(frozen=True)
 class Case:
-    """An answer with its signals, None if it cites nothing, and no text says it."""
+    """An answer with its signals, None if it cites nothing, and no text says it.
+
+    `support` and `score` are the library's own, 0 without a text.
+    """
 
     article: str
     is_right: bool
     signals: Signals | None
     kind: str
     support: str
+    score: float
     likely: float
 
 
@@ -73,7 +77,8 @@ def _case(data: dict[str, Any]) -> Case | None:
         signals = signals_of(stated, passages, retrieved)
         signals = Signals(**{**vars(signals), "question_likely": question_likely})
     is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
-    return Case(data["article"], is_right, signals, verdict.kind, support.kind, likely)
+    score = support.score or 0.0
+    return Case(data["article"], is_right, signals, verdict.kind, support.kind, score, likely)
 
 
 def plain(text: str) -> str:
@@ -82,17 +87,16 @@ def plain(text: str) -> str:
 
 
 def halves(cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
-    """The cases of one half of the articles, to fit on, and those of the others, to report on.
+    """The cases to fit on, and those to report on: the last and the first half of the articles.
 
-    Articles are dealt out by their numbers of cases, the largest first.
+    By their names, so that more answers do not move an article from one half to the other.
     """
-    first: list[Case] = []
-    second: list[Case] = []
-    counts = Counter(case.article for case in cases)
-    for article, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        smaller = first if len(first) <= len(second) else second
-        smaller += [case for case in cases if case.article == article]
-    return first, second
+    names = sorted({case.article for case in cases})
+    reported = names[: len(names) // 2]
+    return (
+        [case for case in cases if case.article not in reported],
+        [case for case in cases if case.article in reported],
+    )
 
 
 def fitted(cases: Sequence[Case], names: Sequence[str]) -> Regression:
@@ -158,6 +162,8 @@ def report(name: str, fit: Sequence[Case], held_out: Sequence[Case]) -> None:
         print(f"  {'right' if is_right else 'wrong'}: {', '.join(shares)}")
     own = [case.likely for case in held_out]
     print(f"  own likelihood {area(own, right):.3f} [{_shown(interval(own, right))}]")
+    library = [case.score for case in held_out]
+    print(f"  as installed {area(library, right):.3f} [{_shown(interval(library, right))}]")
     for label, model in (("words", None), ("model", fitted(fit, tuple(MODEL.weights)))):
         words = fitted(fit, tuple(WORDS.weights))
         chosen, of_fit = scores(held_out, words, model), scores(fit, words, model)
