@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import Attribution, Counterfactual, Provenance
+from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
@@ -27,6 +26,7 @@ from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import LocalModel, language_model_of
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
+from attribot_rag.result.provenance import ByProvenance
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, scoring_backend
 from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import Meter, Progress, Session, progress_bar
@@ -81,8 +81,8 @@ class Attributor:
         self.method = make_method(self.options.method, proxy, self.options.keep)
         self.backend = backend or scoring_backend(self.language_model)
         # By their provenance, which copies of an attribution share.
-        self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
-        self._read_prompts: MutableMapping[Provenance, Prompt] = WeakIdKeyDictionary()
+        self._generations = ByProvenance[Generation]()
+        self._read_prompts = ByProvenance[Prompt]()
 
     @property
     def name(self) -> str:

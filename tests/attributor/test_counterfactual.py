@@ -64,12 +64,9 @@ def test_the_second_answer_is_that_of_a_prompt_without_the_documents(
     assert second.response == expected.response
     assert second.documents == gone
     assert second.exact
-    [prompt_ids] = [
-        generation.prompt_ids
-        for provenance, generation in attributor._generations.items()
-        if provenance is expected.provenance
-    ]
-    forced = attributor.attribute(prompt_ids, first.response, remaining)
+    kept = attributor._generations.get(expected.provenance)
+    assert kept is not None
+    forced = attributor.attribute(kept.prompt_ids, first.response, remaining)
     lost = sum(first.token_log_likelihoods) - sum(forced.token_log_likelihoods)
     assert second.score == pytest.approx(lost, abs=1e-3)
 

@@ -101,8 +101,9 @@ def test_messages_that_the_readers_template_does_not_take_are_read(
     attributor = Attributor(metaspace(), **EXACT)
     read = attributor.attribute(WITH_TOOLS, ANSWER, [MILL, INN], answered_by="gpt-4o")
     assert not read.not_located and not read.partly_located
-    (prompt,) = (kept.prompt_ids for kept in attributor._generations.values())
-    text = metaspace().decode(prompt)
+    kept = attributor._generations.get(read.provenance)
+    assert kept is not None
+    text = metaspace().decode(kept.prompt_ids)
     assert QUESTION in text and "Answer from what the tool finds." in text
 
 
