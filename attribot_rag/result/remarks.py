@@ -96,10 +96,10 @@ def who_read(provenance: Provenance) -> str:
 
 @dataclass(frozen=True)
 class Remark:
-    """What there is to say of a sentence beside its citations, as words for people.
+    """Words for people about the support of a sentence.
 
-    `key` names the words. `values` and the names of the `documents`, given by their indices, stand
-    in them.
+    `key` names the words. They contain the `values` and the numbers of the `documents`, which are
+    given by their indices.
     """
 
     key: str
@@ -149,9 +149,10 @@ def support_remarks(
     marked: Marked,
     texts: str = THE_DOCUMENTS,
 ) -> tuple[Remark, ...]:
-    """What the cited text lacks of a sentence, or says otherwise, and values to check.
+    """Tell people what the cited text lacks or says otherwise, and which values to check.
 
-    `marked` gives the numbers of documents as readers see them; '' leaves a remark on them out.
+    `marked` gives the numbers of documents as readers see them. A remark on documents for which it
+    gives '' is left out.
     """
     if verdict is None:
         return ()

@@ -135,11 +135,11 @@ def support_of(
     retrieved: Retrieved,
     question_likely: QuestionLikely | None = None,
 ) -> Support:
-    """The support of a sentence in the sources that it cites, else in the text that says it.
+    """Compare a sentence with the sources that it cites, or else with the text that says it.
 
-    It is contradicted by a rival, or by a check with another value. It is full if its score
-    suffices, no number or name is missing that was not asked about, and no other word stands in the
-    place of a missing one.
+    A rival, or a check with another value, makes the support contradicted. It is full if the score
+    is high enough, no number or name is missing that the question did not have, and the cited text
+    is not the same sentence with another word.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -221,9 +221,9 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
 
 
 def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], float]:
-    """The passages that say a sentence by their words alone, all in the same words, and the score.
+    """The best passages that say a sentence, by their words alone, and their score.
 
-    They have all its numbers and names. None if no passage does.
+    They have all its numbers and names, and say it equally well. Empty if no passage says it.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -299,7 +299,7 @@ def _are_one_kind(words: Sequence[Word]) -> bool:
 
 
 def _inherited(support: Support, earlier: Support | None) -> Support:
-    """The support of a conclusion: that of the sentence that it follows from."""
+    """The support of a conclusion: it has that of the sentence that it follows from."""
     if earlier is None:
         return support
     return replace(support, kind=earlier.kind, score=earlier.score, source_ids=earlier.source_ids)

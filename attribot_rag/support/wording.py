@@ -62,9 +62,9 @@ class Word:
 
 
 class Wording:
-    """Reads texts of one language, and weighs words by how rare they are in `retrieved` sentences.
+    """Reads the words of texts in one language, and weighs them.
 
-    A word of most of the retrieved sentences says little about any one of them.
+    A word that most of the `retrieved` sentences have tells little about any one of them.
     """
 
     def __init__(self, language: str, retrieved: Sequence[str] = ()) -> None:
@@ -141,7 +141,7 @@ class Wording:
         return held / total if total else 1.0
 
     def telling(self, words: Sequence[Word], of: Sequence[Word]) -> list[Word]:
-        """Those of some words that tell much, beside all words that stand with them."""
+        """The words that tell much, compared with all words `of` their sentence."""
         most = max(map(self.weight, of), default=0.0)
         return [word for word in words if self.weight(word) > _TELLING * most]
 
