@@ -126,10 +126,12 @@ class PromptPieces:
     def requests(self) -> list[_Piece]:
         """The question: the last long sentence if none ends with a question mark.
 
-        In the question, or before the documents if nothing long stands after them.
+        Where the last message asks nothing, as with what an agent's tool returned, the last
+        question of the turns before it; then what stands before the documents.
         """
         long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
         asked = [piece for piece in long if piece.part == "question"]
+        asked = asked or [piece for piece in long if piece.part == "turn" and piece.asks][-1:]
         asked = asked or [piece for piece in long if piece.part == "instructions"]
         return [piece for piece in asked if piece.asks] or asked[-1:]
 

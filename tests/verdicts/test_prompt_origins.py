@@ -165,3 +165,19 @@ NAME = word(-0.5, -12.0, is_name=True)
 )
 def test_words_that_carry_the_sentence(said: list[Word], stated: bool) -> None:
     assert is_stated(said, Limits()) == stated
+
+
+def test_an_agent_s_answer_is_to_the_question_before_what_its_tool_found(
+    attributor: Attributor,
+) -> None:
+    messages = [
+        {"role": "system", "content": "Below is the conversation of a person and an assistant."},
+        {"role": "user", "content": "What does entry to the Orrin museum cost?"},
+        {"role": "assistant", "content": "I need to look that up."},
+        {"role": "user", "content": "\n".join(["Observation:", *MUSEUM])},
+    ]
+    attribution = attributor.attribute(
+        messages, "Entry to the Orrin museum costs 9 crowns.", MUSEUM
+    )
+    (verdict,) = attribution.verdicts
+    assert verdict.support is not None and verdict.support.kind == "full"
