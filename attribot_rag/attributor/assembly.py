@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -25,7 +24,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.scoring.row import Row
-from attribot_rag.support import Retrieved, with_support
+from attribot_rag.support import Likelihoods, Retrieved, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
 from attribot_rag.verdicts.prompt_origins import PromptPieces
@@ -54,7 +53,7 @@ def attributed(
     shown = ResponseText(*scorer.response.aligned(response))
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)
-    question = PromptPieces(context, scorer.language_model.boundary_ids).asked
+    question = PromptPieces(context, scorer.language_model.boundary_ids).asked.strip()
     supported = partial(
         with_support,
         response=shown.text,
@@ -130,13 +129,13 @@ def _assembled(
     )
 
 
-def _question_likely(scorer: Scorer, question: str, text: str) -> float | None:
-    """The mean log-likelihood in nats of the question's tokens after this text alone.
+def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | None:
+    """The likelihoods of the question's tokens after this text alone.
 
     None for a model that does not run here, or whose template takes no question alone, without a
     question, and beyond the budget.
     """
-    model, session, question = scorer.language_model, scorer.session, question.strip()
+    model, session = scorer.language_model, scorer.session
     if not isinstance(model, LocalModel) or not question:
         return None
     prompt = rag_prompt(question, [Document(text)], bool(model.tokenizer.chat_template))
@@ -158,8 +157,15 @@ def _question_likely(scorer: Scorer, question: str, text: str) -> float | None:
     seconds = session.clock() - started
     scorer.usage.observed(num_tokens, 0, seconds)
     session.meter.spend(num_tokens, seconds)
-    likely = float(scored.double().mean())
-    return likely if math.isfinite(likely) else None
+    nats = scored.double().flatten()
+    if not bool(nats.isfinite().all()):
+        return None
+    return [
+        (first - start, last - start, likely)
+        for (first, last), likely in zip(
+            read.spans[asked.start : asked.stop], nats.tolist(), strict=True
+        )
+    ]
 
 
 def _provenance(

@@ -10,6 +10,12 @@ FULL = 0.22
 """The least score of a sentence that its cited text says."""
 UNSURE = (0.1, 0.4)
 """Scores by words between these are left to a model, if there is one."""
+UNLIKELY = -8.5
+"""The log-likelihood in nats, after a text, below which a word is about something else.
+
+Of a word in place of one of the text's, such as students in place of members, most are below it; of
+other words for the same thing, such as fee for price, few.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
-from attribot_rag.support.estimate import FULL, UNSURE, Signals, estimate
+from attribot_rag.support.estimate import FULL, UNLIKELY, UNSURE, Signals, estimate
 from attribot_rag.support.wording import Word, Wording
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
@@ -23,7 +23,10 @@ _ANOTHER_SPELLING = 0.8  # of the letters of two words that are one
 _LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
 _LEAST_WORDS = 2  # that a rival shares with a sentence
 
-QuestionLikely = Callable[[str], float | None]
+Likelihoods = Sequence[tuple[int, int, float]]
+"""The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
+QuestionLikely = Callable[[str], Likelihoods | None]
+"""Gives the likelihoods of the question's tokens after some text, None where no model can tell."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,7 @@ def with_support(
         retrieved: What the model read.
         question: What was asked.
         markers: The model's own citation markers, which are no part of a sentence.
-        question_likely: Gives the mean log-likelihood of the question's tokens after some text, in
-            nats; None where no model can tell.
+        question_likely: Asks the model that scores; without one, words alone decide.
     """
     readable = response
     for start, end in markers:
@@ -138,41 +140,50 @@ def support_of(
     """Compare a sentence with the sources that it cites, or else with the text that says it.
 
     A rival, or a check with another value, makes the support contradicted. It is full if the score
-    is high enough, no number or name is missing that the question did not have, and the cited text
-    is not the same sentence with another word.
+    is high enough, no number or name is missing, no word of the question that no text has is an
+    unlikely one after the cited text, and that text is not the same sentence with another word.
     """
     wording = retrieved.wording
-    words = wording.content(stated.text)
+    words, question = wording.content(stated.text), wording.content(stated.question)
     cited = retrieved.of(verdict.source_ids)
     rivals = tuple(rivals_of(stated, cited, retrieved))
     differs = bool(rivals) or any(check.source_value is not None for check in verdict.checks)
-    if cited:
-        passages = cited
-        signals = signals_of(stated, cited, retrieved)
-        score = estimate(signals)
-        if question_likely is not None and UNSURE[0] < score < UNSURE[1]:
-            text = " ".join(passage.text.strip() for passage in cited)
-            score = estimate(replace(signals, question_likely=question_likely(text)))
-    else:
-        passages, score = says(stated, retrieved)
-        if not passages:
-            return Support(kind="contradicted" if differs else "none", rivals=rivals)
+    own = frozenset(word.key for word in words)
+    nowhere = wording.lacking(question, retrieved.keys)
+    repeated = [word for word in nowhere if wording.has(own, word.key)]
+    passages, score = (
+        (cited, estimate(signals_of(stated, cited, retrieved)))
+        if cited
+        else says(stated, retrieved)
+    )
+    if not passages:
+        return Support(kind="contradicted" if differs else "none", rivals=rivals)
+    is_unsure = bool(cited) and UNSURE[0] < score < UNSURE[1]
+    likely = None
+    if question_likely is not None and (is_unsure or repeated):
+        likely = question_likely(" ".join(passage.text.strip() for passage in passages))
+    if likely and is_unsure:
+        mean = sum(nats for _, _, nats in likely) / len(likely)
+        score = estimate(replace(signals_of(stated, cited, retrieved), question_likely=mean))
+    foreign = frozenset(word.key for word in repeated if likely and _nats(word, likely) < UNLIKELY)
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
     missing = wording.lacking(words, known)
+    telling = wording.telling(missing, words)
     told = tuple(
         MissingWord(
             start=stated.start + word.start,
             end=stated.start + word.end,
             in_no_document=not wording.has(retrieved.keys, word.key),
         )
-        for word in wording.telling(missing, words)
+        for word in missing
+        if word in telling or wording.has(foreign, word.key)
     )
-    question = wording.content(stated.question)
-    elsewhere = [word for word in question if wording.has(retrieved.keys, word.key)]
-    new = wording.lacking(missing, frozenset(word.key for word in question))
+    elsewhere = wording.lacking(question, frozenset(word.key for word in nowhere))
+    new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     is_full = (
         score >= FULL
+        and not foreign
         and not any(word.is_number or word.is_name for word in new)
         and not any(check.in_no_document for check in verdict.checks)
         and not (missing and _is_replaced(words, missing, cited, wording))
@@ -185,6 +196,11 @@ def support_of(
         missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
         rivals=rivals,
     )
+
+
+def _nats(word: Word, likelihoods: Likelihoods) -> float:
+    """The log-likelihood of a word of the question."""
+    return sum(nats for start, end, nats in likelihoods if start < word.end and word.start < end)
 
 
 def _is_replaced(

@@ -133,19 +133,25 @@ def _cited(attribution: Attribution) -> Sequence[int]:
 
 
 @torch.no_grad()
-def question_likelihood(model: LocalModel, question: str, passages: Sequence[str]) -> list[float]:
-    """The log-likelihood in nats of each token of the question after only these passages."""
+def question_likelihood(
+    model: LocalModel, question: str, passages: Sequence[str]
+) -> list[tuple[int, int, float]]:
+    """The tokens of the question, with their log-likelihoods in nats after only these passages."""
     chat = bool(model.tokenizer.chat_template)
     prompt = rag_prompt(question, [Document(" ".join(passages) or " ")], chat)
     text = model.decode(model.encode_prompt(prompt))
     before = text[: text.rindex(question.strip())].rstrip()
     first, second = (
-        model.tokenizer(part, add_special_tokens=False)["input_ids"]
+        model.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True)
         for part in (before, before + " " + question.strip())
     )
-    logits: Tensor = model.model(torch.tensor([second])).logits[0].float()
-    likely = torch.log_softmax(logits, -1)
-    return [round(float(likely[i - 1, second[i]]), 4) for i in range(len(first), len(second))]
+    ids, spans = second["input_ids"], second["offset_mapping"]
+    logits: Tensor = model.model(torch.tensor([ids])).logits[0].float()
+    likely, begin = torch.log_softmax(logits, -1), len(before) + 1
+    return [
+        (max(0, spans[i][0] - begin), spans[i][1] - begin, round(float(likely[i - 1, ids[i]]), 4))
+        for i in range(len(first["input_ids"]), len(ids))
+    ]
 
 
 def main() -> None:

@@ -64,15 +64,14 @@ def _case(data: dict[str, Any]) -> Case | None:
     columns = response.tokens_in(verdict.start, verdict.end)
     likely = float(np.mean([attribution.token_log_likelihoods[index] for index in columns]))
     retrieved = Retrieved(attribution.documents, attribution.sources, "en")
-    stated = Stated(start=0, text=text, question=data["text"])
+    stated = Stated(start=0, text=text, question=data["text"].strip())
     passages = retrieved.of(verdict.traced(attribution.verdicts).source_ids)
-    question_likely: float | None = float(np.mean(data["asked"]["cited"]))
-    if not passages:
-        passages, _ = says(stated, retrieved)
-        question_likely = None
+    likelihoods = data["asked"]["cited"]
+    question_likely = float(np.mean([nats for _, _, nats in likelihoods])) if passages else None
+    passages = passages or says(stated, retrieved)[0]
     signals = None
     cited = replace(verdict, source_ids=verdict.traced(attribution.verdicts).source_ids)
-    support = support_of(stated, cited, retrieved, lambda text: question_likely)
+    support = support_of(stated, cited, retrieved, lambda text: likelihoods)
     if passages:
         signals = signals_of(stated, passages, retrieved)
         signals = Signals(**{**vars(signals), "question_likely": question_likely})

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -75,10 +76,13 @@ class PassedNodes:
     def add(self, nodes: Sequence[NodeWithScore], observer: queries.QueryObserver) -> None:
         with self._lock:
             for node in nodes:  # the tracker outlives them, and each observer
-                entry = ref(node), ref(observer)
-                self._kept.update({id(node): entry, key_of(node): entry})
+                seen = ref(node, partial(self._forget, id(node)))
+                self._kept.update({key: (seen, ref(observer)) for key in (id(node), key_of(node))})
             while len(self._kept) > _MAX_NODES:
                 self._kept.popitem(last=False)
+
+    def _forget(self, key: int, _: object) -> None:
+        self._kept.pop(key, None)  # without the lock, which its own thread may hold
 
     def observer_of(self, nodes: Sequence[NodeWithScore], same_objects: bool) -> Any:
         """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
