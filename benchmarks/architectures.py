@@ -6,6 +6,7 @@ python -m benchmarks.architectures
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -74,9 +75,20 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     )
 
 
+def grouped(described: Iterable[tuple[str, ...]]) -> list[list[str]]:
+    """One row for all architectures of a kind, with the largest of their differences."""
+    kinds: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for name, *kind, difference in described:
+        kinds.setdefault(tuple(kind), []).append((name, difference))
+    return [
+        [", ".join(name for name, _ in there), *kind, max((last for _, last in there), key=float)]
+        for kind, there in kinds.items()
+    ]
+
+
 def main() -> None:
-    rows = (" | ".join(describe(architecture)) for architecture in (*ARCHITECTURES, *FAMILIES))
-    table = "".join(f"| {row} |\n" for row in rows)
+    rows = grouped(map(describe, (*ARCHITECTURES, *FAMILIES)))
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     page = PAGE.read_text("utf-8")
     page = re.sub(r"(?<=transformers )[\d.]+(?=,)", transformers.__version__, page, count=1)
     page = re.sub(r"(?<=---\|\n)(\|.*\n)+", lambda _: table, page, count=1)

@@ -112,6 +112,11 @@ def _parser() -> argparse.ArgumentParser:
         help="what was computed is kept there (default: %(default)s)",
     )
     add(
+        "--report",
+        action="store_true",
+        help="write the report of the results in --output anew, and run nothing",
+    )
+    add(
         "--compare",
         type=Path,
         nargs=2,
@@ -141,9 +146,11 @@ def _result(options: argparse.Namespace) -> str:
             f"the experiment needs {', '.join(missing)}: pip install --group experiment in a "
             "clone of attribot-rag (pip 25.1 or newer), or make install"
         )
-    from benchmarks.experiment.run import compare, run  # which import these packages
+    from benchmarks.experiment.run import compare, rewrite, run  # which import these packages
 
-    return compare(options.compare) if options.compare else run(options)
+    if options.compare:
+        return compare(options.compare)
+    return rewrite(options) if options.report else run(options)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
     sets = {name: scored for name, scored in by_data_set.items() if scored.get(EXACT)}
     paths = []
     for name, panel in (
-        ("faithfulness_and_time", _faithfulness),
+        ("faithfulness_and_cost", _faithfulness),
         ("scatter", _scatter),
         ("outlier_recall", _recall),
         ("cost_and_context", _cost),
@@ -69,10 +69,10 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
 
 
 def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
-    points = compared(scored).points
+    points = {name: point for name, point in compared(scored).items() if point.cost}
     front = pareto_front(points)
     axes.step(
-        [points[name].seconds for name in front],
+        [points[name].cost for name in front],
         [points[name].faithfulness for name in front],
         where="post",
         color=_OTHERS,
@@ -83,9 +83,9 @@ def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
         fill = "none" if name in BASELINES else "full"
         size = 7 if name in STYLES else 4
         axes.plot(*point, marker, color=color, fillstyle=fill, ms=size, label=_label(name))
-    axes.set(xscale="log", xlabel="seconds per answer (median, log scale)")
+    axes.set(xscale="log", xlabel="GFLOP per answer (median, log scale)")
     axes.set_ylabel("mAP against outliers of exact leave-one-out")
-    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _scatter(axes: Axes, scored: CasesByMethod) -> None:

@@ -173,12 +173,16 @@ DIFFERENCE = Measure("difference from exact, nats rms", _difference, -1)
 _amount = partial(Measure, better=-1, form=",.0f", cost=True)
 _time = partial(Measure, better=-1, form=".2f", cost=True, timed=True)
 
+TOKENS = _amount("tokens", lambda case: case.scored.tokens)
+GFLOP = _amount("GFLOP", lambda case: case.scored.flops / 1e9)
+SECONDS = _time("seconds", lambda case: case.scored.seconds)
+
 COSTS: tuple[Measure, ...] = (
-    _amount("tokens", lambda case: case.scored.tokens),
+    TOKENS,
     _amount("tokens expected", lambda case: case.scored.expected_tokens),
-    _amount("GFLOP", lambda case: case.scored.flops / 1e9),
+    GFLOP,
     _amount("GFLOP expected", lambda case: case.scored.expected_flops / 1e9),
-    _time("seconds", lambda case: case.scored.seconds),
+    SECONDS,
     _time(
         "times faster than no cache",
         lambda case: _ratio(case.naive, case.scored),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,15 +13,14 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from attribot_rag.result.escaping import escape_markdown
-from benchmarks.experiment.comparison import changed
+from benchmarks.experiment.comparison import Change, changed
 from benchmarks.experiment.grid import BASELINES, CEILING, EXACT, NAIVE
 from benchmarks.experiment.measures import (
-    ABOVE_NOISE,
-    COSTS,
     DIFFERENCE,
     FACTOR,
     FAITHFULNESS,
-    MEASURES,
+    SECONDS,
+    TOKENS,
     CasesByMethod,
     Measure,
     MeasuredCase,
@@ -33,7 +33,8 @@ from benchmarks.experiment.pareto import Point, compared, pareto_front
 from benchmarks.experiment.results import AnswerRecord, ResultStore
 from benchmarks.experiment.tables import markdown_table
 
-_SUMMARISED = ("mAP", "Pearson", "Spearman", "LDS")
+_MARKS = {"better": "↑", "worse": "↓"}
+"""What follows a mAP that is told apart from the ceiling's."""
 
 
 def report(
@@ -42,7 +43,7 @@ def report(
     figures: Sequence[Path],
     left_out: Sequence[str] = (),
 ) -> str:
-    """Statistics, tables and text for every data set; `figures` are linked by name.
+    """Findings, a table for every data set, and text; `figures` are linked by name.
 
     `left_out` are the reasons for missing measurements.
     """
@@ -57,7 +58,7 @@ def report(
     settings = results.settings
     text = environment.get_template("report.md.jinja").render(
         model=settings[-1].model if settings else "",
-        machines=dict.fromkeys(f"{setting.hardware}, {setting.versions}" for setting in settings),
+        machines=dict.fromkeys(setting.hardware for setting in settings),
         command=command,
         methods=results.methods(),
         clock=_clocks(results),
@@ -76,144 +77,152 @@ def _data_set(results: ResultStore, name: str) -> dict[str, Any]:
     exact = by_method.get(EXACT, ())
     order = sorted(by_method, key=lambda method: method not in (EXACT, NAIVE, CEILING))
     scored = {method: by_method[method] for method in order if by_method[method]}
-    faithful = {method: cases for method, cases in scored.items() if method != NAIVE}
-    methods = compared(by_method)
+    points = compared(by_method) if exact else {}
+    hardware = _hardware(exact)
     return {
         "name": name,
+        "finding": _finding(scored, points),
         "statistics": _statistics(answers),
         "num_answers": len(answers),
         "num_given": sum(answer.seconds is None for answer in answers),
         "num_exact": len(exact),
         "num_with_outliers": sum(bool(case.outliers) for case in exact),
         "correlation": estimate(list(map(group_correlation, exact))),
-        "faithfulness": _table(faithful, MEASURES),
-        "ceiling": _ceiling(name, faithful) if CEILING in scored else None,
-        "costs": _costs(scored),
-        "compared": methods,
-        "front": pareto_front(methods.points),
-        "not_compared": [
-            method for method in scored if method not in (*methods.points, NAIVE, CEILING)
-        ],
-        "with_baselines": not methods.points.keys().isdisjoint(BASELINES),
-        "beaten": _beaten(methods.points),
+        "hardware": hardware,
+        "table": _table(scored, _apart(name, scored), hardware),
+        "ceiling": _ceiling(scored) if CEILING in scored else None,
+        "front": pareto_front(points),
+        "with_baselines": not points.keys().isdisjoint(BASELINES),
+        "beaten": _beaten(points),
     }
 
 
-def _costs(scored: CasesByMethod) -> dict[str, str]:
-    """A table for each machine, so that no median is over seconds of several."""
-    by_machine: dict[str, dict[str, list[MeasuredCase]]] = {}
-    for name, cases in scored.items():
-        for case in cases:
-            by_machine.setdefault(case.scored.hardware, {}).setdefault(name, []).append(case)
-    return {hardware: _table(there, COSTS) for hardware, there in by_machine.items()}
+def _finding(scored: CasesByMethod, points: Mapping[str, Point]) -> str:
+    """The method that ranks most like exact leave-one-out, and the default beside it."""
+    tokens = _column(TOKENS, scored)
+    approximate = [name for name in points if name != EXACT]
+    if not approximate:
+        return ""
+    best = max(approximate, key=lambda name: points[name].faithfulness)
+    found = (
+        f"`{best}` ranks the sources most like exact leave-one-out. Its mAP is "
+        f"{points[best].faithfulness:.3f}, for {tokens[best]} tokens instead of {tokens[EXACT]}."
+    )
+    if "auto" in points and best != "auto":
+        default = f"{points['auto'].faithfulness:.3f} for {tokens['auto']} tokens"
+        found += f" The default, `auto`, has {default}."
+    return found
 
 
 def _beaten(points: Mapping[str, Point]) -> list[str]:
-    """The baselines that beat methods of ours."""
-    return [
-        f"{baseline} beats {ours} (mAP {points[baseline].faithfulness:.3f} to "
-        f"{points[ours].faithfulness:.3f}, {points[baseline].seconds:.2f} s to "
-        f"{points[ours].seconds:.2f} s)"
-        for baseline in BASELINES
-        for ours in points
-        if baseline in points and ours not in (EXACT, *BASELINES)
-        if points[baseline].beats(points[ours])
-    ]
+    """The baselines, each with the methods of ours that it beats."""
+    beaten = []
+    for name in BASELINES:
+        worse = [
+            other
+            for other in points
+            if name in points and other not in (EXACT, *BASELINES)
+            if points[name].beats(points[other])
+        ]
+        if worse:
+            beaten.append(f"{name} beats {'; '.join(worse)}")
+    return beaten
 
 
-def _ceiling(data_set: str, scored: CasesByMethod) -> dict[str, Any]:
-    """Leave-one-out by its second definition against the first."""
-    ceiling = scored[CEILING]
-    second = {case.answered.key: case for case in ceiling}
-    apart: dict[str, list[str]] = {"better": [], "no difference seen": [], "worse": []}
-    for name, cases in _only(scored, lambda case: case.answered.key in second).items():
-        pairs = [(second[case.answered.key], case) for case in cases]
+def _apart(data_set: str, scored: CasesByMethod) -> dict[str, Change]:
+    """How far each method's mAP is from the ceiling's, over the answers that both have."""
+    second = {case.answered.key: case for case in scored.get(CEILING, ())}
+    changes = {}
+    for name, cases in scored.items():
+        pairs = [(second[key], case) for case in cases if (key := case.answered.key) in second]
         change = changed(data_set, name, FAITHFULNESS, pairs)
         if change is not None and name not in (EXACT, CEILING):
-            apart[change.verdict].append(f"{name} ({change.difference.mean:+.3f})")
-    both = _only(scored, lambda case: case.second is not None)
+            changes[name] = change
+    return changes
+
+
+def _ceiling(scored: CasesByMethod) -> dict[str, Any]:
+    """Leave-one-out by its second definition against the first."""
+    ceiling = scored[CEILING]
     above = [case.second[i] for case in ceiling if case.second for i in case.above_noise]
     return {
-        "num_answers": len(ceiling),
-        "summary": ", ".join(
-            f"{measure.name} {value:{measure.form}}"
-            for measure in MEASURES
-            if measure.name in _SUMMARISED and (value := summary(measure, ceiling))
-        ),
-        "apart": apart if len(ceiling) >= MIN_FOR_INTERVAL else None,
-        "differences": _differences(both),
+        "differences": _differences(scored),
         "num_outliers": sum(len(case.outliers) for case in ceiling),
         "outliers_above": [len(case.outliers & case.above_noise) for case in ceiling],
         "num_clear": sum(bool(case.above_noise) for case in ceiling),
         "second_above": [score for score in above if score is not None],
-        "above_noise": _table(both, ABOVE_NOISE),
     }
 
 
-def _differences(scored: CasesByMethod) -> str:
-    """A table of quartiles for the ceiling and the methods that score all sources in nats."""
-    rows = []
-    for name, cases in scored.items():
+def _differences(scored: CasesByMethod) -> list[str]:
+    """Quartiles for the ceiling and the methods that score all sources in nats."""
+    found = []
+    for name, of_method in scored.items():
+        cases = [case for case in of_method if case.second is not None]
         whole = [DIFFERENCE.of(case) for case in cases if None not in case.scored.scores]
         values = [value for value in whole if value is not None]
-        if len(values) == len(cases) and name != EXACT:
-            quartiles = (f"{value:.2f}" for value in np.quantile(values, (0.25, 0.5, 0.75)))
-            rows.append([name, str(len(values)), *quartiles])
-    header = [DIFFERENCE.name, "answers", "lower quartile", "median", "upper quartile"]
-    return markdown_table(header, rows)
+        if values and len(values) == len(cases) and name != EXACT:
+            low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
+            found.append(f"{name} {median:.2f} ({low:.2f} to {high:.2f})")
+    return found
 
 
-def _only(scored: CasesByMethod, wanted: Callable[[MeasuredCase], bool]) -> CasesByMethod:
-    """The wanted cases by method, without methods that have none."""
-    chosen = {name: list(filter(wanted, cases)) for name, cases in scored.items()}
-    return {name: cases for name, cases in chosen.items() if cases}
-
-
-def _statistics(answers: Sequence[AnswerRecord]) -> str:
+def _statistics(answers: Sequence[AnswerRecord]) -> dict[str, str]:
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-    columns = {
-        "examples": str(len(answers)),
-        "sources per example": f"{mean(len(answer.documents) for answer in answers):.1f}",
+    return {
+        "sources": f"{mean(len(answer.documents) for answer in answers):.1f}",
         "groups": f"{mean(len(set(answer.documents)) for answer in answers):.1f}",
-        "context tokens": f"{mean(answer.context_tokens for answer in answers):,.0f}",
-        "prompt tokens": f"{mean(answer.prompt_tokens for answer in answers):,.0f}",
-        "response tokens": f"{mean(answer.response_tokens for answer in answers):.1f}",
-        "generation, seconds": f"{mean(seconds):.2f}" if seconds else "–",
+        "context": f"{mean(answer.context_tokens for answer in answers):,.0f}",
+        "prompt": f"{mean(answer.prompt_tokens for answer in answers):,.0f}",
+        "response": f"{mean(answer.response_tokens for answer in answers):.1f}",
+        "generation": f"{mean(seconds):.2f}" if seconds else "–",
     }
-    return markdown_table(list(columns), [list(columns.values())])
 
 
-def _table(scored: CasesByMethod, measures: Sequence[Measure]) -> str:
+def _hardware(exact: Sequence[MeasuredCase]) -> str:
+    """The machine of most exact scores: the only one whose seconds are shown."""
+    machines = Counter(case.scored.hardware for case in exact)
+    return machines.most_common(1)[0][0] if machines else ""
+
+
+def _table(scored: CasesByMethod, apart: Mapping[str, Change], hardware: str) -> str:
+    """A row for each method; a column that would be empty is left out."""
+    faithfulness = _column(FAITHFULNESS, scored, interval=True)
+    marks = {name: _MARKS.get(change.verdict, "") for name, change in apart.items()}
+    columns = {"mAP": {name: cell + marks.get(name, "") for name, cell in faithfulness.items()}}
+    columns["tokens"] = _column(TOKENS, scored)
+    there = {
+        name: [case for case in cases if case.scored.hardware == hardware]
+        for name, cases in scored.items()
+    }
+    columns["seconds"] = _column(SECONDS, there)
+    columns = {name: cells for name, cells in columns.items() if set(cells.values()) != {"–"}}
     rows = []
-    columns = [
-        {method: summary(measure, cases) for method, cases in scored.items()}
-        for measure in measures
-    ]
-    most = [
-        max((value.count for value in column.values() if value), default=0) for column in columns
-    ]
     for method, cases in scored.items():
-        cells = [
-            _cell(column[method], measure.form, len(cases) if measure.cost else count)
-            for measure, column, count in zip(measures, columns, most, strict=True)
-        ]
         mark = "*" if any(case.scored.extrapolated for case in cases) else ""
         mark += " (the ceiling)" * (method == CEILING)
-        rows.append([method + mark, str(len(cases)), *cells])
-    return markdown_table(["method", "answers", *(measure.name for measure in measures)], rows)
+        rows.append([method + mark, *(cells[method] for cells in columns.values())])
+    return markdown_table(["method", *columns], rows)
 
 
-def _cell(value: Estimate | None, form: str, usual: int) -> str:
+def _column(measure: Measure, scored: CasesByMethod, *, interval: bool = False) -> dict[str, str]:
+    values = {method: summary(measure, cases) for method, cases in scored.items()}
+    usual = max((value.count for value in values.values() if value), default=0)
+    return {method: _cell(value, measure.form, usual, interval) for method, value in values.items()}
+
+
+def _cell(value: Estimate | None, form: str, usual: int, interval: bool) -> str:
     """The value, with its number of answers if these are fewer than usual."""
     if value is None:
         return "–"
-    return format(value, form) + (f" ({value.count})" if value.count < usual else "")
+    shown = f"{value:{form}}" if interval else f"{value.mean:{form}}"
+    return shown + (f" ({value.count})" if value.count < usual else "")
 
 
 def _clocks(results: ResultStore) -> str:
     used = {record.clock for record in results.scores.values()}
     if used == {"cpu"}:
-        return "of the processor, summed over threads,"
+        return "of the processor, summed over threads"
     return "of the wall clock" + " or of the processor (see the results)" * ("cpu" in used)
 
 

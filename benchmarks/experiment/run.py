@@ -31,7 +31,7 @@ from benchmarks.experiment.grid import (
 )
 from benchmarks.experiment.report import report
 from benchmarks.experiment.results import ResultStore
-from benchmarks.experiment.tables import write_parquet
+from benchmarks.experiment.tables import write_measures, write_parquet
 from benchmarks.experiment.turned import Turned
 from benchmarks.models import load_chat_model
 
@@ -45,6 +45,20 @@ def compare(results: Sequence[Path]) -> str:
         if not path.is_file():
             raise InvalidInput(f"{path} is not a file; pass two {RESULTS}, or their folders")
     return comparison(*map(ResultStore, paths))
+
+
+def rewrite(options: argparse.Namespace) -> str:
+    """Write the report of the results that are there, and all measures; the text for stdout."""
+    path = options.output / RESULTS
+    if not path.is_file():
+        raise InvalidInput(f"{path} is not a file; name the folder of a run with --output")
+    results = ResultStore(path)
+    known = {record.method: record.options for record in results.scores.values()}
+    ordered = {name: known[name] for name in (*methods(), *known) if name in known}
+    every = results.only(results.answers, ordered)
+    wanted = {EXACT, NAIVE, *select_methods(options.methods or ["all"], methods())}
+    shown = every.only(every.answers, {name: ordered[name] for name in ordered if name in wanted})
+    return f"Written: {', '.join(map(str, _write(options, shown, [], every)))}\n"
 
 
 def run(options: argparse.Namespace) -> str:
@@ -95,7 +109,8 @@ def run(options: argparse.Namespace) -> str:
         problems.append(f"The time was up with results of {share}; the same command goes on.")
     problems = [on_one_line(problem) for problem in problems]
     described = {name: method_description(method) for name, method in chosen.items()}
-    written = _write(options, results.only(outcome.keys, described), problems)
+    shown = results.only(outcome.keys, described)
+    written = _write(options, shown, problems, shown)
     return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
 
@@ -163,11 +178,15 @@ def _distinct_reasons(problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _write(
-    options: argparse.Namespace, results: ResultStore, problems: Sequence[str]
+    options: argparse.Namespace,
+    results: ResultStore,
+    problems: Sequence[str],
+    measured: ResultStore,
 ) -> Iterator[Path]:
     yield results.path
     figures = draw(results, options.output)
     command = shlex.join(["python", "-m", "benchmarks.experiment", *options.arguments])
     path = options.output / "report.md"
     path.write_text(report(results, command, figures, problems), encoding="utf-8")
-    yield from (path, *figures, write_parquet(results, options.output / "results.parquet"))
+    yield from (path, *figures, write_measures(measured, options.output / "measures.csv"))
+    yield write_parquet(results, options.output / "results.parquet")

@@ -39,6 +39,10 @@ class Command:
         return self.folder / "results.jsonl"
 
     @property
+    def measures(self) -> str:
+        return (self.folder / "measures.csv").read_text()
+
+    @property
     def report(self) -> str:
         return (self.folder / "report.md").read_text()
 
@@ -60,13 +64,17 @@ def test_from_a_log_to_a_report(command: Command) -> None:
     assert "1 bad line was left out." in captured.out
     text = command.report
     assert "## mine" in text
-    assert "| 2 | 12.0 | 4.0 |" in text
-    assert re.search(r"\| leave-one-out \| 2 \| [^|]+\| [^|]+\| 1\.000", text)
+    assert "Means: 12.0 sources in 4.0 documents" in text
+    assert "mine,leave-one-out,Pearson,,2,1.000," in command.measures
     for figure in re.findall(r"\]\((.+?\.svg)\)", text):
         assert (command.folder / figure).exists()
     assert "    python -m benchmarks.experiment --" in text
     assert f" --log {command.log} " in text
     lines = command.results.read_text().splitlines()
+    (command.folder / "report.md").unlink()
+    assert command("--report", "--output", command.folder) == 0
+    assert "| masked |" in text
+    assert re.findall(r"(?m)^\|.*", command.report) == re.findall(r"(?m)^\|.*", text)
     assert command.of_log("--examples", "3", *FEW) == 0
     more = command.results.read_text().splitlines()
     assert more[: len(lines)] == lines

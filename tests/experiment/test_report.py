@@ -1,5 +1,6 @@
 """The report, its figures and the comparison agree with the results."""
 
+import csv
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks.experiment.measures import MEASURES, cases, cases_by_method
 from benchmarks.experiment.pareto import compared
 from benchmarks.experiment.report import report
 from benchmarks.experiment.results import AblationRecord, AnswerRecord, ResultStore, ScoreRecord
+from benchmarks.experiment.tables import write_measures
 
 
 def made(path: Path, noise: float, count: int = 8) -> ResultStore:
@@ -53,11 +55,22 @@ def test_the_report_shows_scores_costs_and_figures(results: ResultStore, tmp_pat
     for path in paths:
         assert ElementTree.fromstring(path.read_bytes()).tag.endswith("svg")
     text = report(results, "python -m benchmarks.experiment", paths)
-    assert "| 8 | 12.0 | 3.0 | 250 | 300 | 9.0 | 2.00 |" in text
-    assert "| leave-one-out | 8 | 1.000 [1.000, 1.000] |" in text
-    assert f"| {NAIVE}* | 8 | 9,000 |" in text
-    assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
+    assert "12.0 sources in 3.0 documents, 250 tokens of context, 300 of prompt" in text
+    assert "`auto` ranks the sources most like exact leave-one-out. Its mAP is 1.000" in text
+    assert "| leave-one-out | 1.000 [1.000, 1.000] | 2,000 | 20.00 |" in text
+    assert f"| {NAIVE}* | – | 9,000 | 40.00 |" in text
     assert len(paths) == 4 and all(f"]({path.name})" in text for path in paths)
+
+
+def test_the_file_of_measures_has_every_measure(results: ResultStore, tmp_path: Path) -> None:
+    with write_measures(results, tmp_path / "measures.csv").open(newline="") as file:
+        rows = {(row["method"], row["measure"]): row for row in csv.DictReader(file)}
+    assert rows["auto", "times faster than no cache"]["value"] == "20.0"  # 40 / 2 seconds
+    assert rows["auto", "attribution / generation time"]["value"] == "1.00"
+    assert rows[EXACT, "Pearson"]["95 %"] == "1.000 to 1.000"
+    assert (rows[NAIVE, "tokens"]["value"], rows[NAIVE, "tokens"]["answers"]) == ("9000", "8")
+    found = {measure for method, measure in rows if method == "auto"}
+    assert found >= {"mAP", "recall@5", "Spearman", "evidence mAP", "GFLOP", "seconds"}
 
 
 def measured(path: Path, scores: list[float | None], removed: dict[tuple[int, ...], float]) -> Any:
@@ -102,7 +115,7 @@ def test_the_comparison_finds_changes(results: ResultStore, tmp_path: Path) -> N
 
 
 def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStore) -> None:
-    before = compared(cases_by_method(results, "set")).points
+    before = compared(cases_by_method(results, "set"))
     exact = results.of_method(EXACT)["set/0"].scores
     key = "set/extra"
     results.add(AnswerRecord(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
@@ -110,4 +123,4 @@ def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStor
         worst: list[float | None] = [-(score or 0.0) for score in exact]
         scores = exact if name == EXACT else worst
         results.add(ScoreRecord(key, "d", name, name, scores, 9, 1e9, 9, 1e9, 500.0))
-    assert compared(cases_by_method(results, "set")).points == before
+    assert compared(cases_by_method(results, "set")) == before
