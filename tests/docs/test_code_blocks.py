@@ -80,7 +80,7 @@ def test_a_block_that_is_an_example_equals_its_file() -> None:
         (block, ROOT / "examples" / name)
         for page in ELSEWHERE
         for block, name in re.findall(
-            r"^```python\n((?:(?!^```).)*?)^```\n\nis \[examples/(\w+\.py)\]",
+            r"^```python\n((?:(?!^```).)*?)^```\n\nThis is \[examples/(\w+\.py)\]",
             (ROOT / page).read_text(encoding="utf-8"),
             re.DOTALL | re.MULTILINE,
         )
