@@ -3,7 +3,7 @@
 # make quick    the quick tests, those of all packages: three minutes on two cores
 # make test     style, types, the site and all tests but those of tasks/long. It installs a browser for some
 #               of them if it can; without one, they are skipped, and the last lines say so
-# make check    style, types and imports between rooms
+# make check    style, types, imports between rooms, and the documents' prose
 # make docs     builds the documentation's site into build/site; a broken link is an error; the tests look at it
 # make dist     builds the wheels and sdists of all six packages into dist, checks and installs them, and checks
 #               the workflows: by their schema, and for what is unsafe. With REPOSITORY, an https address, they
@@ -75,6 +75,7 @@ check: install
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -n 0 -q tests/docs/test_prose.py
 
 core: install
 	$(PYTEST) -m "not long"

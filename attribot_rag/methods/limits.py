@@ -12,7 +12,7 @@ from attribot_rag.errors import InvalidInput
 class Limits:
     """The limits of the verdicts, in nats for a sentence or a word of it, or as shares.
 
-    docs/judging.md has the rules, docs/evaluation/calibration.md how the limits were chosen.
+    docs/verdicts.md has the rules, docs/evaluation/calibration.md how the limits were chosen.
     """
 
     min_effect: float = 4.0

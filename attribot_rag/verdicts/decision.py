@@ -1,4 +1,9 @@
-"""The verdict on a sentence as a function of its measurements: no model, no rows."""
+"""The verdict on a sentence as a function of its measurements: no model, no rows.
+
+A citation that the sentence needs comes first. Then come an earlier sentence or turn, sources that
+suffice, and what the prompt states. At level DEBUG, the logger `attribot_rag.verdicts` shows the
+measurements of each sentence.
+"""
 
 from __future__ import annotations
 

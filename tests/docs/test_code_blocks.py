@@ -32,7 +32,7 @@ ELSEWHERE = {
     "docs/distributed.md": "attribot-batch's tests, by `tasks/ray`",
     "docs/getting-started.md": "tests/test_examples.py",
     "docs/langchain-cases.md": "LangChain's integration tests",
-    "docs/llama-index-cases.md": "LlamaIndex's integration tests",
+    "docs/reference/summary.md": "the tests of both integrations",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
     "integrations/attribot-batch/README.md": "its own tests",
     "integrations/attribot-checks/README.md": "its own tests",
@@ -44,9 +44,9 @@ HERE = {
     "CONTRIBUTING.md",
     "docs/answers.md",
     "docs/checks.md",
-    "docs/integrating.md",
     "docs/methods.md",
     "docs/readers.md",
+    "docs/reference/integrating.md",
     "docs/served-models.md",
     "docs/tuning-verdicts.md",
 }
@@ -80,7 +80,7 @@ def test_a_block_that_is_an_example_equals_its_file() -> None:
         (block, ROOT / "examples" / name)
         for page in ELSEWHERE
         for block, name in re.findall(
-            r"^```python\n((?:(?!^```).)*?)^```\n\nis \[examples/(\w+\.py)\]",
+            r"^```python\n((?:(?!^```).)*?)^```\n\nThis is \[examples/(\w+\.py)\]",
             (ROOT / page).read_text(encoding="utf-8"),
             re.DOTALL | re.MULTILINE,
         )
@@ -264,7 +264,7 @@ def test_another_framework_is_integrated(smollm2: LocalModel) -> None:
         return str(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :]))
 
     known = {"language_model": smollm2, "question": QUESTION, "documents": ISLE}
-    names = run("docs/integrating.md", {}, generate=generate, **known)
+    names = run("docs/reference/integrating.md", {}, generate=generate, **known)
     assert names["run"].summary["status"] == "complete"
     assert names["run"].summary["query"] == QUESTION
     assert names["run"].attribution.provenance.retokenized is False

@@ -21,7 +21,8 @@ from langchain_attribot import AttributionCallbackHandler
 
 README = "integrations/langchain-attribot/README.md"
 CHAIN, SEARCH, READER, CHAT = blocks_of(README)
-SHOWN, COMPOSED, APART, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
+(SHOWN,) = blocks_of("docs/reference/summary.md")
+COMPOSED, APART, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
 
 
 def test_the_readme_s_chain_and_agent_give_the_shown_output(
