@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -31,7 +31,7 @@ from transformers import LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.display import element_script
+from attribot_rag.display import element_script, summary_data, without_data
 from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
@@ -39,6 +39,7 @@ TITLE = "Ask about your files"
 EARLIER = 0 if shared.IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
 ROOM = """
 .message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
+button.secondary { font-weight: 400 !important; white-space: nowrap; }
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
   .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
@@ -89,6 +90,7 @@ class Turn:
     answer: str = ""
     element: str = ""
     ended: bool = False
+    cited: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
     interrupted: bool = False
@@ -135,9 +137,9 @@ def shown(turns: list[Turn], *, scrolls: bool = True) -> dict:
     messages = []
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
-        if text := turn.answer or ("Nothing was answered." if turn.ended else "Reading…"):
-            content = gr.HTML(turn.element) if turn.element else as_it_is(text)
-            messages.append({"role": "assistant", "content": content})
+        # The same element from the first word on: nothing vanishes when the answer has ended.
+        content = gr.HTML(turn.element) if turn.element else "Nothing was answered."
+        messages.append({"role": "assistant", "content": content})
     return gr.update(value=messages, autoscroll=scrolls)
 
 
@@ -149,13 +151,15 @@ def ask(question: str, turns: list[Turn]):
         yield gr.skip(), gr.skip(), gr.skip()
         return
     turn = Turn(question.strip())
+    turn.element = element(turn, shared.written_data("", turn.question))
     turns.append(turn)
     yield gr.Textbox("", submit_btn=False, stop_btn="Stop"), shown(turns), turns
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
+        turn.element = element(turn, shared.written_data(turn.answer, turn.question))
         yield gr.skip(), shown(turns), gr.skip()
     if shared.repeats(turn.question, turn.answer):
-        turn.answer = ""
+        turn.answer = turn.element = ""
     # which is nothing if the chat was cleared
     yield gr.Textbox(submit_btn="Ask", stop_btn=False), shown(turns), gr.skip()
 
@@ -171,37 +175,43 @@ def clear(turns: list[Turn]) -> None:
 
 
 def cite(turns: list[Turn]):
-    """Answers that ended become elements, which fill in sentence by sentence."""
-    for turn in [turn for turn in turns if turn.ended and turn.answer and not turn.element]:
+    """Answers that ended fill in with their citations, sentence by sentence."""
+    for turn in [turn for turn in turns if turn.ended and turn.answer and not turn.cited]:
+        turn.cited = True
         for data in data_of(turn):
-            first, turn.element = not turn.element, element(turn, data)
-            yield shown(turns, scrolls=first)
+            turn.element = element(turn, data)
+            yield shown(turns, scrolls=False)
     yield gr.skip()
 
 
 def data_of(turn: Turn) -> Iterator[dict[str, Any]]:
     """The element's data at first, and with each sentence that is judged."""
-    yield {"summary": {"status": "pending"}, "answer": turn.answer}
+    yield summary_data({"status": "pending"}, answer=turn.answer, question=turn.question)
     try:
         for run in handler.results.follow(turn.run_id):
             yield shared.element_data(run, turn.question)
     except AttributionError as error:
-        yield {"summary": {"error": {"message": str(error)}}, "answer": turn.answer}
+        summary = {"error": {"message": str(error)}}
+        yield summary_data(summary, answer=turn.answer, question=turn.question)
 
 
 def element(turn: Turn, data: dict[str, Any]) -> str:
     place = f"/documents/{turn.run_id}/{{sentence}}/{{index}}#cited"
     stopped = "stopped" if turn.interrupted else ""
     return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
-        open-at="{place}" no-question answers-without {stopped}></attribot-answer>"""
+        open-at="{place}" no-question answers-without{"" if shared.API else "=ahead"} {stopped}>
+        </attribot-answer>"""
 
 
 def answer_without(
     run_id: str, indices: Annotated[str, PathParameter(pattern=r"^\d+(,\d+)*$")]
-) -> dict[str, str]:
-    """The model's answer without some documents."""
+) -> dict[str, Any]:
+    """The model's answer without some documents, with what the others say of it."""
     try:
-        return {"answer": handler.answer_without(run_id, *map(int, indices.split(","))).response}
+        other = handler.answer_without(run_id, *map(int, indices.split(",")))
+        attribution = handler.result(run_id).attribution
+        has_parts = attribution is not None
+        return {"answer": without_data(attribution, other) if has_parts else other.response}
     except AttributionError as error:
         raise HTTPException(422, str(error)) from error
 
@@ -223,7 +233,8 @@ def begun() -> gr.Chatbot:
     sources = {str(passage["source"]) for passage in passages}
     names = ", ".join(map(as_it_is, sorted(sources)))
     examples = [{"text": question} for question in shared.EXAMPLES] or None
-    placeholder = f"Ask about {names or 'files that you add'}.\n\n{shared.HINT}"
+    skipped = "".join(f"\n\nSkipped: {as_it_is(name)}" for name in kept.skipped)
+    placeholder = f"Ask about {names or 'files that you add'}.{skipped}\n\n{shared.HINT}"
     return gr.Chatbot(placeholder=placeholder, examples=examples)
 
 
@@ -231,7 +242,9 @@ def choose(example: gr.SelectData) -> str:
     return example.value["text"]
 
 
-theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
+FONT = ("system-ui", "sans-serif")  # which has every sign, and loads nothing
+theme = gr.themes.Default(primary_hue="blue", font=FONT, font_mono=("ui-monospace", "monospace"))
+theme = theme.set(button_primary_background_fill="*primary_700")
 HOUR = 3600
 with gr.Blocks(
     title=TITLE,
@@ -262,7 +275,7 @@ with gr.Blocks(
             scale=1,
         )
         suffixes = list(shared.SUFFIXES)
-        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=110)
+        adding = gr.UploadButton("📎 Add a file", file_types=suffixes, scale=0, min_width=130)
     streamed = gr.on(
         question.submit,
         ask,
@@ -279,8 +292,19 @@ with gr.Blocks(
     talk.clear(clear, conversation)
 
 
+def warm_up() -> None:
+    """One attribution while the page loads, so that the first question is no slower."""
+    turn = Turn("What is this about?")
+    for _ in answer(turn, []):
+        turn.stopped.set()  # one piece is enough
+    for _ in data_of(turn):
+        pass
+
+
 if __name__ == "__main__":
     kept.read_folder(insert)
+    if kept.collection.count() and not shared.API:
+        Thread(target=warm_up, daemon=True).start()
     server, _, _ = app.launch(
         theme=theme,
         head=f"<style>{shared.STYLE}{ROOM}</style><script>{element_script()}{SCRIPT}</script>",
