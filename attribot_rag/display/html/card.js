@@ -33,7 +33,7 @@ class Card {
       h("p", { class: `verdict ${AMBER.includes(standing) || (standing == null && sentence.remarks.length) || sentence.chips.some(({ look }) => look === "warn") ? "warn" : ""}`, dir: "auto" }, receipts.told(sentence)),
       meaning && h("p", { class: "dim" }, meaning),
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
-        quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document)) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
+        quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
       earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
       groups.map((group) => this.counterfactual(group, sentence)),
       named.length > 0 && h("div", { class: "actions" }, named.map((index) => this.opener(index, sentence, named.length > 1))),
