@@ -37,9 +37,19 @@ from langchain_attribot import AttributionCallbackHandler
 
 TITLE = "Ask about your files"
 EARLIER = 0 if shared.IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
-ROOM = """
+CLIP = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' "
+    "stroke='%23000' stroke-width='2' stroke-linecap='round'%3E%3Cpath d='m21 11-9 9a5 5 0 0 1-7-7"
+    "l9-9a3.4 3.4 0 0 1 5 5l-9 9a1.7 1.7 0 0 1-2.5-2.5l8-8'/%3E%3C/svg%3E"
+)
+ROOM = f':root {{ --clip: url("{CLIP}"); }}'
+ROOM += """
 .message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
-button.secondary { font-weight: 400 !important; white-space: nowrap; }
+button.lg.secondary { font-weight: 400; white-space: nowrap; }
+button.lg.secondary::before {  /* a paper clip */
+  content: ""; width: 1.1em; height: 1.1em; margin-inline-end: 0.4em; background: currentColor;
+  mask: center / contain no-repeat var(--clip);
+}
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
   .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
@@ -275,7 +285,7 @@ with gr.Blocks(
             scale=1,
         )
         suffixes = list(shared.SUFFIXES)
-        adding = gr.UploadButton("📎 Add a file", file_types=suffixes, scale=0, min_width=130)
+        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=140)
     streamed = gr.on(
         question.submit,
         ask,

@@ -183,6 +183,7 @@ class AttribotAnswer extends HTMLElement {
     const words = view.sentence && this.shadowRoot.querySelector(`.answer [data-sentence="${view.sentence.index}"]`);
     if (view.file != null || view.help || view.list) this.panel.focus({ preventScroll: true });
     this.hint(null);
+    if (this.mode === "side") this.panel.querySelector(".card").scrollIntoView({ block: "nearest" }); // nothing is cut off
     words?.scrollIntoView({ block: "nearest" });
     if (view.file != null) this.panel.querySelector(".whole mark")?.scrollIntoView({ block: "nearest" });
   }
