@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile
@@ -125,6 +125,11 @@ class Store:
         except (AttributionError, LookupError):
             return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
+    def files(self) -> int:
+        """How many files there are."""
+        metadatas = self.collection.get(include=["metadatas"])["metadatas"] or []
+        return len({(each["source"], each["origin"]) for each in metadatas})
+
     def refusal(self, question: str) -> str:
         """Why there is no answer to a question, '' if there can be one."""
         if not question.strip():
@@ -152,6 +157,16 @@ def passages(path: Path, name: str, origin: str) -> Iterator[Passage]:
         if pdf:
             metadata["page_label"] = pdf.label(start, start + len(passage))
         yield passage, metadata
+
+
+def having(text: str, found: Iterable[Passage]) -> list[dict[str, str]]:
+    """Those of some passages that have half of the words of a text, for <attribot-answer>."""
+    words = set(re.findall(r"\w{4,}|\d+", text.lower()))
+    return [
+        {"name": metadata["source"], "text": passage}
+        for passage, metadata in found
+        if 2 * len(words & set(re.findall(r"\w+", passage.lower()))) >= len(words)
+    ]
 
 
 class EndWhen(LogitsProcessor):

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import chat_files as shared
 import gradio as gr
-from fastapi import HTTPException
+from fastapi import HTTPException, Query
 from fastapi import Path as PathParameter
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
@@ -64,6 +64,10 @@ document.addEventListener("attribot-without", ({ target, detail }) => {
     return answer;
   };
   detail.respond(fetch(url, { method: "POST" }).then(read));
+});
+document.addEventListener("attribot-search", ({ detail }) => {
+  const url = `/search?text=${encodeURIComponent(detail.text.slice(0, 1000))}`;
+  detail.respond(fetch(url).then((response) => response.json()));
 });
 """
 
@@ -206,11 +210,12 @@ def data_of(turn: Turn) -> Iterator[dict[str, Any]]:
 
 
 def element(turn: Turn, data: dict[str, Any]) -> str:
+    data = {**data, "searched": {"files": kept.files()}}
     place = f"/documents/{turn.run_id}/{{sentence}}/{{index}}#cited"
     stopped = "stopped" if turn.interrupted else ""
+    ahead = "answers-without" if shared.API else "answers-without=ahead"  # a call may cost
     return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
-        open-at="{place}" no-question answers-without{"" if shared.API else "=ahead"} {stopped}>
-        </attribot-answer>"""
+        open-at="{place}" no-question searches {ahead} {stopped}></attribot-answer>"""
 
 
 def answer_without(
@@ -224,6 +229,12 @@ def answer_without(
         return {"answer": without_data(attribution, other) if has_parts else other.response}
     except AttributionError as error:
         raise HTTPException(422, str(error)) from error
+
+
+def search(text: Annotated[str, Query(max_length=shared.LONGEST)]) -> list[dict[str, str]]:
+    """Passages of all files that have the words of a sentence."""
+    found = store.similarity_search(text, k=shared.RETRIEVED)
+    return shared.having(text, [(each.page_content, each.metadata) for each in found])
 
 
 def document_page(run_id: str, sentence: int, index: int) -> Response:
@@ -323,5 +334,6 @@ if __name__ == "__main__":
         prevent_thread_lock=True,
     )
     server.add_api_route("/documents/{run_id}/{sentence}/{index}", document_page)
+    server.add_api_route("/search", search)
     server.add_api_route("/without/{run_id}/{indices}", answer_without, methods=["POST"])
     app.block_thread()

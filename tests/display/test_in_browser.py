@@ -364,6 +364,17 @@ def test_another_answer_is_asked_for_ahead_where_the_support_is_in_doubt(view: V
     expect(opened(page, "Norland").locator(".counterfactual")).to_contain_text("Three months.")
 
 
+def test_all_files_are_searched_for_a_sentence_that_no_passage_has(view: View) -> None:
+    page = view(citing("Paris is big.", [("a.txt", FERRY)], None), searches=True)
+    page.evaluate(
+        """() => document.addEventListener("attribot-search", ({ detail }) =>
+            detail.respond([{ name: "b.txt", text: `${detail.text} <b>Yes.` }]))"""
+    )
+    opened(page)
+    press(page, "Search all files for this")
+    expect(card(page).locator("li")).to_have_text("b.txt: Paris is big. <b>Yes.")
+
+
 def test_why_there_is_no_other_answer_is_told(view: View) -> None:
     page = view(answers_without=True)
     page.evaluate(RESPOND, "")

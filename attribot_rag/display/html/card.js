@@ -35,7 +35,8 @@ class Card {
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
         quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
       earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
-      groups.map((group) => this.counterfactual(group, sentence)),
+      groups.map((group) => this.counterfactual(group)),
+      AMBER.includes(standing) && this.answer.hasAttribute("searches") && this.search(sentence),
       named.length > 0 && h("div", { class: "actions" }, named.map((index) => this.opener(index, sentence, named.length > 1))),
       this.figures(sentence)];
   }
@@ -72,7 +73,7 @@ class Card {
   }
 
   // What the model answers without some files, as it was told or as the page tells it when asked.
-  counterfactual(documents, sentence) {
+  counterfactual(documents) {
     const { answer, receipts, say } = this;
     const indices = receipts.whole(documents);
     const names = receipts.names(documents);
@@ -100,6 +101,19 @@ class Card {
     const { answer: text, blocks, said = [], is_same: isSame } = typeof told === "string" ? { answer: told } : told;
     const cite = (sentence) => said[sentence]?.length > 0 && h("span", {}, "\u00a0", said[sentence].map((index) => this.badge(index) || h("span", { class: "chip" }, brief(receipts.passage(index).name, 20))));
     return [h("small", {}, say("without", { names })), h("div", { class: "text", dir: "auto" }, isSame ? say("equal") : blocks ? new Painter(Array.from(text), { cite }).of(blocks) : visible(text))];
+  }
+
+  // What all files have of a sentence's words, as the page finds it: also those of which no passage was read.
+  search(sentence) {
+    const { answer, receipts, say } = this;
+    const box = h("div", { class: "found", role: "status" });
+    const find = async ({ target }) => {
+      target.disabled = true;
+      const found = await new Promise((respond) => answer.tells("attribot-search", { sentence: sentence.index, text: receipts.plain(sentence), respond })).catch(() => []);
+      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map(({ name, text }) => h("li", { dir: "auto" }, h("b", {}, brief(name)), ": ", brief(text, 300)))) : say("nowhere"));
+      target.remove();
+    };
+    return [button({ class: "link", click: find }, say("search")), box];
   }
 
   // The figures, folded.
