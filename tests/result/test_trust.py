@@ -1,6 +1,7 @@
 """What each sentence is worth to a reader, and the line for the whole answer."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.attributions import handmade, supported, verdicts_of
@@ -11,7 +12,7 @@ from attribot_rag.result.trust import trust_line
 FERRY, RIVAL = "The ferry carries 84 people.", "The ferry carries 40 people."
 GUARANTEE = "The guarantee lasts 24 months from the day of purchase."
 LAMP = "The lamp is green."
-SENTENCES = [
+SENTENCES: list[tuple[str, dict[str, Any]]] = [
     (FERRY, {"kind": "grounded", "source_ids": (0,)}),
     ("In Norland the guarantee lasts 24 months.", {"kind": "grounded", "source_ids": (1,)}),
     ("So Norland has time.", {"kind": "follows", "follows": 1}),
@@ -24,7 +25,7 @@ SENTENCES = [
 ]
 
 
-def summary(documents: list[str], *chosen: int) -> dict[str, object]:
+def summary(documents: list[str], *chosen: int) -> dict[str, Any]:
     said = " ".join(SENTENCES[index][0] for index in chosen)
     sources = dict.fromkeys((FERRY, GUARANTEE, RIVAL, LAMP), (9.0,))
     made = handmade(said, documents, sources)
@@ -35,7 +36,7 @@ def summary(documents: list[str], *chosen: int) -> dict[str, object]:
 
 def test_each_judged_sentence_has_a_standing() -> None:
     data = summary([f"{FERRY} {GUARANTEE}", LAMP], *range(len(SENTENCES)))
-    standings = [sentence["standing"] for sentence in data["sentences"]]  # type: ignore[index, attr-defined]
+    standings = [sentence["standing"] for sentence in data["sentences"]]
     assert standings[:4] == ["said", "partial", "partial", "none"]
     assert standings[5:] == ["elsewhere", "open", None, None]
 
@@ -63,7 +64,7 @@ def test_each_judged_sentence_has_a_standing() -> None:
 def test_one_line_tells_how_far_an_answer_can_be_trusted(
     documents: list[str], chosen: tuple[int, ...], line: str
 ) -> None:
-    assert trust_line(summary(documents, *chosen)["trust"]) == line  # type: ignore[arg-type]
+    assert trust_line(summary(documents, *chosen)["trust"]) == line
 
 
 def test_a_value_that_the_source_has_otherwise_differs() -> None:
