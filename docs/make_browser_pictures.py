@@ -60,7 +60,7 @@ def take_answer(browser: Browser) -> None:
     data = {**answer_data(attribution, question=PASSENGERS), "without": without}
     (ROOT / "docs" / "site" / "answer.json").write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     for scheme in SCHEMES:
-        for width, height, cards, name in ((900, 460, "side", ""), (390, 700, "below", "-phone")):
+        for width, height, cards, name in ((960, 640, "side", ""), (390, 860, "below", "-phone")):
             page = browser.new_page(
                 viewport={"width": width, "height": height},
                 color_scheme=scheme,
