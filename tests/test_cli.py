@@ -206,7 +206,7 @@ def test_an_error_is_one_line_and_status_2(
 
 
 def test_a_typing_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["ask", "How?"], ["ask", "How?", "notes.md", "--chunk", "3"], ["aks"]):
+    for words in (["ask", "How?"], ["ask", "How?", "notes.md", "--chunk", "3"], ["show"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
