@@ -3,18 +3,17 @@
 import signal
 import sys
 
+from rich.console import Console
+
 _SILENT = {"-h", "--help", "--version", "--no-progress"}
-_ERASED = "\r\x1b[K"
 
 
 def main() -> int:
     """Run the command; what it needs takes seconds to import, which a terminal is told."""
     told = sys.stderr.isatty() and not _SILENT & set(sys.argv)
-    sys.stderr.write("Importing PyTorch and Transformers ..." * told)
-    sys.stderr.flush()
-    from attribot_rag import cli
+    with Console(stderr=True, quiet=not told).status("Starting …"):
+        from attribot_rag import cli
 
-    sys.stderr.write(_ERASED * told)
     status = cli.main()
     if status == cli.INTERRUPTED:  # what still runs may take a while; another Ctrl-C ends it
         signal.signal(signal.SIGINT, signal.SIG_DFL)

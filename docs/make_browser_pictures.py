@@ -23,7 +23,7 @@ from support.chat_apps import PATIENCE, gradio_chat  # noqa: E402
 from support.service_process import TOKEN, service  # noqa: E402
 
 from attribot_rag import Attributor, Document, load_model  # noqa: E402
-from attribot_rag.display import answer_data  # noqa: E402
+from attribot_rag.display import answer_data, without_data  # noqa: E402
 from attribot_rag.display.html import render_summary  # noqa: E402
 from attribot_rag.model import DEFAULT_MODEL  # noqa: E402
 
@@ -44,8 +44,8 @@ def take(page: Page, path: Path, said: str = "38") -> None:
     sentence = page.locator("attribot-answer .sentence").first
     expect(sentence).to_contain_text(said, timeout=PATIENCE)
     expect(page.locator("attribot-answer .progress")).to_have_count(0, timeout=PATIENCE)
-    sentence.locator(".pill").first.click()
-    expect(page.locator("attribot-answer .panel mark").first).to_be_in_viewport()
+    page.locator("attribot-answer .answer .chip[aria-expanded]").first.click()
+    expect(page.locator("attribot-answer .card dd").first).to_be_in_viewport()
     expect(sentence).to_be_in_viewport()
     page.screenshot(path=path)
     page.close()
@@ -55,11 +55,12 @@ def take_answer(browser: Browser) -> None:
     """A wrong answer, its cause, and what the model answers without that; wide, and for a phone."""
     attributor = Attributor(load_model())
     attribution = attributor.ask(PASSENGERS, DOCUMENTS)
-    without = {"1": attributor.answer_without(attribution, 1).response}
+    other = attributor.answer_without(attribution, 1)
+    without = {"1": without_data(attribution, other, question=PASSENGERS)}
     data = {**answer_data(attribution, question=PASSENGERS), "without": without}
     (ROOT / "docs" / "site" / "answer.json").write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     for scheme in SCHEMES:
-        for width, height, cards, name in ((900, 460, "side", ""), (390, 700, "below", "-phone")):
+        for width, height, cards, name in ((960, 640, "side", ""), (390, 860, "below", "-phone")):
             page = browser.new_page(
                 viewport={"width": width, "height": height},
                 color_scheme=scheme,

@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import urlsplit
 
 import chainlit as cl
@@ -37,7 +38,7 @@ from transformers import LogitsProcessorList
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.display import element_script, escape_markdown
+from attribot_rag.display import element_script, escape_markdown, summary_data, without_data
 from attribot_rag.model import DEFAULT_MODEL
 
 HOSTS = ["localhost", "127.0.0.1"]  # add the name under which others are to reach the chat
@@ -76,6 +77,7 @@ index = VectorStoreIndex.from_vector_store(
 )
 under_way: set[asyncio.Task] = set()
 one_at_a_time = asyncio.Lock()  # for files that are added
+config.ui.default_theme = "system"  # the reader's own
 config.features.edit_message = False  # the model would still remember what was edited
 config.ui.custom_js, config.ui.custom_css = "/attribot-answer.js", "/attribot-answer.css"
 
@@ -266,7 +268,7 @@ async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
 async def cite(response: StreamingAgentChatResponse, message: cl.Message, stopped: bool) -> None:
     """Put the element in place of the answer's text; it fills in sentence by sentence."""
     summary = response.metadata["attribution"]
-    run_id, data = summary["run_id"], {"summary": summary, "answer": response.response}
+    run_id, data = summary["run_id"], summary_data(summary, answer=response.response)
     responses = cl.user_session.get("responses") or {}
     cl.user_session.set("responses", {**responses, run_id: response})
     runs = postprocessor.results.follow(run_id)
@@ -280,7 +282,7 @@ async def cite(response: StreamingAgentChatResponse, message: cl.Message, stoppe
 
 
 @cl.action_callback("answer_without")
-async def answer_without(action: cl.Action) -> dict[str, str]:
+async def answer_without(action: cl.Action) -> dict[str, Any]:
     """The model's answer without some documents."""
     response = cl.user_session.get("responses")[action.payload["run_id"]]
     try:
@@ -289,4 +291,6 @@ async def answer_without(action: cl.Action) -> dict[str, str]:
         )
     except AttributionError as error:
         return {"error": str(error)}
-    return {"answer": other.response}
+    attribution = postprocessor.results.wait(action.payload["run_id"]).attribution
+    has_parts = attribution is not None
+    return {"answer": without_data(attribution, other) if has_parts else other.response}

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile
@@ -27,7 +27,7 @@ from transformers import LogitsProcessor
 from attribot_rag import AttributionError
 from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import read_pdf
-from attribot_rag.display import answer_data, on_one_line, render_document
+from attribot_rag.display import answer_data, on_one_line, render_document, summary_data
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
@@ -37,12 +37,12 @@ MODEL = os.environ.get("CHAT_MODEL") or DEFAULT_MODEL
 IS_TINY = MODEL == DEFAULT_MODEL
 if API and IS_TINY:
     sys.exit("name the model that CHAT_API has: CHAT_MODEL=…")
-HINT = "Tiny demo model: expect wrong answers. CHAT_MODEL=… takes yours." if IS_TINY else ""
+HINT = "A tiny demo model answers: expect wrong answers." if IS_TINY else ""
 OWN = Path(__file__).with_name("corpus")
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or OWN).resolve()
 QUESTIONS = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 EXAMPLES = QUESTIONS if OWN.resolve() == FOLDER else ()  # to begin with
-SUFFIXES = (".md", ".txt", ".pdf")
+SUFFIXES = (".md", ".txt", ".csv", ".pdf")
 LONGEST = 2000  # characters of a question
 CHARACTERS = (200, 350)  # of a passage
 RETRIEVED = 3  # passages
@@ -73,6 +73,7 @@ class Store:
         self.client = chromadb.PersistentClient(str(folder))
         own = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]
         self.collection = self.client.get_or_create_collection(f"chat-{own}")  # each folder's
+        self.skipped: list[str] = []  # names of the folder's files that can't be read
 
     def add(
         self,
@@ -96,15 +97,18 @@ class Store:
         return f"{name}: {len(added)} passage{'s' * (len(added) != 1)} added"
 
     def read_folder(self, insert: Callable[[list[Passage]], object]) -> None:
-        """Add the folder's files as they are now, and print which can't be read."""
+        """Add the folder's files as they are now, and print which are skipped."""
         if not FOLDER.is_dir():
             sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
         self.collection.delete(where={"origin": "folder"})
-        for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
+        for path in sorted(FOLDER.iterdir()):
+            if path.is_dir() or path.name.startswith("."):
+                continue
             try:
                 self.add(path, path.name, insert, "folder")
             except ValueError as error:
-                print(on_one_line(str(error)))
+                self.skipped.append(path.name)
+                print(on_one_line(f"Skipped: {error}"))
 
     def page(
         self, result: Callable[[str], AttributedRun], run_id: str, index: int, sentence: int
@@ -120,6 +124,11 @@ class Store:
             return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
         except (AttributionError, LookupError):
             return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
+
+    def files(self) -> int:
+        """How many files there are."""
+        metadatas = self.collection.get(include=["metadatas"])["metadatas"] or []
+        return len({(each["source"], each["origin"]) for each in metadatas})
 
     def refusal(self, question: str) -> str:
         """Why there is no answer to a question, '' if there can be one."""
@@ -150,6 +159,16 @@ def passages(path: Path, name: str, origin: str) -> Iterator[Passage]:
         yield passage, metadata
 
 
+def having(text: str, found: Iterable[Passage]) -> list[dict[str, str]]:
+    """Those of some passages that have half of the words of a text, for <attribot-answer>."""
+    words = set(re.findall(r"\w{4,}|\d+", text.lower()))
+    return [
+        {"name": metadata["source"], "text": passage}
+        for passage, metadata in found
+        if 2 * len(words & set(re.findall(r"\w+", passage.lower()))) >= len(words)
+    ]
+
+
 class EndWhen(LogitsProcessor):
     """Ends the answer when somebody stops it. (LangChain takes no stopping criteria.)"""
 
@@ -173,5 +192,11 @@ def repeats(question: str, answer: str) -> bool:
 def element_data(run: AttributedRun, question: str) -> dict[str, Any]:
     """The data of <attribot-answer> for what is known of an answer."""
     if run.attribution is None:
-        return {"summary": run.summary, "question": question, "answer": run.text}
+        return summary_data(run.summary, answer=run.text or "", question=question)
     return answer_data(run.attribution, question=question)
+
+
+def written_data(answer: str, question: str) -> dict[str, Any]:
+    """The data of <attribot-answer> for an answer so far."""
+    stage = "writing" if answer else "reading"
+    return summary_data({"status": "pending"}, answer=answer, question=question, stage=stage)

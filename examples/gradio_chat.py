@@ -13,13 +13,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Annotated, Any
 from uuid import uuid4
 
 import chat_files as shared
 import gradio as gr
-from fastapi import HTTPException
+from fastapi import HTTPException, Query
 from fastapi import Path as PathParameter
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
@@ -31,14 +31,25 @@ from transformers import LogitsProcessorList, pipeline
 
 from attribot_checks import ValueChecks
 from attribot_rag import AttributionError, load_model
-from attribot_rag.display import element_script
+from attribot_rag.display import element_script, summary_data, without_data
 from attribot_rag.model import DEFAULT_MODEL
 from langchain_attribot import AttributionCallbackHandler
 
 TITLE = "Ask about your files"
 EARLIER = 0 if shared.IS_TINY else 2  # answers that the model is shown; a tiny one repeats them
-ROOM = """
+CLIP = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' "
+    "stroke='%23000' stroke-width='2' stroke-linecap='round'%3E%3Cpath d='m21 11-9 9a5 5 0 0 1-7-7"
+    "l9-9a3.4 3.4 0 0 1 5 5l-9 9a1.7 1.7 0 0 1-2.5-2.5l8-8'/%3E%3C/svg%3E"
+)
+ROOM = f':root {{ --clip: url("{CLIP}"); }}'
+ROOM += """
 .message:has(attribot-answer) { overflow: visible !important; }  /* the card sticks to the chat */
+button.lg.secondary { font-weight: 400; white-space: nowrap; }
+button.lg.secondary::before {  /* a paper clip */
+  content: ""; width: 1.1em; height: 1.1em; margin-inline-end: 0.4em; background: currentColor;
+  mask: center / contain no-repeat var(--clip);
+}
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
   .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
@@ -53,6 +64,10 @@ document.addEventListener("attribot-without", ({ target, detail }) => {
     return answer;
   };
   detail.respond(fetch(url, { method: "POST" }).then(read));
+});
+document.addEventListener("attribot-search", ({ detail }) => {
+  const url = `/search?text=${encodeURIComponent(detail.text.slice(0, 1000))}`;
+  detail.respond(fetch(url).then((response) => response.json()));
 });
 """
 
@@ -89,6 +104,7 @@ class Turn:
     answer: str = ""
     element: str = ""
     ended: bool = False
+    cited: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
     interrupted: bool = False
@@ -135,9 +151,9 @@ def shown(turns: list[Turn], *, scrolls: bool = True) -> dict:
     messages = []
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
-        if text := turn.answer or ("Nothing was answered." if turn.ended else "Reading…"):
-            content = gr.HTML(turn.element) if turn.element else as_it_is(text)
-            messages.append({"role": "assistant", "content": content})
+        # The same element from the first word on: nothing vanishes when the answer has ended.
+        content = gr.HTML(turn.element) if turn.element else "Nothing was answered."
+        messages.append({"role": "assistant", "content": content})
     return gr.update(value=messages, autoscroll=scrolls)
 
 
@@ -149,13 +165,15 @@ def ask(question: str, turns: list[Turn]):
         yield gr.skip(), gr.skip(), gr.skip()
         return
     turn = Turn(question.strip())
+    turn.element = element(turn, shared.written_data("", turn.question))
     turns.append(turn)
     yield gr.Textbox("", submit_btn=False, stop_btn="Stop"), shown(turns), turns
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
+        turn.element = element(turn, shared.written_data(turn.answer, turn.question))
         yield gr.skip(), shown(turns), gr.skip()
     if shared.repeats(turn.question, turn.answer):
-        turn.answer = ""
+        turn.answer = turn.element = ""
     # which is nothing if the chat was cleared
     yield gr.Textbox(submit_btn="Ask", stop_btn=False), shown(turns), gr.skip()
 
@@ -171,39 +189,52 @@ def clear(turns: list[Turn]) -> None:
 
 
 def cite(turns: list[Turn]):
-    """Answers that ended become elements, which fill in sentence by sentence."""
-    for turn in [turn for turn in turns if turn.ended and turn.answer and not turn.element]:
+    """Answers that ended fill in with their citations, sentence by sentence."""
+    for turn in [turn for turn in turns if turn.ended and turn.answer and not turn.cited]:
+        turn.cited = True
         for data in data_of(turn):
-            first, turn.element = not turn.element, element(turn, data)
-            yield shown(turns, scrolls=first)
+            turn.element = element(turn, data)
+            yield shown(turns, scrolls=False)
     yield gr.skip()
 
 
 def data_of(turn: Turn) -> Iterator[dict[str, Any]]:
     """The element's data at first, and with each sentence that is judged."""
-    yield {"summary": {"status": "pending"}, "answer": turn.answer}
+    yield summary_data({"status": "pending"}, answer=turn.answer, question=turn.question)
     try:
         for run in handler.results.follow(turn.run_id):
             yield shared.element_data(run, turn.question)
     except AttributionError as error:
-        yield {"summary": {"error": {"message": str(error)}}, "answer": turn.answer}
+        summary = {"error": {"message": str(error)}}
+        yield summary_data(summary, answer=turn.answer, question=turn.question)
 
 
 def element(turn: Turn, data: dict[str, Any]) -> str:
+    data = {**data, "searched": {"files": kept.files()}}
     place = f"/documents/{turn.run_id}/{{sentence}}/{{index}}#cited"
     stopped = "stopped" if turn.interrupted else ""
+    ahead = "answers-without" if shared.API else "answers-without=ahead"  # a call may cost
     return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
-        open-at="{place}" no-question answers-without {stopped}></attribot-answer>"""
+        open-at="{place}" no-question searches {ahead} {stopped}></attribot-answer>"""
 
 
 def answer_without(
     run_id: str, indices: Annotated[str, PathParameter(pattern=r"^\d+(,\d+)*$")]
-) -> dict[str, str]:
-    """The model's answer without some documents."""
+) -> dict[str, Any]:
+    """The model's answer without some documents, with what the others say of it."""
     try:
-        return {"answer": handler.answer_without(run_id, *map(int, indices.split(","))).response}
+        other = handler.answer_without(run_id, *map(int, indices.split(",")))
+        attribution = handler.result(run_id).attribution
+        has_parts = attribution is not None
+        return {"answer": without_data(attribution, other) if has_parts else other.response}
     except AttributionError as error:
         raise HTTPException(422, str(error)) from error
+
+
+def search(text: Annotated[str, Query(max_length=shared.LONGEST)]) -> list[dict[str, str]]:
+    """Passages of all files that have the words of a sentence."""
+    found = store.similarity_search(text, k=shared.RETRIEVED)
+    return shared.having(text, [(each.page_content, each.metadata) for each in found])
 
 
 def document_page(run_id: str, sentence: int, index: int) -> Response:
@@ -223,7 +254,8 @@ def begun() -> gr.Chatbot:
     sources = {str(passage["source"]) for passage in passages}
     names = ", ".join(map(as_it_is, sorted(sources)))
     examples = [{"text": question} for question in shared.EXAMPLES] or None
-    placeholder = f"Ask about {names or 'files that you add'}.\n\n{shared.HINT}"
+    skipped = "".join(f"\n\nSkipped: {as_it_is(name)}" for name in kept.skipped)
+    placeholder = f"Ask about {names or 'files that you add'}.{skipped}\n\n{shared.HINT}"
     return gr.Chatbot(placeholder=placeholder, examples=examples)
 
 
@@ -231,7 +263,9 @@ def choose(example: gr.SelectData) -> str:
     return example.value["text"]
 
 
-theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
+FONT = ("system-ui", "sans-serif")  # which has every sign, and loads nothing
+theme = gr.themes.Default(primary_hue="blue", font=FONT, font_mono=("ui-monospace", "monospace"))
+theme = theme.set(button_primary_background_fill="*primary_700")
 HOUR = 3600
 with gr.Blocks(
     title=TITLE,
@@ -262,7 +296,7 @@ with gr.Blocks(
             scale=1,
         )
         suffixes = list(shared.SUFFIXES)
-        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=110)
+        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=140)
     streamed = gr.on(
         question.submit,
         ask,
@@ -279,8 +313,19 @@ with gr.Blocks(
     talk.clear(clear, conversation)
 
 
+def warm_up() -> None:
+    """One attribution while the page loads, so that the first question is no slower."""
+    turn = Turn("What is this about?")
+    for _ in answer(turn, []):
+        turn.stopped.set()  # one piece is enough
+    for _ in data_of(turn):
+        pass
+
+
 if __name__ == "__main__":
     kept.read_folder(insert)
+    if kept.collection.count() and not shared.API:
+        Thread(target=warm_up, daemon=True).start()
     server, _, _ = app.launch(
         theme=theme,
         head=f"<style>{shared.STYLE}{ROOM}</style><script>{element_script()}{SCRIPT}</script>",
@@ -289,5 +334,6 @@ if __name__ == "__main__":
         prevent_thread_lock=True,
     )
     server.add_api_route("/documents/{run_id}/{sentence}/{index}", document_page)
+    server.add_api_route("/search", search)
     server.add_api_route("/without/{run_id}/{indices}", answer_without, methods=["POST"])
     app.block_thread()

@@ -64,6 +64,7 @@ class _Composite:
             "sentences": [
                 self._sentence(sentence) for sentence in composition.sentences[: size.num_sentences]
             ],
+            "trust": data["trust"] and {**data["trust"], "passages": len(self._documents)},
             "documents": list(map(self._document, documents)),
             "sources": sources,
             "notes": [*self._partial_note(), *data["notes"]][:MAX_NOTES],

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from transformers import TextStreamer
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.attributor import Attributor
 from attribot_rag.cli.command import Command
-from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
+from attribot_rag.cli.terminal import encode_stdout, only_on_stderr, with_flags
 from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.errors import InvalidInput
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
     add("--verbose", action="store_true", help="show scores, and how they came about, too")
     add("--top", type=_positive, default=5, metavar="N", help="scores to show (default: 5)")
-    add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
+    add("--passages", type=_positive, default=4, metavar="N", help="how many to read (default: 4)")
     add(
         "--max-new-tokens",
         type=_positive,
@@ -82,7 +83,7 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
     started = time.perf_counter()
     status = Console(stderr=True, force_terminal=shown, quiet=not shown).status
     with only_on_stderr():
-        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
+        documents = retrieve(options.question, read_chunks(options.files), options.passages)
         language_model = load()
         attributor = Attributor(
             language_model,
@@ -102,6 +103,7 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
     else:
         encode_stdout(errors="replace")
+        attribution = replace(attribution, notes=tuple(map(with_flags, attribution.notes)))
         print_table(attribution, top=options.top * options.verbose, texts=YOUR_FILES)
     if options.html:
         page = attribution.to_html(question=options.question)
@@ -151,6 +153,6 @@ ASK = Command(
     add_arguments,
     ask,
     summary="answer a question from files, and show what caused the answer",
-    description="Retrieve chunks of the files that fit the question, let a local model answer from "
+    description="Find passages of the files that fit the question, let a local model answer from "
     "them, and measure which of their sentences caused the answer.",
 )

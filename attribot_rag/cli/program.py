@@ -12,12 +12,13 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import NoReturn
 
 from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.cli.ask import ASK
 from attribot_rag.cli.command import Command
-from attribot_rag.cli.terminal import discard_stdout
+from attribot_rag.cli.terminal import discard_stdout, with_flags
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.methods import METHODS
 from attribot_rag.model import DEFAULT_MODEL, load_model
@@ -62,8 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status or 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells of an error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(FAILED, f"{self.prog}: {message}; {self.prog} --help tells how to use it\n")
+
+
 def _failed(message: str) -> int:
-    sys.stderr.write(f"attribot-rag: {on_one_line(message)}\n")
+    sys.stderr.write(f"attribot-rag: {with_flags(on_one_line(message))}\n")
     return FAILED
 
 
@@ -123,7 +131,7 @@ def _loaded(entry: EntryPoint) -> Command:
 
 
 def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="attribot-rag",
         description="Which sentences of your files made a local model give its answer.",
     )

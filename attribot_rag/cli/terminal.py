@@ -14,6 +14,11 @@ from transformers.utils import logging as transformers_logging
 from attribot_rag.result.escaping import visible
 
 
+def with_flags(message: str) -> str:
+    """A message of the library, which names its options as the command line calls them."""
+    return message.replace("max_new_tokens", "--max-new-tokens")
+
+
 class _Visible(logging.Formatter):
     """A log's line may hold the name of a file, or a part of a text."""
 

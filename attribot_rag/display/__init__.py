@@ -11,6 +11,8 @@ from attribot_rag.display.html import (
     render_answer,
     render_html,
     render_summary,
+    summary_data,
+    without_data,
 )
 from attribot_rag.display.markdown import render_cited, render_markdown
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
@@ -36,6 +38,8 @@ __all__ = [
     "render_markdown",
     "render_summary",
     "render_table",
+    "summary_data",
     "visible",
+    "without_data",
     "words_for",
 ]

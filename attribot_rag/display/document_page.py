@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -17,6 +17,7 @@ from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.pdf_pages import draw_pages
+from attribot_rag.display.rendered import html_of, reads_as_markdown, tree_of
 from attribot_rag.display.report import title_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
@@ -55,12 +56,12 @@ def render_document(
         language=language if language in _LANGUAGES else "en",
         quotes=[document.text[start:end].strip() for start, end in spans],
         missing=len(spans) - len(marked),
-        runs=[] if pdf else list(_runs(text, marked)),
+        content="" if pdf else _content(text, file.name, marked),
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
         sentence=_sentence(attribution, sentence),
         style=Markup(_style()),
-        script=Markup(script_of("words", "quotes", "document_page")),
+        script=Markup(script_of("document_page")),
     )
 
 
@@ -143,16 +144,18 @@ def _text(file: Path) -> str:
         raise InvalidInput(f"{file} cannot be read: {error}") from error
 
 
-def _runs(text: str, marked: Sequence[Interval]) -> Iterator[tuple[str, int | None]]:
-    """The text in runs, and the number of the citation that marks each, None for none."""
-    done = 0
-    for citation, (start, end) in enumerate(marked):
-        start = max(start, done)
-        if start < end:
-            yield text[done:start], None
-            yield text[start:end], citation
-            done = end
-    yield text[done:], None
+def _content(text: str, name: str, marked: Sequence[Interval]) -> Markup:
+    """The text as it is read, with each citation's marks; the first is what `#cited` leads to."""
+    is_first = True
+
+    def mark(citation: int, shown: Markup) -> Markup:
+        nonlocal is_first
+        anchor = Markup(' id="cited"') if is_first else ""
+        is_first = False
+        return Markup('<mark{} data-citation="{}">{}</mark>').format(anchor, citation, shown)
+
+    blocks = tree_of(text, is_markdown=reads_as_markdown(text, name))
+    return html_of(blocks, text, marks=marked, mark=mark)
 
 
 def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> range:

@@ -57,14 +57,14 @@ def own_markers(
             by_place[marker.start, marker.end].append(marker)
     if markers == "written":
         return OwnMarkers()
-    parts = {place for place in by_place if _is_part(text, *place)}
+    parts = {place for place in by_place if is_part(text, *place)}
     if markers == "removed":
         return OwnMarkers(removed=tuple(spaces_and(text, by_place.keys() - parts)))
     states_nothing = sentence.verdict is not None and sentence.verdict.kind == "trivial"
     kept = parts | {
         place
         for place, group in by_place.items()
-        if _begins_line(text, *place)
+        if begins_line(text, *place)
         or (citations.by_marker and (states_nothing or not any(map(is_wrong, group))))
     }
     taken = by_place.keys() - kept
@@ -95,7 +95,7 @@ def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str
     return "".join(text[first:last] for first, last in subtract((start, end), removed))
 
 
-def _is_part(text: str, start: int, end: int) -> bool:
+def is_part(text: str, start: int, end: int) -> bool:
     """Whether a marker is a link's address, an element's end, or stands in JSON or XML."""
     if not text.startswith("<", start):
         return text.startswith("](", start) or is_in_json(text, start)
@@ -104,7 +104,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
     return text.startswith("</", start) or is_xml or not before or before.endswith(">")
 
 
-def _begins_line(text: str, start: int, end: int) -> bool:
+def begins_line(text: str, start: int, end: int) -> bool:
     """Whether a marker begins a line that goes on after it, as an entry of a list does."""
     is_first = not text[:start].rpartition("\n")[2].strip()
     return is_first and bool(text[end:].partition("\n")[0].strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
@@ -22,8 +23,11 @@ from attribot_rag.result.remarks import (
     support_remarks,
     who_read,
 )
+from attribot_rag.result.trust import standing_of, trust_in, trust_line
 
 _QUOTE_LENGTH = 400
+_ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
+_PIPE = re.compile(r"(?<!\\)\|")
 _TITLE_LENGTH = 40
 
 
@@ -89,12 +93,13 @@ class ListedSource:
 class Report:
     """The contents of every rendering. Texts are as they were given: renderers escape them.
 
-    `nothing_cited` says that there are no citations where no verdict does, else ''. `warnings` are
-    what to know before trusting the citations, first who read the answer of another model. The
-    `sources`, a `legend` of their scores and of what has none, and how these came about
-    (`provenance`) are empty unless asked for.
+    `trust` is a line on the whole answer. `nothing_cited` says that there are no citations where no
+    verdict does, else ''. `warnings` are what to know before trusting the citations, first who read
+    the answer of another model. The `sources`, a `legend` of their scores and of what has none, and
+    how these came about (`provenance`) are empty unless asked for.
     """
 
+    trust: str
     passages: tuple[CitedPassage, ...]
     documents: tuple[CitedDocument, ...]
     nothing_cited: str
@@ -117,6 +122,7 @@ def report_on(
     sources = tuple(_listed(attribution, citations, top))
     num_sources = _count(len(attribution.sources), "source")
     return Report(
+        trust=_trust(attribution, citations, texts),
         passages=tuple(_passages(attribution, citations, markers, texts)),
         documents=tuple(_cited(attribution, citations)),
         nothing_cited="" if citations.numbers or attribution.verdicts else WORDS["nothing"],
@@ -126,6 +132,21 @@ def report_on(
         legend=" ".join(_legend(attribution, sources)) if top else "",
         provenance=_described(attribution.provenance) if top else "",
     )
+
+
+def _trust(attribution: Result, citations: Citations, texts: str) -> str:
+    marked = marked_by(citations)
+    standings = [
+        standing_of(
+            sentence.verdict,
+            attribution.verdicts,
+            support_remarks(attribution, sentence.verdict, marked, texts),
+        )
+        for sentence in citations.sentences
+    ]
+    num_read = len(attribution.documents) - len(attribution.not_located)
+    line = trust_line(trust_in(standings, num_read), texts)
+    return line[:1].upper() + line[1:]
 
 
 def ellipsize(text: str, length: int) -> str:
@@ -225,7 +246,13 @@ def quote_of(attribution: Result, source: Source, document: int) -> str:
     )
     whole = attribution.documents[document].text
     text = whole[span.start : span.end].strip() or source.text
-    return ellipsize(without_tags(text, whole), _QUOTE_LENGTH)
+    return ellipsize(_ROW.sub(_cells, without_tags(text, whole)), _QUOTE_LENGTH)
+
+
+def _cells(row: re.Match[str]) -> str:
+    """A row of a table as its cells."""
+    cells = _PIPE.split(row[0].strip().strip("|"))
+    return " · ".join(cell.strip() for cell in cells if cell.strip(" :-"))
 
 
 def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[ListedSource]:

@@ -119,6 +119,8 @@ def _with_changes(attribution: Result, response: str) -> Text:
 
 
 def _blocks(report: Report) -> Iterator[RenderableType]:
+    if report.trust:
+        yield Text(report.trust, style="dim")
     yield _answer(report)
     if report.documents:
         yield _citations(report.documents)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 
 from attribot_rag.result.citations import Citations, mark_of
 from attribot_rag.result.escaping import on_one_line
@@ -18,7 +19,8 @@ THE_DOCUMENTS = "the documents"
 YOUR_FILES = "your files"
 # All that readers are told of a sentence, by the verdict, the reason why it is open, or its origin.
 # The page in the browser has those on support, too, in its languages.
-_REMARKS = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))["en"]
+REMARKS = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))
+_REMARKS = REMARKS["en"]
 WORDS = {
     **{key: words for key, words in _REMARKS.items() if isinstance(words, str)},
     "grounded": "from {texts}",
@@ -77,6 +79,7 @@ LED = 6.0
 """The reliance on retrieved text, in nats, from which on it led to a sentence."""
 _NOT_JUDGED = ("trivial", "reasoning")
 _MOST_WORDS = 4
+_MOST_CALLED = 36  # characters
 
 
 def words_for(key: str, texts: str = "", *, basis: Basis = "cause", **values: object) -> str:
@@ -128,6 +131,8 @@ def remark_on(
     if verdict is None:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:
+        if _is_in_doubt(verdict, verdicts):
+            return ""  # its remark on support says so
         origin = verdicts[verdict.follows : verdict.follows + 1]
         if any(earlier.kind == "reasoning" for earlier in origin):
             return words_for("reasoning", basis=basis)
@@ -161,6 +166,10 @@ def support_remarks(
     checks = (*others, *_checks(verdict, texts))
     if support is None or checks:
         return checks
+    if verdict.follows is not None and _is_in_doubt(verdict, attribution.verdicts):
+        earlier = attribution.verdicts[verdict.follows]
+        said = brief(attribution.response[earlier.start : earlier.end])
+        return (Remark("follows_in_doubt", words_for("follows_in_doubt", value=said), (said,)),)
     basis = attribution.provenance.basis
     documents = _documents_of(attribution, support.source_ids)
     mark = marked(documents)
@@ -181,6 +190,22 @@ def support_remarks(
     number = len(attribution.documents) - len(attribution.not_located)
     key = "none" if number > 1 else "none_of_one"
     return (Remark(key, words_for(key, value=number), (str(number),)),)
+
+
+def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
+    """Whether it follows from a sentence that retrieved text does not say, or not without doubt.
+
+    Other text that says a value of its own otherwise is told of instead.
+    """
+    followed = None if verdict.follows is None else verdicts[verdict.follows].support
+    if followed is None or verdict.support is None or verdict.support.rivals:
+        return False
+    return followed.kind != "full" and verdict.support.kind != "full"
+
+
+def brief(text: str) -> str:
+    """The first words of a sentence, as a remark on another one calls it."""
+    return shorten(on_one_line(text).strip("*#->| "), _MOST_CALLED, placeholder="…")
 
 
 def marked_by(citations: Citations) -> Marked:

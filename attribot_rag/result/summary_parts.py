@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attribot_rag.context import Document
@@ -21,6 +22,7 @@ from attribot_rag.result.summary_schema import (
     SourceSummary,
     SupportSummary,
 )
+from attribot_rag.result.trust import Trust, standing_of, trust_in
 from attribot_rag.result.verdict import Check, Marker, Rival, Verdict
 
 _DECIMALS = 4
@@ -68,7 +70,8 @@ class SummaryParts:
         text = self.attribution.response[cited.start : cited.end]
         if self.shown.offsets is not None:
             text = self.shown.offsets.shown[start:end]
-        verdict = cited.verdict
+        verdict, attribution = cited.verdict, self.attribution
+        remarks = support_remarks(attribution, verdict, self.marked)
         return {
             "start": start,
             "end": end,
@@ -93,14 +96,27 @@ class SummaryParts:
                     "values": list(map(self._cut, remark.values)),
                     "documents": list(remark.documents),
                 }
-                for remark in support_remarks(self.attribution, verdict, self.marked)
+                for remark in remarks
             ],
+            "standing": standing_of(verdict, attribution.verdicts, remarks),
             "markers": [
                 self.marker(marker)
                 for marker in self.attribution.markers
                 if cited.start <= marker.start < cited.end
             ],
         }
+
+    def trust(self, sentences: Iterable[CitedSentence]) -> Trust | None:
+        """How far all sentences of the answer can be trusted, those that are not listed, too."""
+        attribution = self.attribution
+        verdicts = [sentence.verdict for sentence in sentences]
+        standings = [
+            standing_of(
+                verdict, attribution.verdicts, support_remarks(attribution, verdict, self.marked)
+            )
+            for verdict in verdicts
+        ]
+        return trust_in(standings, len(attribution.documents) - len(attribution.not_located))
 
     def support(self, verdict: Verdict | None) -> SupportSummary | None:
         support = None if verdict is None else verdict.support

@@ -9,9 +9,10 @@ from typing_extensions import TypedDict
 
 from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.result.provenance import Basis
+from attribot_rag.result.trust import Standing, Trust
 from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind
 
-SCHEMA_VERSION = "1.13"
+SCHEMA_VERSION = "1.14"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -165,6 +166,11 @@ class SentenceSummary(TypedDict):
     """Whether the cited text says it; null for what is not judged."""
     remarks: list[RemarkSummary]
     """What to know of its support and its values, in words."""
+    standing: Standing | None
+    """What a reader may think of it: 'said' by retrieved text, 'disputed' by another text than the
+    cited one, 'differs' from it, 'partial' if the text that prompted it does not say it, 'none' if
+    no retrieved text does, 'open' if its source is unclear, 'elsewhere' if it is from the rest of
+    the prompt. Null where that is not known."""
     markers: list[MarkerSummary]
     """What the model itself cites in it. Of a composite, the documents are not told."""
 
@@ -266,6 +272,9 @@ class Summary(TypedDict):
     sentences: list[SentenceSummary]
     """The first sentences of the response, in order. One that is not in the text that the caller
     was given is an empty interval."""
+    trust: Trust | None
+    """How many of all judged sentences have which standing, among how many passages; null where
+    none has one."""
     documents: list[DocumentSummary]
     """The documents in the order in which they were given; the first ones and the cited ones, if
     they do not all fit."""

@@ -86,8 +86,9 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
     document.close()
 
-    receipts(page).get_by_role("button", name="Answer without").first.click()
-    without = receipts(page).locator(".counterfactual .title").first
+    asking = receipts(page).get_by_role("button", name="What does the model answer without")
+    asking.first.click()
+    without = receipts(page).locator(".counterfactual").first
     expect(without).to_contain_text("Without lighthouse.md", timeout=PATIENCE)
     ask(page, DESIGNED)
     expect(receipts(page)).to_have_count(2, timeout=PATIENCE)
@@ -100,8 +101,8 @@ def test_a_stopped_answer_gets_sources_for_its_shown_part(page: Page) -> None:
     page.locator("#stop-button").click()
     before = answers(page).first.inner_text()
     sentences = receipts(page).locator(".sentence")
-    expect(sentences.last).to_contain_text("stopped", timeout=PATIENCE)
-    shown = " ".join(sentences.locator(".words").all_inner_texts())
+    expect(page.locator(".answer .chip").last).to_have_text("stopped", timeout=PATIENCE)
+    shown = " ".join(sentences.all_inner_texts())
     assert shown.startswith(before)
     assert len(shown) < len(before) + 60
     ask(page, DESIGNED)

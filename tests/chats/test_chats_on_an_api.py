@@ -54,7 +54,7 @@ def test_an_api_answers_and_the_embedded_model_reads(
             supported = read.locator(".sentence.document")
             expect(supported).to_contain_text("lighthouse", timeout=PATIENCE)
             expect(read.locator(".reader")).to_contain_text("answered by gpt-4o")
-            supported.locator(".pill").first.click()
+            supported.first.click()
             read.get_by_role("button", name="(one call)").first.click()
             without = read.locator(".counterfactual .text").first
             expect(without).to_have_text("I do not know.", timeout=PATIENCE)
@@ -80,8 +80,8 @@ def test_a_stopped_answer_of_an_api_is_read_as_far_as_it_is_shown(
             page.locator(STOP[running]).click()
             before = chat.answers(page).first.inner_text()
             sentences = chat.receipts(page).locator(".sentence")
-            expect(sentences.last).to_contain_text("stopped", timeout=PATIENCE)
-            shown = " ".join(sentences.locator(".words").all_inner_texts())
+            expect(page.locator(".answer .chip").last).to_have_text("stopped", timeout=PATIENCE)
+            shown = " ".join(sentences.all_inner_texts())
             assert shown.startswith(before) and len(shown) < len(before) + 60
             expect(sentences.first).to_contain_text("lighthouse", timeout=PATIENCE)
             assert len(asked) == 1 and asked[0]["is_closed"]

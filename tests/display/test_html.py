@@ -14,7 +14,11 @@ from attribot_rag import Document
 from attribot_rag.display import answer_data, element_script, render_html
 from attribot_rag.errors import InvalidInput
 
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "hr"}
+RENDERED = {
+    *("p", "div", "ul", "ol", "li", "blockquote", "pre", "code", "strong", "em", "s", "a", "span"),
+    *("table", "thead", "tbody", "tr", "th", "td", "br", "hr", "q"),
+}
 
 
 class Parsed(HTMLParser):
@@ -66,15 +70,12 @@ def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
     (row,) = data["evidence"][1]
     assert (row["source"], row["score"], row["exact"]) == (1, 8.0, True)
     assert second["sources"] == [1]
-    text = ISLAND.response[second["start"] : second["end"]]
-    assert [text[start:end] for start, end in data["tokens"][1]] == [
-        "A ",
-        "ticket ",
-        "costs ",
-        "18 ",
-        "crowns. ",
-    ]
-    assert sum(row["tokens"]) == row["score"]
+    paragraph, *others = data["blocks"]
+    leaves = [node for node in paragraph[1:] if node[0] != "cite"]
+    assert not others and "".join(ISLAND.response[leaf[0] : leaf[1]] for leaf in leaves) == (
+        ISLAND.response
+    )
+    assert [node[1] for node in paragraph[1:] if node[0] == "cite"] == [0, 1, 2]
 
 
 def test_without_scripts_it_is_the_cited_text() -> None:
@@ -129,8 +130,12 @@ def test_nothing_in_a_document_or_an_answer_takes_effect(text: str) -> None:
         return Parsed(render_html(made, question=word))
 
     hostile, plain = parsed(text), parsed("word" * 8)
-    tags = [[tag for tag, _ in page.tags if tag not in ("br", "q")] for page in (hostile, plain)]
-    assert tags[0] == tags[1]
+    others = [[tag for tag, _ in page.tags if tag not in RENDERED] for page in (hostile, plain)]
+    assert others[0] == others[1]
+    for tag, attributes in hostile.tags:
+        if tag in RENDERED:
+            assert attributes.keys() <= {"class", "href", "rel", "start", "value", "dir"}
+            assert re.match("(https://|mailto:|$)", attributes.get("href") or "")
     assert hostile.element.keys() == plain.element.keys()
     assert hostile.data["answer"] == f"{text} is it."
 

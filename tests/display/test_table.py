@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.attributions import FERRY, ISLAND, handmade
+from support.attributions import FERRY, ISLAND, handmade, supported, verdicts_of
 from support.hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
 
 from attribot_rag import Document
@@ -173,3 +173,13 @@ def test_hostile_texts_neither_act_nor_overflow(
     assert max(map(cell_len, plain.split("\n"))) <= width
     colored = COLORS.sub("", render_table(attribution, width=width, color=True))
     assert "\x1b" not in colored
+
+
+def test_it_begins_with_how_far_the_answer_can_be_trusted_and_quotes_rows_as_cells() -> None:
+    row = "| Breakfast | 20 euros |"
+    said = "Breakfast may cost 20 euros."
+    made = handmade(said, [f"| Meal | Limit |\n|---|---|\n{row}"], {row: (9.0,)})
+    verdicts = verdicts_of(said, {"kind": "grounded", "source_ids": (0,)})
+    first, *lines = supported(replace(made, verdicts=verdicts)).to_table(width=80).splitlines()
+    assert first == "1 of 1 sentence stands in the documents"
+    assert "“Breakfast · 20 euros”" in "\n".join(lines)

@@ -80,7 +80,7 @@ def test_remarks(verdict: dict[str, Any], remark: str, texts: str) -> None:
         assert cited_text(result) == f"{start}{said}\n"
     file = io.StringIO()
     print_table(result, top=0, texts=texts, file=file)
-    assert file.getvalue().split("\n")[0].partition("both.")[2] == said
+    assert file.getvalue().partition("both.")[2].split("\n")[0] == said
 
 
 @each

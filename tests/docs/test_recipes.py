@@ -89,14 +89,13 @@ def test_react_gives_the_data_and_other_answers(
     page = new_page()
     page.goto(bundle.as_uri())
     expect(page.locator(".sentence.checking")).to_have_count(7)
-    pill = page.locator(".sentence", has_text="18 crowns").locator(".pill")
-    pill.click()
-    page.get_by_role("button", name="Answer without").click()
+    page.locator(".sentence", has_text="18 crowns").click()
+    page.get_by_role("button", name="What does the model answer without").click()
     expect(page.locator(".counterfactual")).to_contain_text("Without 0 it costs 20 crowns.")
     page.get_by_role("button", name="More").click()
     expect(page.locator(".sentence.checking")).to_have_count(0)
     expect(page.locator(".counterfactual")).to_contain_text("20 crowns")  # it stays open
-    assert page.locator(".foot .source").count() == 3
+    assert page.locator(".trust").count() == 1
 
 
 def test_streamlit_shows_the_fragment_in_a_frame(
@@ -105,5 +104,5 @@ def test_streamlit_shows_the_fragment_in_a_frame(
     page = new_page()
     page.goto(streamlit)
     frame = page.frame_locator("iframe").first
-    frame.locator(".pill").first.click(timeout=scaled(30_000))
-    expect(frame.locator(".panel mark").first).to_be_visible()
+    frame.locator(".answer .chip").first.click(timeout=scaled(30_000))
+    expect(frame.locator(".card dd").first).to_be_visible()

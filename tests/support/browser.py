@@ -23,9 +23,11 @@ from playwright.sync_api import (
 
 from support.patience import scaled
 
+_NUMBERS = "all => all.map((one) => one.dataset.sentence)"
 _NUMBER = """chosen => {
     const sentences = [...chosen.closest(".answer").querySelectorAll(".sentence")];
-    return sentences.indexOf(chosen) + 1;
+    const numbers = [...new Set(sentences.map((one) => one.dataset.sentence))];
+    return numbers.indexOf(chosen.dataset.sentence) + 1;
 }"""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -105,29 +107,27 @@ def keep(page: Page, name: str, **options: Any) -> None:
 
 
 def look_up(answer: Locator, words: str) -> None:
-    """Click on sources of an <attribot-answer> until a quote has these words.
+    """Click on chips of an <attribot-answer> until a quote has these words.
 
-    Asserts that the quote is lit, that the card is about this sentence and stays in view with it
-    when the pointer goes elsewhere, and that the panel fits into the window.
+    Asserts that the card is about this sentence and stays in view with it when the pointer goes
+    elsewhere, and that the panel fits into the window.
     """
-    page, card = answer.page, answer.locator(".panel")
+    page, card = answer.page, answer.locator(".card")
     if card.is_visible():
         card.locator(".closer").click()
-    for pill in answer.locator(".sentence .pill").all():
-        pill.click()
-        lit = card.locator("mark").filter(has_text=words)
-        if lit.count():
+    quote = card.locator("dd").filter(has_text=words)
+    for chip in answer.locator(".answer .chip").all():
+        chip.click()
+        if quote.count():
             break
-        pill.click()
-    chosen = answer.locator(".sentence.on")
-    number = chosen.evaluate(_NUMBER)
-    colour = "element => getComputedStyle(element).backgroundColor"
-    assert lit.first.evaluate(colour) != card.locator("blockquote").first.evaluate(colour)
+        chip.click()
+    chosen = answer.locator(".sentence.on").first
     page.mouse.move(2, 2)
-    expect(lit.first).to_be_in_viewport(ratio=0.9)
+    expect(quote.last).to_be_in_viewport(ratio=0.9)
     expect(chosen).to_be_in_viewport()
-    expect(card).to_be_in_viewport(ratio=0.95)
-    if answer.locator(".sentence").count() > 1:
+    expect(card).to_be_in_viewport()
+    if len({*answer.locator(".sentence").evaluate_all(_NUMBERS)}) > 1:
+        number = chosen.evaluate(_NUMBER)
         expect(card.locator(".place")).to_contain_text(f"{number} of")
 
 
@@ -154,10 +154,10 @@ def fills_in(answer: Locator, timeout: float) -> None:
     waiting = answer.locator(".sentence.checking")
     settled = answer.locator(".sentence:not(.checking)").first
     expect(settled).to_be_visible(timeout=timeout)
-    settled.locator(".pill").first.click()
+    answer.locator(".answer .chip[aria-expanded]").first.click()
     expect(waiting).to_have_count(0, timeout=timeout)
     expect(answer.locator(".sentence").first).to_have_class(re.compile(r"\bon\b"))
-    expect(answer.locator(".panel .place")).to_contain_text("1 of")
+    expect(answer.locator(".card .place")).to_contain_text("1 of")
     expect(answer.locator(".progress")).to_have_count(0)
     remaining = [states.count("checking") for states in answer.page.evaluate("steps")]
     assert remaining[0] > 0 and remaining == sorted(remaining, reverse=True), remaining
@@ -165,9 +165,9 @@ def fills_in(answer: Locator, timeout: float) -> None:
 
 def opened_citation(answer: Locator, file: str) -> Page:
     """The page of a file that the open card of an <attribot-answer> leads to, in a small window."""
-    block = answer.locator(f'.panel .document[data-name="{file}"]')
+    link = answer.locator(".card .actions").get_by_role("link", name="Open file")
     with answer.page.context.expect_page() as opened:
-        block.get_by_role("link", name="Open file").click()
+        link.filter(has_text=file).or_(link).first.click()
     document, url = opened.value, opened.value.url
     assert document.locator("h1").inner_text() == file
     document.set_viewport_size({"width": 600, "height": 200})

@@ -1,7 +1,7 @@
 """The answer with what caused each sentence: as an element, a page of its own, or a fragment."""
 
+from attribot_rag.display.html.data import answer_data, summary_data, without_data
 from attribot_rag.display.html.element import (
-    answer_data,
     render_answer,
     render_element,
     render_html,
@@ -20,4 +20,6 @@ __all__ = [
     "render_element",
     "render_html",
     "render_summary",
+    "summary_data",
+    "without_data",
 ]

@@ -1,6 +1,6 @@
-// <attribot-answer>: an answer with what made the model say each of its sentences. Its data, attributes, events and
-// colours stand in docs/answers.md. Positions in the data count code points.
-const SIDE = 960; // pixels of the element from which on its panel stands beside the answer
+// <attribot-answer>: an answer with what made the model say each of its sentences, and whether that says it. Its data,
+// attributes, events and colours stand in docs/answers.md. Positions in the data count code points.
+const SIDE = 960; // pixels of the element from which on the passages stand beside the answer
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(STYLE);
 
@@ -12,11 +12,15 @@ class AttribotAnswer extends HTMLElement {
     super();
     this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
     this.told = h("p", { class: "hidden", role: "status" }); // stays, so that what changes is told once
-    this.shadowRoot.append(this.told);
+    this.main = h("div", { class: "main" });
+    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1" });
+    this.tip = h("div", { class: "tip", popover: "manual", "aria-hidden": "true" }); // its words are the chip's label, too
+    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main, this.panel, this.tip);
+    this.shadowRoot.append(this.told, this.frame);
     this.sizes = new ResizeObserver(() => this.place());
-    this.others = new Map(); // what the model answers without some documents
-    this.spans = []; // the sentences, none while there is no answer
-    this.view = null; // what the panel shows: a sentence, a file, or the help
+    this.themes = new MutationObserver(() => this.place()); // a page that changes its scheme
+    this.others = new Map(); // what the model answers without some documents, or a promise of it
+    this.view = null; // what the panel shows: a sentence, a file, the passages, or the help
   }
 
   get data() { return this.content; }
@@ -27,13 +31,13 @@ class AttribotAnswer extends HTMLElement {
   }
 
   connectedCallback() {
-    for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
     const { removed } = AttribotAnswer; // by a page that makes the element anew with each verdict
-    if (removed?.content?.answer && removed.content.answer === this.content?.answer) [this.view, this.others] = [removed.view, removed.others];
+    const isSame = removed?.content?.answer && removed.content.answer === this.content?.answer;
+    if (isSame) [this.view, this.others] = [removed.view, removed.others];
+    for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
     AttribotAnswer.shown.add(this);
     this.sizes.observe(this);
-    this.connected = new AbortController();
-    document.addEventListener("selectionchange", () => this.narrow(), { signal: this.connected.signal });
+    for (const one of [document.documentElement, document.body]) this.themes.observe(one, { attributes: true });
     this.render();
   }
 
@@ -41,7 +45,7 @@ class AttribotAnswer extends HTMLElement {
     AttribotAnswer.shown.delete(this);
     AttribotAnswer.removed = this;
     this.sizes.disconnect();
-    this.connected.abort();
+    this.themes.disconnect();
   }
 
   attributeChangedCallback(name, before, after) {
@@ -55,31 +59,28 @@ class AttribotAnswer extends HTMLElement {
 
   render() {
     if (!this.content) return;
-    const [before, top, active] = [this.view, this.panel?.scrollTop ?? 0, this.shadowRoot.activeElement];
-    const focused = active?.dataset.at;
+    const [before, top, focused] = [this.view, this.panel.scrollTop, this.shadowRoot.activeElement?.dataset.at];
     const receipts = (this.receipts = new Receipts(this.content, { stopped: this.hasAttribute("stopped"), language: this.getAttribute("lang") }));
-    for (const [documents, text] of Object.entries(receipts.others)) this.others.set(documents, text);
+    for (const [documents, told] of Object.entries(receipts.others)) this.others.set(documents, told);
     this.card = new Card(this);
-    this.spans = [];
-    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1", "aria-label": receipts.say("where"), hidden: true });
-    this.foot = h("div", { class: "foot", part: "footer" }, this.footer());
-    this.main = h("div", { class: "main" },
+    this.hint(null);
+    this.frame.lang = receipts.language;
+    this.panel.setAttribute("aria-label", receipts.say("where"));
+    const isHidden = this.hasAttribute("no-answer");
+    filled(this.main,
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
-      h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: this.hasAttribute("no-answer"), click: ({ target }) => document.getSelection().isCollapsed && this.toggle(this.receipts.sentences[this.spans.indexOf(target.closest(".sentence"))]) }, this.text()), this.foot);
-    this.frame?.remove();
-    this.frame = h("div", { class: "frame", lang: receipts.language, keydown: ({ key }) => key === "Escape" && this.close() }, this.main, this.panel);
-    this.shadowRoot.prepend(this.frame);
-    this.tell(this.foot.innerText);
-    this.view = null;
-    this.place();
+      h("div", { class: "trust", part: "trust" }, this.trust()),
+      h("div", { class: "answer", part: "answer", dir: "auto", lang: receipts.spoken, hidden: isHidden, click: ({ target }) => document.getSelection().isCollapsed && !target.closest("a, button") && this.toggle(receipts.sentences[target.closest(".sentence")?.dataset.sentence]) }, this.text()),
+      receipts.passages.size > 0 && button({ class: "opens", "data-at": "passages", click: () => this.fill({ list: true }) }, this.summary()));
+    this.tell(this.main.querySelector(".trust").textContent);
     // What was open stays open when more verdicts come.
-    const same = (old) => old && receipts.judged.find(({ index, words }) => index === old.index && words === old.words);
-    const file = before?.file && receipts.files.find(({ key }) => key === before.file.key);
-    if (before && !before.words && (before.help || file || same(before.sentence)) && (!before.sentence || same(before.sentence))) {
-      this.fill({ ...before, file, sentence: same(before.sentence) }, true);
-      this.panel.scrollTop = top;
-    } else if (this.hasAttribute("no-answer") && receipts.judged.length) this.fill({ card: true, sentence: receipts.judged[0] }, true);
+    const same = (old) => receipts.judged.find(({ index, words }) => index === old.index && words === old.words);
+    const sentence = before?.sentence && same(before.sentence);
+    this.view = before && (sentence || !before.sentence) && (before.help || before.list || sentence || receipts.texts[before.file] != null) ? { ...before, sentence } : isHidden && receipts.judged.length ? { sentence: receipts.judged[0] } : null;
+    this.place();
+    this.panel.scrollTop = top;
     this.shadowRoot.querySelector(focused && `[data-at="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (this.getAttribute("answers-without") === "ahead" && receipts.summary.status === "complete") this.askAhead();
   }
 
   tell(text) {
@@ -87,175 +88,172 @@ class AttribotAnswer extends HTMLElement {
     if (this.told.textContent !== line) this.told.textContent = line;
   }
 
+  // The answer as it is read, each sentence with its chips; without its blocks, as it was written.
   text() {
-    const { sentences, points, answer, summary } = this.receipts;
-    const parts = [];
-    let end = 0;
-    const upTo = (place) => place > end && parts.push(visible(points.slice(end, place).join("")));
-    for (const sentence of sentences) {
-      if (sentence.placed) upTo(sentence.start);
-      end = Math.max(end, sentence.end);
-      parts.push(this.span(sentence), visible(sentence.space || (sentence.placed ? "" : " ")));
+    const { sentences, answer, blocks, summary, points } = this.receipts;
+    const isWriting = summary.status === "pending";
+    const cite = (index) => (sentences[index] ? this.chips(sentences[index]) : isWriting && !sentences.length && this.waiting());
+    if (blocks) {
+      const ranges = sentences.flatMap(({ values = [] }) => values.map((range) => ({ ...range, class: "value" })));
+      const words = (index, nodes) => (sentences[index] && sentences[index].state !== "plain" ? h("span", { class: `sentence ${sentences[index].state}`, part: "sentence", "data-sentence": index }, nodes) : nodes);
+      return new Painter(points, { ranges, cite, words }).of(blocks);
     }
+    if (sentences.length) return sentences.map((sentence) => [h("span", { class: `sentence ${sentence.state}`, part: "sentence", "data-sentence": sentence.index }, visible(sentence.words)), this.chips(sentence), visible(sentence.text.slice(sentence.words.length) || " ")]);
     // Where it was put together from earlier answers, each of these has sources of its own.
-    for (const [index, call] of (sentences.length ? [] : summary.calls || []).entries()) {
-      const [start, last] = summary.places?.[index] || [points.length, points.length];
-      upTo(start);
-      end = last;
-      parts.push(h("attribot-answer", { data: JSON.stringify(call), "no-question": true }));
-    }
-    if (answer !== null && (!sentences.length || sentences.at(-1).placed)) upTo(points.length);
-    return parts;
+    return (summary.calls || []).length ? summary.calls.map((call) => h("attribot-answer", { data: JSON.stringify(call), "no-question": true })) : h("div", { class: "plain" }, visible(answer ?? ""));
   }
 
-  span(sentence) {
-    if (sentence.state === "plain" || !sentence.words) return visible(sentence.words);
-    const shared = this.receipts.shared(sentence);
-    const joint = shared && this.receipts.say(shared === "together" ? "and" : "or");
-    const pill = (file, text, type, at) => button({ class: `pill ${type}`, part: `pill${type === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${at}`, "aria-expanded": "false", title: text,
-      click: (event) => (event.stopPropagation(), this.toggle(sentence, file, event.detail === 0)) }, text);
-    const said = (file) => sentence.notes.find((note) => note.file === file);
-    const named = sentence.prompted && !sentence.files.some(said) ? [] : sentence.files; // unless a note names them all
-    const pills = sentence.state === "checking"
-      ? [h("span", { class: "pill reserved", "aria-hidden": "true" }, this.receipts.files[0]?.name ?? "")] // so that the text does not jump
-      : [...named.flatMap((file, at) => [at > 0 && joint && h("span", { class: "dim" }, joint), pill(file, said(file)?.text ?? file.name, said(file) ? "warn" : file.colour, file.key)].filter(Boolean)),
-        ...sentence.notes.flatMap(({ file, text, warn }, at) => (sentence.files.includes(file) ? [] : [pill(file, brief(text, 90), warn ? "warn" : "note", file?.key ?? at)]))];
-    const span = h("span", { class: `sentence ${sentence.state}`, part: "sentence" }, h("span", { class: "words" }, this.words(sentence)), h("span", { class: "hold" }, "\u00a0", pills[0]), pills.slice(1).flatMap((part) => [" ", part]));
-    this.spans[sentence.index] = span;
-    return span;
+  waiting() {
+    return h("span", { class: "hold" }, "\u00a0", h("span", { class: "chip wait", "aria-hidden": "true" }, "·")); // as wide as a number, so that the text does not jump
   }
 
-  // A sentence's text with the values to look at underlined. Hidden markers stay in it: positions count them.
-  words(sentence) {
-    const points = Array.from(sentence.words);
-    const parts = [];
-    let end = 0;
-    const ranges = [...sentence.values, ...sentence.markers.filter((marker) => marker.hidden)];
-    for (const { hidden, ...range } of ranges.sort((a, b) => a.from - b.from)) {
-      const [from, to] = [range.from, range.to].map((place) => Math.max(end, Math.min(place, points.length)));
-      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", { class: !hidden && "value", hidden }, visible(points.slice(from, to).join(""))));
-      end = to;
-    }
-    return [...parts, visible(points.slice(end).join(""))];
+  chips(sentence) {
+    if (sentence.state === "plain") return null;
+    if (sentence.state === "checking") return this.waiting();
+    const chip = ({ key, text, look, label, document }) => button({ class: `chip ${look}`, part: `chip${look === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${key}`, "aria-expanded": "false", "aria-label": label,
+      click: (event) => (event.stopPropagation(), this.toggle(sentence, document, key, event.detail === 0)), pointerenter: ({ target, pointerType }) => pointerType === "mouse" && this.hint(target, sentence, document, label), pointerleave: () => this.hint(null),
+      focus: ({ target }) => target.matches(":focus-visible") && this.hint(target, sentence, document, label), blur: () => this.hint(null) }, text);
+    return sentence.chips.map((one, at) => h("span", { class: at || one.look === "warn" || one.look === "note" ? "" : "hold" }, "\u00a0", one.joint && h("span", { class: "dim" }, one.joint, "\u00a0"), chip(one)));
   }
 
-  // One line: what goes on, the files behind the answer, and how much wants attention.
-  footer() {
-    const { say, judged, summary, stage, answer, documents, named } = this.receipts;
+  // A passage's name and what is cited of it, beside its chip.
+  hint(chip, sentence, document, label) {
+    if (!chip || chip.getAttribute("aria-expanded") === "true") return void (this.tip.matches(":popover-open") && this.tip.hidePopover());
+    const [place] = document == null ? [] : this.receipts.quoted(sentence, [document]);
+    filled(this.tip, h("b", { dir: "auto" }, label), place && h("div", { dir: "auto" }, this.card.quote(place, sentence)));
+    this.tip.showPopover();
+    const [{ left, top, bottom }, { width, height }] = [chip.getBoundingClientRect(), this.tip.getBoundingClientRect()];
+    this.tip.style.left = `${Math.max(8, Math.min(left, innerWidth - width - 8))}px`;
+    this.tip.style.top = `${bottom + height + 14 < innerHeight ? bottom + 8 : Math.max(8, top - height - 8)}px`;
+  }
+
+  // One line above the answer: what goes on, or how far it can be trusted.
+  trust() {
+    const { say, judged, summary, stage, answer, passages } = this.receipts;
     if (summary.error) return [say("failed", { why: visible(summary.error.message) })];
     const checked = judged.filter(({ state }) => state !== "checking").length;
-    const reading = documents.size ? say("reading", { n: documents.size }) : say("read");
-    const pending = summary.status === "pending" && (stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"));
-    const counts = ["owns", "remarks", "opens"].flatMap((kind) => {
-      const those = judged.filter(({ notes }) => notes.some((note) => note.kind === kind));
-      const n = kind === "remarks" ? those.flatMap(({ values }) => values).length : those.length;
-      return those.length ? [button({ class: `entry ${kind === "opens" ? "" : "warn"}`, click: () => this.choose(those.find(({ index }) => index > (this.view?.sentence?.index ?? -1)) ?? those[0]) }, say(kind, { n }))] : [];
-    });
-    return [
-      pending && h("span", { class: "progress" }, pending), named.length > 0 && h("span", {}, say("sources")),
-      named.map((file) => button({ class: "source", part: "source", "data-at": `source ${file.key}`, click: () => this.fill({ file }) }, file.name)),
-      counts,
-      this.receipts.reads && h("span", { class: "reader" }, say("whoRead", { reader: visible(summary.model), model: visible(summary.answered_by ?? say("another")) })),
-      judged.length > 0 && button({ class: "help", "data-at": "help", "aria-label": say("help"), click: () => this.fill({ help: true }) }, "?")];
+    const reading = passages.size ? say("reading", { n: passages.size }) : say("read");
+    if (summary.status === "pending") return [h("span", { class: "progress" }, stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"))];
+    const first = (name) => judged.filter(({ standing }) => standing === name).find(({ index }, _, those) => index > (this.view?.sentence?.index ?? -1) || those.at(-1).index <= (this.view?.sentence?.index ?? -1));
+    return this.receipts.trust().flatMap(({ text, name, warn }, at) => [at > 0 && " · ", name ? button({ class: `entry ${warn ? "warn" : ""}`, click: () => this.choose(first(name)) }, text) : h("span", {}, text)]);
   }
 
-  toggle(sentence, file = null, focus = false) {
+  // The line that opens the passages where they do not stand beside the answer.
+  summary() {
+    const { say, passages, used } = this.receipts;
+    return [say("passages", { n: passages.size }), used.size > 0 && ` · ${say("used", { n: used.size })}`, " ▸"];
+  }
+
+  pressed(event) {
+    const at = this.shadowRoot.activeElement;
+    if (event.key === "Escape") this.close();
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    if (!step || !at?.matches(".answer .chip")) return;
+    event.preventDefault();
+    const firsts = this.receipts.judged.map(({ index }) => this.shadowRoot.querySelector(`.answer [data-at^="${index} "]`)).filter(Boolean);
+    const next = firsts[firsts.findIndex((one) => one.dataset.at.split(" ")[0] === at.dataset.at.split(" ")[0]) + step];
+    next?.focus();
+    if (next && this.view?.sentence) this.choose(this.receipts.sentences[next.dataset.at.split(" ")[0]]);
+  }
+
+  toggle(sentence, file = null, chip = null, focus = false) {
     const { view } = this;
-    const open = view?.sentence === sentence && !view.words && (!file || view.file === file);
-    if (sentence && open) this.close();
-    else if (sentence) this.choose(sentence, { file, focus });
+    if (!sentence || sentence.state === "plain" || sentence.state === "checking") return;
+    if (view?.sentence === sentence && view.file === undefined && (chip == null || view.chip === chip)) this.close();
+    else this.choose(sentence, { file, chip, focus });
   }
 
-  // Shows a sentence's card, what it has of `file` first, or a file that it does not cite.
-  choose(sentence, { file = null, focus } = {}) {
-    const { index, shown: text, documents } = sentence;
-    if (!this.tells("attribot-choose", { sentence: index, text, documents, name: file?.name ?? null }) || this.mode === "none") return;
-    this.fill({ card: !file || sentence.files.includes(file), sentence, file });
-    this.tell([sentence.place, this.receipts.told(sentence), ...sentence.notes.slice(sentence.files.length ? 0 : 1).map((note) => note.text)].join(", "));
+  // Shows a sentence's card, with what it has of the passage `file` first.
+  choose(sentence, { file = null, chip = null, focus } = {}) {
+    if (!sentence) return;
+    const { index, text, documents } = sentence;
+    const name = file == null ? null : this.receipts.passage(file).name;
+    if (!this.tells("attribot-choose", { sentence: index, text, documents, name }) || this.mode === "none") return;
+    this.fill({ sentence, chosen: file, chip: chip ?? sentence.chips[0]?.key });
+    this.tell([sentence.place, this.receipts.told(sentence)].join(", "));
     if (focus) this.panel.focus({ preventScroll: true });
   }
 
-  // Shows this in the panel, and scrolls to it unless it came by itself (`still`).
-  fill(view, still) {
-    const { sentence, file, help, card, words } = view;
+  // Shows this in the panel, and keeps the sentence in sight.
+  fill(view) {
     this.opener = this.view ? this.opener : this.shadowRoot.activeElement?.dataset.at;
     this.view = view;
-    this.panel.hidden = false;
-    filled(this.panel, help ? this.card.help() : words ? this.card.ofWords(view) : card ? this.card.of(sentence, file) : this.card.file(file, sentence));
+    this.draw();
     this.panel.scrollTop = 0;
-    this.mark();
-    this.room();
-    if (still) return;
-    if (!card && !words) this.panel.focus({ preventScroll: true });
-    if (this.mode === "side") this.panel.scrollIntoView({ block: "nearest" });
-    (card || sentence ? this.spans[sentence.index] : this.foot).scrollIntoView({ block: "nearest" });
-    const [bottom, first] = [this.panel.getBoundingClientRect().bottom, this.panel.querySelector("mark")?.getBoundingClientRect()];
-    if (first) this.panel.scrollTop += Math.max(0, card ? first.bottom + 12 - bottom : first.top - this.panel.getBoundingClientRect().top - 90);
+    const words = view.sentence && this.shadowRoot.querySelector(`.answer [data-sentence="${view.sentence.index}"]`);
+    if (view.file != null || view.help || view.list) this.panel.focus({ preventScroll: true });
+    this.hint(null);
+    if (this.mode === "side") this.panel.querySelector(".card").scrollIntoView({ block: "nearest" }); // nothing is cut off
+    words?.scrollIntoView({ block: "nearest" });
+    if (view.file != null) this.panel.querySelector(".whole mark")?.scrollIntoView({ block: "nearest" });
   }
 
-  // The card of what is behind selected words of a sentence alone.
-  narrow() {
-    const [range] = document.getSelection().getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
-    const index = range && !range.collapsed && this.mode !== "none" ? this.spans.findIndex((span) => span?.contains(range.startContainer)) : -1;
-    const tokens = this.receipts?.tokens[index];
-    if (!tokens) return void (this.view?.words && !this.panel.contains(range?.startContainer) && this.close());
-    const [shown, sentence] = [this.spans[index].querySelector(".words"), this.receipts.sentences[index]];
-    const offset = (container, place, otherwise) => {
-      if (!shown.contains(container)) return otherwise;
-      const before = document.createRange();
-      before.setStart(shown, 0);
-      before.setEnd(container, place);
-      return before.toString().length;
-    };
-    const text = shown.textContent;
-    const [from, to] = [offset(range.startContainer, range.startOffset, text.length), offset(range.endContainer, range.endOffset, text.length)];
-    const touched = wordsOf(text).filter(({ start, end }) => start < to && end > from);
-    if (!contentOf(touched.map(({ text: word }) => word).join(" ")).length) return;
-    const [begin, stop] = [touched[0].start, touched.at(-1).end].map((place) => codePoints(text.slice(0, place)));
-    const within = tokens.flatMap(([start, end], token) => (start < stop && end > begin ? [token] : []));
-    const rows = sentence.evidence.map((row) => ({ ...row, score: within.reduce((sum, token) => sum + row.tokens[token], 0) }));
-    this.fill({ sentence, words: text.slice(touched[0].start, touched.at(-1).end), rows: rows.filter(({ score }) => score >= NOISE).sort((a, b) => b.score - a.score) });
-  }
-
-  // Which sentence and pill the panel is about.
-  mark() {
-    const { sentence, file } = this.view ?? {};
-    this.spans.forEach((span, index) => {
-      span.classList.toggle("on", index === sentence?.index);
-      const pills = [...span.querySelectorAll("button")];
-      const chosen = index === sentence?.index && (pills.find((one) => file && one.dataset.at === `${index} ${file.key}`) ?? pills[0]);
-      for (const one of pills) one.setAttribute("aria-expanded", String(one === chosen));
-    });
+  draw() {
+    const { view, card, mode, panel } = this;
+    const isFlow = this.hasAttribute("no-answer"); // the evidence alone, which stands in the page
+    const shown = !view ? [] : view.help ? card.help() : view.list ? [card.controls(h("h2", {}, ""))] : view.file != null ? card.file(view.file, view.sentence) : card.of(view.sentence, view.chosen);
+    const list = mode === "side" || view?.list ? card.list() : [];
+    filled(panel, shown.length > 0 && h("section", { class: "card" }, shown), list.length > 0 && h("section", { class: "list" }, list));
+    const isSheet = mode === "below" && !isFlow;
+    panel.toggleAttribute("popover", false);
+    panel.hidden = mode === "none" || (mode === "side" || isFlow ? !panel.children.length : !view);
+    if (isSheet && view) {
+      panel.popover = "manual";
+      panel.showPopover();
+    }
+    this.frame.style.setProperty("--sheet", `${isSheet && view ? panel.offsetHeight : 0}px`);
+    for (const one of this.main.querySelectorAll("[data-sentence]")) one.classList.toggle("on", Number(one.dataset.sentence) === view?.sentence?.index);
+    for (const one of this.main.querySelectorAll(".chip[aria-expanded]")) one.setAttribute("aria-expanded", String(one.dataset.at === `${view?.sentence?.index} ${view?.chip}`));
   }
 
   close() {
     if (!this.view) return;
     const inside = this.panel.contains(this.shadowRoot.activeElement);
-    const back = this.shadowRoot.querySelector('.sentence [aria-expanded="true"]') ?? (this.opener && this.shadowRoot.querySelector(`[data-at="${CSS.escape(this.opener)}"]`));
+    const back = this.shadowRoot.querySelector('.answer [aria-expanded="true"]') ?? (this.opener && this.shadowRoot.querySelector(`[data-at="${CSS.escape(this.opener)}"]`));
     this.view = this.opener = null;
-    this.panel.hidden = true;
-    this.mark();
+    this.draw();
     if (inside) back?.focus({ preventScroll: true });
   }
 
-  // The panel stands beside the answer where there is room, else below it. (A container query fails where the element fits its contents.)
+  // The passages stand beside the answer where there is room; else a card is a sheet from below. (A container query fails where the element fits its contents.)
   place() {
-    if (!this.frame) return;
+    if (!this.receipts) return;
     const cards = this.getAttribute("cards");
-    this.mode = ["side", "below", "none"].includes(cards) ? cards : this.clientWidth >= SIDE ? "side" : "below";
-    this.frame.className = `frame ${this.mode}`;
-    this.room();
+    const mode = ["side", "below", "none"].includes(cards) ? cards : this.clientWidth >= SIDE ? "side" : "below";
+    const isFlow = this.hasAttribute("no-answer");
+    this.frame.style.setProperty("--room", `${this.room()}px`);
+    // A page that is dark without saying so by `color-scheme` has light text.
+    const [red, green, blue] = getComputedStyle(this.parentElement ?? this).color.match(/[\d.]+/g);
+    this.frame.style.colorScheme = getComputedStyle(this).colorScheme !== "normal" ? "" : red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "dark" : "light";
+    if (mode === this.mode && this.drawn === this.receipts) return;
+    [this.mode, this.drawn] = [mode, this.receipts];
+    this.frame.className = `frame ${mode} ${isFlow ? "flow" : ""}`;
+    this.draw();
   }
 
   // The height of what scrolls the element, into which the panel fits.
   room() {
-    let node = this;
-    let height = innerHeight;
-    this.frame.style.setProperty("--room", `${height}px`); // so that what scrolls shows itself
+    let [node, height] = [this, innerHeight];
     while ((node = node.assignedSlot || node.parentNode || node.host))
-      if (node instanceof Element && node !== document.scrollingElement && node.scrollHeight > node.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(node).overflowY)) height = Math.min(height, node.clientHeight);
-    this.frame.style.setProperty("--room", `${height}px`);
-    this.frame.style.setProperty("--panel", `${this.mode === "below" && this.view ? this.panel.offsetHeight : 0}px`);
+      if (node instanceof Element && node !== document.scrollingElement && /auto|scroll/.test(getComputedStyle(node).overflowY) && node.clientHeight > 0) height = Math.min(height, node.clientHeight);
+    return height;
+  }
+
+  // What the model answers without some documents: as it was told, or as the page tells it.
+  without(indices, ahead = false) {
+    const key = `${indices}`;
+    if (this.others.get(key) == null) {
+      const names = [...new Set(indices.map((index) => this.receipts.passage(index).name))];
+      const asked = new Promise((respond) => this.tells("attribot-without", { documents: indices, names, ahead, respond }));
+      this.others.set(key, asked.then((told) => (this.others.set(key, told), told), (error) => { this.others.delete(key); throw error; }));
+    }
+    return Promise.resolve(this.others.get(key));
+  }
+
+  // The other answers that a reader will ask for: where the support is in doubt.
+  askAhead() {
+    const doubted = this.receipts.judged.filter(({ standing, documents }) => ["partial", "differs"].includes(standing) && documents.length).slice(0, 2);
+    for (const { documents } of doubted) this.without(this.receipts.whole(documents), true).then(() => this.view?.sentence && this.draw(), () => {});
   }
 }
 

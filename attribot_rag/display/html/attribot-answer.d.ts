@@ -3,6 +3,12 @@
 /** Characters [start, end) of a document, in code points, and their text where that has tags of HTML. */
 export type Place = [document: number, start: number, end: number, plain?: string];
 
+/** A tag with its children, a place in a text, or where the citations of a sentence stand (display/rendered.py). */
+export type Block = [tag: string, ...children: unknown[]] | [start: number, end: number, sentence: number, shown?: string];
+
+/** What the model answers without some documents, as `without_data` gives it, or the text alone. */
+export type OtherAnswer = string | { answer: string; blocks?: Block[]; said?: number[][]; is_same?: boolean };
+
 export interface AnswerSummary {
   status: "complete" | "partial" | "composite" | "pending" | "error" | "unsupported";
   [field: string]: unknown;
@@ -19,10 +25,17 @@ export interface AnswerData {
   /** Texts by the documents' indices. */
   documents?: Record<string, string>;
   quotes?: Record<string, Place[]>;
-  tokens?: [start: number, end: number][][];
-  evidence?: { source: number; score: number; exact: boolean; tokens: number[] }[][];
+  /** The Markdown of the answer, and of each document. */
+  blocks?: Block[];
+  rendered?: Record<string, Block[]>;
+  first_lines?: Record<string, string>;
+  /** For each sentence, the words that it shares with its sources, and their other values. */
+  compared?: ({ same: [number, number][]; sources: Record<string, { same: [number, number][]; differs: [number, number][] }> } | null)[];
+  evidence?: { source: number; score: number; exact: boolean }[][];
+  /** How many files were searched. */
+  searched?: { files: number };
   /** What the model answers without some documents, by their indices ("0" or "0,2"). */
-  without?: Record<string, string>;
+  without?: Record<string, OtherAnswer>;
 }
 
 export class AttribotAnswer extends HTMLElement {
@@ -35,7 +48,9 @@ export type AttribotChoose = CustomEvent<{ sentence: number; text: string; docum
 /** A document is about to open; `preventDefault()` leaves that to the page. */
 export type AttribotOpen = CustomEvent<{ document: number; name: string; sentence?: number; number?: number; href: string | false }>;
 /** The reader wants the answer without these documents; `respond` takes it, or a promise of it. */
-export type AttribotWithout = CustomEvent<{ documents: number[]; names: string[]; respond(answer: string | Promise<string>): void }>;
+export type AttribotWithout = CustomEvent<{ documents: number[]; names: string[]; ahead: boolean; respond(answer: OtherAnswer | Promise<OtherAnswer>): void }>;
+/** All files are to be searched for a sentence's text. */
+export type AttribotSearch = CustomEvent<{ sentence: number; text: string; respond(found: { name: string; text: string }[] | Promise<{ name: string; text: string }[]>): void }>;
 
 declare global {
   interface HTMLElementTagNameMap {
@@ -45,5 +60,6 @@ declare global {
     "attribot-choose": AttribotChoose;
     "attribot-open": AttribotOpen;
     "attribot-without": AttribotWithout;
+    "attribot-search": AttribotSearch;
   }
 }

@@ -1,12 +1,8 @@
-const signed = (score) => score.toFixed(1).replace("-", "−");
-// What comes into sight when it is unfolded.
-const folded = (title, ...children) => h("details", { toggle: ({ target }) => target.open && target.scrollIntoView({ block: "nearest" }) }, h("summary", {}, title), children);
-
-// What stands in the panel: a sentence's card, a document, or how to read all this.
+// What stands in the panel: a sentence's card, a file, the passages, or how to read all this.
 class Card {
   constructor(answer) {
     const { receipts } = answer;
-    Object.assign(this, { answer, receipts, say: receipts.say, quotes: new Quotes(receipts) });
+    Object.assign(this, { answer, receipts, say: receipts.say, number: (value, digits = 1) => value.toLocaleString(receipts.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−") });
   }
 
   // The bar over what stands in the panel.
@@ -14,142 +10,170 @@ class Card {
     return h("div", { class: "controls" }, children, button({ class: "closer", "aria-label": this.say("close"), click: () => this.answer.close() }, "✕"));
   }
 
+  // A passage's number, as it stands in the answer.
+  badge(index, look = "") {
+    const { number } = this.receipts.passage(index);
+    return number != null && h("span", { class: `chip ${look}` }, number);
+  }
+
   of(sentence, chosen) {
     const { receipts, say } = this;
-    const [meaning, earlier, shared, { also }] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence), sentence];
-    const files = [...sentence.files].sort((a, b) => (b === chosen) - (a === chosen));
-    const joint = shared === "same" || shared === "either"; // without one of them alone the answer stays
+    const { documents, also, rivals, standing } = sentence;
     const to = (label, sign, next) => button({ "aria-label": say(label), "aria-disabled": !next && "true", click: () => {
       if (next) this.answer.choose(next);
       this.answer.panel.querySelector(`[aria-label="${say(label)}"]`).focus({ preventScroll: true });
     } }, sign);
-    const places = (file) => receipts.cited(file, [sentence]);
+    const named = [...new Set([...documents, ...also, ...rivals.map(({ document }) => document)])].sort((a, b) => (b === chosen) - (a === chosen));
+    const [meaning, earlier, shared] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence)];
+    const quoted = receipts.quoted(sentence, named).sort((a, b) => (b.document === chosen) - (a.document === chosen));
+    const groups = [["same", "either"].includes(shared) ? documents : null, ...(shared === "same" || shared === "either" ? [] : documents.map((index) => [index]))].filter((group) => group?.length);
     return [
-      this.controls(h("h2", { dir: "auto" }, receipts.told(sentence), files.length === 1 && [" ", h("small", { dir: "auto" }, receipts.where(places(files[0])))]),
-        receipts.judged.length > 1 && [to("previous", "‹", receipts.judged[sentence.number - 2]), h("span", { class: "place dim" }, sentence.place), to("next", "›", receipts.judged[sentence.number])]),
-      this.answer.hasAttribute("no-answer") && h("p", { class: "dim", dir: "auto" }, brief(sentence.shown, 300)),
-      sentence.notes.filter(({ kind }) => kind === "remarks").map(({ file, text }) => h("p", { class: "alert" }, file ? this.reference(file, sentence, text) : text)),
-      meaning && h("p", {}, meaning), joint && this.counterfactual(files, sentence),
-      earlier && [h("blockquote", { part: "quote", dir: "auto" }, h("mark", {}, this.quotes.bold(earlier.words, sentence))), h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto", { n: earlier.number })))],
-      also.length > 0 && h("section", { class: "document" }, this.quotes.of(also, sentence), h("div", { class: "actions" }, this.opener(receipts.file(also[0].document), also, sentence))),
-      files.map((file) => h("section", { class: `document ${file.colour}`, "data-name": file.name },
-        files.length > 1 && h("h3", { dir: "auto" }, file.name, " ", h("small", {}, receipts.where(places(file)))),
-        this.quotes.of(places(file), sentence), files.length === 1 && this.why(sentence),
-        joint ? h("div", { class: "actions" }, this.opener(file, places(file), sentence)) : this.counterfactual([file], sentence, this.opener(file, places(file), sentence)))),
-      files.length !== 1 && this.why(sentence)];
+      this.controls(h("h2", { dir: "auto" }, named.length === 1 ? [this.badge(named[0], sentence.chips.find(({ document }) => document === named[0])?.look), " ", receipts.passage(named[0]).name, " ", h("small", {}, receipts.passage(named[0]).page)] : h("span", { class: "dim place" }, sentence.place)),
+        receipts.judged.length > 1 && [named.length === 1 && h("span", { class: "hidden place" }, sentence.place), to("previous", "‹", receipts.judged[sentence.number - 2]), to("next", "›", receipts.judged[sentence.number])]),
+      h("p", { class: `verdict ${AMBER.includes(standing) || (standing == null && sentence.remarks.length) || sentence.chips.some(({ look }) => look === "warn") ? "warn" : ""}`, dir: "auto" }, receipts.told(sentence)),
+      meaning && h("p", { class: "dim" }, meaning),
+      h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
+        quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
+      earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
+      groups.map((group) => this.counterfactual(group)),
+      AMBER.includes(standing) && this.answer.hasAttribute("searches") && this.search(sentence),
+      named.length > 0 && h("div", { class: "actions" }, named.map((index) => this.opener(index, sentence, named.length > 1))),
+      this.figures(sentence)];
   }
 
-  // What is behind selected words of a sentence alone: `rows` are the sources above the noise.
-  ofWords({ sentence, words, rows }) {
-    const places = rows.flatMap(({ source }) => this.receipts.places(source));
-    const files = this.receipts.filesOf(places);
-    return [
-      this.controls(h("h2", { dir: "auto" }, this.say(rows.length ? "behind" : "alone", { words: brief(words, 60) }))),
-      files.map((file) => h("section", { class: `document ${file.colour}` }, h("h3", { dir: "auto" }, file.name), this.quotes.of(places.filter(({ document }) => file.indices.includes(document)), sentence)))];
+  // The sentence as it stands in the answer, with what the source lacks and what it shares.
+  claim(sentence) {
+    const { receipts } = this;
+    const shared = sentence.compared.same.map(([from, to]) => ({ from, to, class: "same" }));
+    const painter = new Painter(receipts.points, { within: [sentence.start, sentence.end], ranges: [...sentence.values.map((range) => ({ ...range, class: "gap" })), ...shared] });
+    return receipts.blocks ? painter.of(receipts.blocks) : visible(sentence.words);
   }
 
-  // What a file says, which opens it there.
-  reference(file, sentence, text) {
-    return button({ class: "entry", click: () => this.answer.fill({ file, sentence }) }, text);
+  // A source's text, with its other values marked, and what it shares with the sentence.
+  quote({ id, document, start, end, plain, text }, sentence) {
+    const { receipts } = this;
+    const { same = [], differs = [] } = sentence.compared.sources[id] ?? {};
+    const at = text == null && plain == null ? start : 0;
+    const ranges = [...differs.map(([from, to]) => ({ from: at + from, to: at + to, class: "gap" })), ...same.map(([from, to]) => ({ from: at + from, to: at + to, class: "same" }))];
+    if (text != null || plain != null) return new Painter(Array.from(plain ?? text), { ranges }).marked(0, Infinity);
+    return new Painter(Array.from(receipts.texts[document] ?? ""), { ranges, within: [start, end] }).of(receipts.rendered[document] ?? [["plain", [start, end, -1]]]);
   }
 
-  // Opens a file where it is cited: at the page's address, at its own, or in the panel.
-  opener(file, places, sentence) {
-    const { answer, receipts } = this;
-    const index = places[0]?.document ?? file.indices[0];
-    const { number, url } = receipts.documents.get(index) || {};
+  // Opens a passage's file where it is cited: at the page's address, at its own, or in the panel.
+  opener(index, sentence, isNamed) {
+    const { answer, receipts, say } = this;
+    const { number, url, name } = receipts.passage(index);
     const values = { sentence: sentence?.index, number, index };
-    const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name] ?? "") || url || "";
-    const open = (event) => answer.tells("attribot-open", { ...values, document: index, name: file.name, href }) || event.preventDefault();
+    const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, key) => values[key] ?? "") || url || "";
     const href = /^(https?:\/\/|\/(?!\/)|#)/.test(address) && address;
-    if (href) return h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow", click: open }, this.say("view"));
-    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.fill({ file, sentence })) }, this.say("view"));
+    const open = (event) => answer.tells("attribot-open", { ...values, document: index, name, href }) || event.preventDefault();
+    const label = [say("view"), isNamed && h("small", {}, " ", brief(name, 40))];
+    if (href) return h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow", click: open }, label);
+    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.fill({ file: index, sentence })) }, label);
   }
 
-  // What the model answers without some files, as it was told or as the page tells it when asked, over other actions.
-  counterfactual(files, sentence, ...actions) {
-    const { answer, say } = this;
-    const documents = files.flatMap(({ indices }) => indices).sort((a, b) => a - b);
+  // What the model answers without some files, as it was told or as the page tells it when asked.
+  counterfactual(documents) {
+    const { answer, receipts, say } = this;
+    const indices = receipts.whole(documents);
+    const names = receipts.names(documents);
     const box = h("div", { class: "counterfactual", part: "counterfactual", hidden: true });
-    const told = (...children) => {
-      filled(box, children);
-      if (asker) asker.remove();
-      box.hidden = false;
-      answer.room();
-    };
+    const show = (...children) => (filled(box, children), asker && asker.remove(), (box.hidden = false));
     const ask = async () => {
-      told(say("leaving", { names: this.receipts.names(files) }));
+      show(h("small", {}, say("leaving", { names })));
       try {
-        const asked = new Promise((respond) => answer.tells("attribot-without", { documents, names: files.map(({ name }) => name), respond }));
-        answer.others.set(`${documents}`, String(await asked));
-        told(this.compared(files, sentence, answer.others.get(`${documents}`)));
+        show(this.other(await answer.without(indices), names));
       } catch (error) {
-        told(say("nothing", { why: visible(error.message) }));
+        show(say("nothing", { why: visible(error.message) }));
       }
       box.scrollIntoView({ block: "nearest" });
     };
-    const known = answer.others.get(`${documents}`);
-    const asker = known == null && answer.hasAttribute("answers-without") && button({ click: ask }, say("leave", { names: this.receipts.names(files) }));
-    if (known != null) told(this.compared(files, sentence, known));
-    return [box, h("div", { class: "actions" }, asker, actions)];
+    const known = answer.others.get(`${indices}`);
+    const asker = known == null && answer.hasAttribute("answers-without") && button({ class: "link", click: ask }, say("leave", { names }));
+    if (known != null && !known.then) show(this.other(known, names));
+    else if (known != null) ask();
+    return [box, asker];
   }
 
-  // Another answer, its new facts marked.
-  compared(files, sentence, text) {
+  // Another answer, with what the other passages say of each of its sentences.
+  other(told, names) {
     const { receipts, say } = this;
-    const before = receipts.answer ?? receipts.sentences.map((sentence) => sentence.text).join(" ");
-    const title = h("p", { class: "dim title" }, say("without", { names: receipts.names(files) }));
-    if (text.split(/\s+/).join(" ").trim() === before.split(/\s+/).join(" ").trim()) return [title, say("equal")];
-    const [old, content, words] = [keysOf([before]), contentOf(text), wordsOf(text)];
-    const few = 2 * words.filter(({ key }) => !old.has(key)).length <= words.length;
-    const facts = content.filter((word) => (few || word.isNumber || word.isName) && !old.has(word.key)).slice(0, few ? 99 : 12);
-    const home = receipts.files.filter((file) => !files.includes(file) && file.indices.some((index) => receipts.texts[index] != null && !lacking(keysOf([receipts.texts[index]]), facts).length));
-    return [
-      title, h("p", { class: "text", dir: "auto" }, marked(text, new Set(facts.map(({ key }) => key)), "ins")),
-      home.length === 1 && facts.length > 0 && facts.length < 4 && !sentence.rivals.some(({ file }) => file === home[0]) && this.reference(home[0], sentence, say("says", { values: some(facts), name: home[0].name }))];
+    const { answer: text, blocks, said = [], is_same: isSame } = typeof told === "string" ? { answer: told } : told;
+    const cite = (sentence) => said[sentence]?.length > 0 && h("span", {}, "\u00a0", said[sentence].map((index) => this.badge(index) || h("span", { class: "chip" }, brief(receipts.passage(index).name, 20))));
+    return [h("small", {}, say("without", { names })), h("div", { class: "text", dir: "auto" }, isSame ? say("equal") : blocks ? new Painter(Array.from(text), { cite }).of(blocks) : visible(text))];
+  }
+
+  // What all files have of a sentence's words, as the page finds it: also those of which no passage was read.
+  search(sentence) {
+    const { answer, receipts, say } = this;
+    const box = h("div", { class: "found", role: "status" });
+    const find = async ({ target }) => {
+      target.disabled = true;
+      const found = await new Promise((respond) => answer.tells("attribot-search", { sentence: sentence.index, text: receipts.plain(sentence), respond })).catch(() => []);
+      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map(({ name, text }) => h("li", { dir: "auto" }, h("b", {}, brief(name)), ": ", brief(text, 300)))) : say("nowhere"));
+      target.remove();
+    };
+    return [button({ class: "link", click: find }, say("search")), box];
   }
 
   // The figures, folded.
-  why(sentence) {
-    const { receipts, say } = this;
-    const [level, { evidence, effect, reliance, state }] = [receipts.level(sentence), sentence];
+  figures(sentence) {
+    const { receipts, say, number } = this;
+    const { level, effect, reliance, evidence, state } = { ...sentence, level: receipts.level(sentence) };
     const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
-    const score = (value) => `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${signed(value)}`;
+    const score = `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${number(effect ?? 0)}`;
     const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`,
       sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
-      receipts.inNats && (effect != null ? say("effect", { score: score(effect), times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: much(reliance) }), score: signed(reliance) }))].filter(Boolean);
+      receipts.inNats && (effect != null ? say("effect", { score, times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: much(reliance) }), score: number(reliance) }))].filter(Boolean);
     const scored = ({ source, score: value }) => {
-      const places = receipts.places(source);
-      const text = brief(cellsOf(receipts.text(places[0] ?? {})).join(" · "), 120);
-      return h("tr", {}, h("td", {}, signed(value)), h("td", { dir: "auto" }, h("b", {}, receipts.names(receipts.filesOf(places))), " ", text));
+      const [{ document, start, end, plain, text } = {}] = receipts.places(source);
+      const shown = plain ?? text ?? Array.from(receipts.texts[document] || "").slice(start, end).join("");
+      return h("tr", {}, h("td", {}, number(value)), h("td", { dir: "auto" }, h("b", {}, receipts.names([...new Set(receipts.places(source).map((place) => place.document))])), " ", brief(shown.replace(/\s*\|\s*/g, " "), 120)));
     };
-    return (lines.length > 0 || rows.length > 0) && folded(say("why"), lines.map((line) => h("p", { dir: "auto" }, visible(line))),
-      rows.length > 1 && h("table", {}, rows.map(scored)));
+    if (!lines.length && !rows.length) return null;
+    return h("details", { toggle: ({ target }) => target.open && target.scrollIntoView({ block: "nearest" }) }, h("summary", {}, say("figures")),
+      lines.map((line) => h("p", { dir: "auto" }, visible(line))), rows.length > 1 && h("table", {}, rows.map(scored)));
   }
 
-  // A whole file as far as the model read it, with all that is cited marked, or what a sentence cites.
-  file(file, sentence) {
+  // A whole passage as far as the model read it, with all that is cited marked, or what a sentence cites.
+  file(index, sentence) {
     const { receipts, say } = this;
-    const places = receipts.cited(file, sentence ? [sentence] : receipts.judged);
+    const places = (sentence ? [sentence] : receipts.judged).flatMap((one) => receipts.quoted(one, [index])).filter(({ start }) => start != null);
+    const painter = new Painter(Array.from(receipts.texts[index] ?? ""), { ranges: places.map(({ start, end }) => ({ from: start, to: end })) });
     return [
-      this.controls(sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file: sentence.files.find((one) => one === file), focus: true }) }, "←"), h("h2", { dir: "auto" }, file.name)),
-      file.indices.filter((index) => receipts.texts[index] != null).map((index) => h("div", { class: "whole", dir: "auto" }, this.quotes.marked(index, places.filter((place) => place.document === index && place.text == null), sentence))),
-      h("div", { class: "actions" }, (this.answer.hasAttribute("open-at") || receipts.documents.get(file.indices[0])?.url) && this.opener(file, places, sentence ?? receipts.judged.find(({ files }) => files.includes(file))))];
+      this.controls(sentence && button({ "aria-label": say("back"), click: () => this.answer.choose(sentence, { file: index, focus: true }) }, "←"), h("h2", { dir: "auto" }, this.badge(index), " ", receipts.passage(index).name, " ", h("small", {}, receipts.passage(index).page))),
+      h("div", { class: "whole", dir: "auto" }, painter.of(receipts.rendered[index] ?? [["plain", [0, painter.points.length, -1]]])),
+      (this.answer.hasAttribute("open-at") || receipts.passage(index).url) && h("div", { class: "actions" }, this.opener(index, sentence))];
+  }
+
+  // The passages that the model was given: which were used, and which say otherwise.
+  list() {
+    const { receipts, say, answer } = this;
+    const { searched, passages, reads, summary, disputing, used } = receipts;
+    if (!passages.size) return [];
+    const entry = ({ index, name, page, isLost }) => {
+      const [isUsed, differs] = [used.has(index), disputing.has(index)];
+      const title = [name, page && h("small", {}, ` ${page}`)];
+      return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, differs && !isUsed ? "warn" : "") || h("span", { class: "dim" }, "–"),
+        h("div", {}, receipts.texts[index] != null ? button({ class: "title", "data-at": `passage ${index}`, dir: "auto", click: () => answer.fill({ file: index }) }, title) : h("span", { class: "title", dir: "auto" }, title),
+          h("small", { class: "line", dir: "auto" }, isLost ? say("lost") : isUsed || differs ? visible(receipts.lines[index] ?? "") : say("unused"))));
+    };
+    return [
+      h("h2", {}, say("where")), h("ol", {}, [...passages.values()].map(entry)),
+      h("p", { class: "about" }, searched && h("span", {}, say("searched", { files: searched.files, n: passages.size })),
+        reads && h("span", { class: "reader" }, say("whoRead", { reader: visible(summary.model ?? ""), model: visible(summary.answered_by ?? say("another")) })),
+        receipts.judged.length > 0 && button({ class: "link help", "data-at": "help", click: () => answer.fill({ help: true }) }, say("help")))];
   }
 
   // How to read this, and what is left to say of the answer.
   help() {
     const { receipts, say } = this;
-    const { summary, files } = receipts;
-    const unused = files.filter((file) => !receipts.named.includes(file));
-    const lost = (file) => file.indices.every((index) => receipts.documents.get(index)?.located === false) && ` (${say("lost")})`;
-    const entry = (file) => (file.indices.some((index) => receipts.texts[index] != null) ? this.reference(file, null, file.name) : file.name);
+    const { summary } = receipts;
     const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
-      this.controls(h("h2", {}, say("help"))), ["read1", "read2", "colours", "read3"].map((key) => h("p", {}, say(key))),
-      unused.length > 0 && folded(say("unused", { n: unused.length }), h("ul", {}, unused.map((file) => h("li", { dir: "auto" }, entry(file), lost(file))))),
-      notes.length > 0 && folded(say("notes"), h("ul", {}, notes.map((note) => h("li", {}, note))))];
+      this.controls(h("h2", {}, say("help"))), ["read1", "read2", "read3", "read4"].map((key) => h("p", {}, say(key))),
+      notes.length > 0 && [h("h3", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note)))]];
   }
 }

@@ -1,26 +1,6 @@
-// A document's page: its text as the element shows it, a bar that leads through the citations, and the way back.
-const file = document.querySelector(".file");
+// A document's page: a bar that leads through the citations, and the way back.
 const bar = document.querySelector("header");
 const told = bar.querySelector("[role=status]");
-
-// The text and the marks are in the page already, for readers without scripts; places count code points.
-const render = () => {
-  const places = [];
-  let at = 0;
-  for (const { textContent, dataset } of file.childNodes) {
-    const end = at + codePoints(textContent);
-    if (dataset) places.push({ id: dataset.citation, start: at, end });
-    at = end;
-  }
-  const quotes = new Quotes({ texts: [file.textContent], documents: new Map([[0, { title: document.title, id: file.dataset.name }]]) });
-  const sentence = document.querySelector(".for q")?.textContent ?? "";
-  file.classList.toggle("markdown", quotes.isMarkdown(0));
-  filled(file, quotes.marked(0, places.map((place) => ({ ...place, document: 0 })), { content: contentOf(sentence), checks: [], rivals: [] }));
-  for (const mark of file.querySelectorAll("mark")) mark.dataset.citation = mark.dataset.source;
-  file.querySelector("mark")?.setAttribute("id", "cited");
-};
-
-if (file) render();
 const marks = [...document.querySelectorAll("[data-citation]")];
 const citations = [...new Set(marks.map((mark) => mark.dataset.citation))];
 let at = 0;

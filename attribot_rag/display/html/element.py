@@ -1,50 +1,22 @@
-"""The element <attribot-answer>: its script, its data, and pages that show it."""
+"""The element <attribot-answer> as HTML, and pages that show it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
 
-from attribot_rag.context.splitting.markup import without_tags
-from attribot_rag.context.splitting.splitter import language_of
+from attribot_rag.display.html.data import answer_data, summary_data
 from attribot_rag.display.html.script import element_script
 from attribot_rag.display.html.templates import page_part, page_templates
-from attribot_rag.display.markdown import render_cited
-from attribot_rag.display.report import report_on
+from attribot_rag.display.rendered import html_of, tree_of
+from attribot_rag.display.report import Report, report_on
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result import CitedSentence, Result, cite
-from attribot_rag.result.summary import summarize
+from attribot_rag.result import Result, cite
+from attribot_rag.result.escaping import visible
 
-_NOISE = 1.0  # nats, as in receipts.js
-_MOST_ROWS = 8
-_MOST_PLACES = 20
 _THEMES = ("auto", "light", "dark")
-
-
-def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
-    """The element's `data`: plain values for JSON.
-
-    A summary of all sentences and documents, the answer and the documents' texts, the places of
-    sources that matter to a sentence, and their scores for each of its tokens, in nats.
-    """
-    sentences = list(cite(attribution))
-    evidence = [list(_rows(attribution, sentence)) for sentence in sentences]
-    shown = {row["source"] for rows in evidence for row in rows}
-    shown.update(source_id for sentence in sentences for source_id in sentence.source_ids)
-    return {
-        "summary": summarize(attribution, max_bytes=None),
-        "question": question,
-        "language": language_of(question, [attribution.response]),
-        "answer": attribution.response,
-        "documents": {
-            str(index): document.text for index, document in enumerate(attribution.documents)
-        },
-        "quotes": {str(source_id): list(_places(attribution, source_id)) for source_id in shown},
-        "tokens": [list(_tokens(attribution, sentence)) for sentence in sentences],
-        "evidence": evidence,
-    }
 
 
 def render_element(
@@ -64,10 +36,9 @@ def render_answer(
     attribution: Result, *, question: str = "", **attributes: str | bool | None
 ) -> Markup:
     """The element for an attribution; without scripts, its cited text and what that cites."""
+    report = report_on(attribution, top=0)
     inside = page_templates().get_template("cited.html")
-    plain = inside.render(
-        cited=render_cited(attribution), documents=report_on(attribution, top=0).documents
-    )
+    plain = inside.render(cited=_cited_html(attribution, report), documents=report.documents)
     data = answer_data(attribution, question=question)
     return render_element(data, Markup(plain), **attributes)
 
@@ -115,6 +86,8 @@ def render_summary(
     **attributes: str | bool | None,
 ) -> str:
     """The same page for the element's `data`, such as a summary, and its attributes."""
+    if "summary" not in data and data.get("answer"):
+        data = summary_data(data, answer=data["answer"])
     shown = theme if theme != "auto" else None
     element = render_element(data, theme=shown, no_question=True, **attributes)
     return _page(element, question, theme)
@@ -134,40 +107,15 @@ def _page(element: Markup, question: str, theme: str) -> str:
     )
 
 
-def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
-    """The sources that a sentence cites, those above the noise, or else the best."""
-    span = (sentence.start, sentence.end)
-    ranked = attribution.top(len(attribution.sources), *span)
-    tokens = attribution.tokens_in(*span)
-    count = 0
-    for place, ranking in enumerate(ranked):
-        source_id, matters = ranking.source.id, abs(ranking.score) >= _NOISE
-        listed = (matters and count < _MOST_ROWS) or not place
-        if listed or source_id in sentence.source_ids:
-            count += 1
-            row = attribution.token_scores[source_id] or ()
-            yield {
-                "source": source_id,
-                "score": round(ranking.score, 2),
-                "exact": attribution.exact[source_id],
-                "tokens": [round(row[token], 2) for token in tokens],
-            }
+def _cited_html(attribution: Result, report: Report) -> Markup:
+    """The answer with its marks and remarks after each sentence."""
 
+    def cited(index: int) -> str:
+        passage = report.passages[index]
+        marks = [f" [{mark}]" for mark in passage.shown_marks]
+        return visible("".join([*marks, *(f" ({remark})" for remark in passage.remarks)]))
 
-def _tokens(attribution: Result, sentence: CitedSentence) -> Iterator[tuple[int, int]]:
-    """The characters of each token within the sentence."""
-    for token in attribution.tokens_in(sentence.start, sentence.end):
-        start, end = attribution.token_spans[token]
-        yield max(0, start - sentence.start), min(end, sentence.end) - sentence.start
-
-
-def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
-    """The places of a source: document, start, end, and its text where that has tags."""
-    spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
-    for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
-        whole = attribution.documents[span.document].text
-        text = whole[span.start : span.end]
-        start = span.start + len(text) - len(text.lstrip())
-        place = (span.document, start, start + len(text.strip()))
-        plain = without_tags(text, whole)
-        yield (*place, plain) if plain != text.strip() else place
+    text = attribution.response
+    spans = [(sentence.start, sentence.end) for sentence in cite(attribution)]
+    removed = [place for passage in report.passages for place in passage.removed]
+    return html_of(tree_of(text, spans, removed=removed), text, cited=cited)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _COMMENT = re.compile(r"(?:^| )\s*// .*")
 _AROUND = re.compile(r"(?<=[{:;,]) | (?=[{}])|;(?= })")  # of a style: what may be left out
-_PARTS = ("words", "strings", "receipts", "quotes", "card", "answer")
+_PARTS = ("words", "strings", "receipts", "card", "answer")
 
 
 @cache

@@ -1,4 +1,4 @@
-// Texts as they are shown, their words, and the nodes that hold them. Nodes are made of text, never of HTML.
+// Texts as they are shown, and the nodes that hold them. Nodes are made of text, never of HTML.
 
 // Text from documents and answers with control characters shown, as in Python's `visible`.
 const visible = (text) =>
@@ -8,37 +8,16 @@ const visible = (text) =>
     .replace(/[\x00-\x08\x0e-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
     .replace(/[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu,
       (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
-const codePoints = (text) => Array.from(text).length;
 const brief = (text, length = 80) => {
   const line = visible(text).trim().replace(/\s+/g, " ");
   return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
 };
+const capital = (text) => text.replace(/^./u, (first) => first.toUpperCase());
 
-// Words of four letters or more that say nothing on their own.
-const FUNCTION_WORDS = new Set(("about also anyone anything been does everyone everything from have into someone something such than that their " +
-  "them then there these they this those very were what when where which while will with would your yours").split(" "));
-// The words of a text with their places; `key` is what is compared.
-const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
-const wordsOf = (text) =>
-  [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
-    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, ""),
-    isName: index > 0 && /^\p{Lu}/u.test(segment), isNumber: /\p{N}/u.test(segment) }));
-// Those that say something: numbers, names, and words of four letters (two where there are no spaces).
-const contentOf = (text) =>
-  wordsOf(text).filter(({ key, isNumber, isName }) => !FUNCTION_WORDS.has(key) &&
-    (isNumber || key.length > 3 || (key.length > 1 && (isName || /[\p{Script=Han}\p{Script=Hangul}]/u.test(key)))));
-// Those of some texts, in short pieces: each segment has a copy of what it was cut from.
-const keysOf = (texts) => new Set([...new Set(texts.join("\n").match(/\S{1,400}/gu))].flatMap((piece) => wordsOf(piece).map(({ key }) => key)));
-// Those of some words that are not among `keys`, in the singular or the plural, nor, from five letters on, the beginning of one.
-const lacking = (keys, words) =>
-  words.filter(({ key }) => ![key, `${key}s`, key.replace(/s$/, "")].some((form) => keys.has(form)) &&
-    (key.length < 5 || ![...keys].some((other) => other.startsWith(key))));
-
-const filled = (element, children) => {
+const filled = (element, ...children) => {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child || child === 0));
   return element;
 };
-
 const h = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
@@ -47,8 +26,54 @@ const h = (tag, attributes = {}, ...children) => {
   return filled(element, children);
 };
 const button = (attributes, ...children) => h("button", { type: "button", ...attributes }, ...children);
-// A text in which the words of these keys are marked.
-const marked = (text, keys, tag = "b") => {
-  const those = wordsOf(text).filter(({ key }) => keys.has(key));
-  return [...those.flatMap(({ start, end, text: word }, at) => [visible(text.slice(those[at - 1]?.end ?? 0, start)), h(tag, {}, visible(word))]), visible(text.slice(those.at(-1)?.end ?? 0))];
-};
+
+// The blocks of a text, as Python read them (display/rendered.py), as nodes. Leaves are places in its code `points`.
+const TAGS = new Set("p ul ol li blockquote thead tbody tr th td strong em s code pre span hr".split(" "));
+const SAFE = /^(https?:\/\/|mailto:)/i;
+class Painter {
+  // `ranges` ({from, to, ...attributes of a mark}) are marked; with `within`, only what is in it is shown, and the head of its table.
+  constructor(points, { ranges = [], within = [0, Infinity], cite = () => null, words = (_, nodes) => nodes } = {}) {
+    const sorted = ranges.filter(({ from, to }) => from < to).sort((a, b) => a.from - b.from || b.to - a.to);
+    Object.assign(this, { points, within, cite, words, ranges: sorted.filter(({ from }, at) => !sorted.slice(0, at).some(({ to }) => from < to)) });
+  }
+
+  of(blocks) {
+    return blocks.map((block) => this.node(block)).filter(Boolean);
+  }
+
+  node(node) {
+    const [tag, second] = node;
+    if (typeof tag === "number") return this.leaf(node);
+    if (tag === "cite") return this.cite(second);
+    if (tag === "thead" && this.within[1] !== Infinity) return new Painter(this.points).node(node);
+    const attributes = second && !Array.isArray(second) ? second : {};
+    const children = node.slice(attributes === second ? 2 : 1).map((child) => this.node(child)).flat(Infinity).filter(Boolean);
+    const isKept = children.length || tag === "hr" || (tag === "td" && this.within[1] === Infinity);
+    if (!isKept || (tag === "table" && children.every(({ localName }) => localName === "thead"))) return null;
+    if (tag === "a" && SAFE.test(attributes.href)) return h("a", { href: attributes.href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
+    if (tag === "table") return h("div", { class: "scroll", tabindex: "0" }, h("table", {}, children));
+    if (/^h[1-6]$/.test(tag)) return h("p", { class: "heading" }, children);
+    if (tag === "ol") return h("ol", { start: Number.isInteger(attributes.start) && attributes.start }, children);
+    return TAGS.has(tag) ? h(tag, {}, children) : h("div", { class: "plain" }, children);
+  }
+
+  leaf([start, end, sentence, shown]) {
+    const [from, to] = [Math.max(start, this.within[0]), Math.min(end, this.within[1])];
+    if (from >= to && start !== end) return null;
+    return this.words(sentence, shown != null ? [visible(shown)] : this.marked(from, to));
+  }
+
+  // The characters of a place, those of ranges marked.
+  marked(from, to) {
+    const parts = [];
+    const text = (start, end) => visible(this.points.slice(start, end).join(""));
+    for (const { from: first, to: last, ...attributes } of this.ranges) {
+      const [start, end] = [Math.max(from, first), Math.min(to, last)];
+      if (start >= end) continue;
+      if (start > from) parts.push(text(from, start));
+      parts.push(h("mark", attributes, text(start, end)));
+      from = end;
+    }
+    return [...parts, from < to && text(from, to)].filter(Boolean);
+  }
+}

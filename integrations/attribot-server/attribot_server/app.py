@@ -173,7 +173,7 @@ class _Service:
         if not body.stream:
             attribution = await self._attribution(request, partial(self._answer, body))
             return json_response(_answered(body, attribution))
-        pieces = Pieces(self._attributor.language_model.tokenizer)
+        pieces = Pieces(self._attributor.language_model.tokenizer, data=body.data)
         task = partial(self._answer, body, streamer=pieces)
         if body.data:
 

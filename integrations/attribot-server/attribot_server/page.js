@@ -33,12 +33,10 @@
     const response = await fetch("ask", { method: "POST", headers, body: JSON.stringify(body), signal });
     if (response.status === 401) access.open = true;
     if (!response.ok) throw new Error((await response.json()).detail);
-    let said = "";
     for await (const line of lines(response)) {
       if (line.detail) throw new Error(line.detail);
-      said += line.piece || "";
       answer.hidden = false;
-      answer.data = line.data ? { ...line.data, question } : { summary: { status: "pending" }, stage: "writing", question, answer: said };
+      if (line.data) answer.data = { ...line.data, question };
       status.textContent = "";
     }
   };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -11,24 +12,37 @@ from fastapi.responses import StreamingResponse
 from transformers import TextStreamer
 
 from attribot_rag import Attribution, AttributionError
+from attribot_rag.display import summary_data
 from attribot_server.problems import ascii_json, detail_of
 
 LINES = "application/x-ndjson"
+_PAUSE = 0.1  # seconds
+_PENDING: dict[str, Any] = {"status": "pending", "sentences": []}
 
 
 class Pieces(TextStreamer):
     """The pieces and facts of an answer, passed from the worker thread to the event loop.
 
-    They are put as `lines`, with None at their end.
+    They are put as `lines`, with None at their end. With `data`, a piece has the element's data for
+    the answer so far, but at most ten times in a second.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, data: bool = False) -> None:
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        self._data = data
+        self._said = ""
+        self._shown = 0.0
         self._loop = asyncio.get_running_loop()
         self.lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        if text:
+        self._said += text
+        now = time.monotonic()
+        if self._data and text and now - self._shown >= _PAUSE:
+            self._shown = now
+            data = summary_data(_PENDING, answer=self._said, stage="writing")
+            self.tell({"piece": text, "data": data})
+        elif text:
             self.tell({"piece": text})
 
     def tell(self, line: dict[str, Any]) -> None:

@@ -69,7 +69,9 @@ def test_the_recipe_for_plain_html_works(new_page: Callable[..., Page], address:
     html = {"body": recipe[1], "content_type": "text/html"}
     page.route(f"{address}/recipe", lambda route: route.fulfill(**html))
     page.goto(f"{address}/recipe")
-    expect(page.locator("attribot-answer .pill").first).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("attribot-answer .answer .chip[aria-expanded]").first).to_be_visible(
+        timeout=PATIENCE
+    )
     look_up(page.locator("attribot-answer"), "38 metres high")
 
 
@@ -84,9 +86,9 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
-    expect(answer.locator(".foot .help")).to_be_visible(timeout=PATIENCE)
+    expect(answer.locator(".help")).to_be_visible(timeout=PATIENCE)
     expect(answer.locator(".progress")).to_have_count(0, timeout=PATIENCE)
-    for button in answer.locator(".foot button").all():
+    for button in answer.locator(".trust button, .list button").all():
         button.click()
         page.keyboard.press("Escape")
     for width in (360, 1280):

@@ -1,0 +1,249 @@
+"""The data of the element <attribot-answer>: plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from attribot_rag.context.intervals import Interval
+from attribot_rag.context.splitting.markup import without_tags
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
+from attribot_rag.display.own_markers import begins_line, is_part, spaces_and
+from attribot_rag.display.rendered import first_line, reads_as_markdown, tree_of
+from attribot_rag.result import CitedSentence, Counterfactual, Result, cite
+from attribot_rag.result.segments import AnswerMarks, segments
+from attribot_rag.result.summary import summarize
+from attribot_rag.result.verdict import Verdict
+from attribot_rag.support import Retrieved, Wording, with_support
+
+_NOISE = 1.0  # nats, as in receipts.js
+_MOST_ROWS = 8
+_MOST_PLACES = 20
+
+
+def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
+    """The element's `data`: plain values for JSON.
+
+    A summary of all sentences and documents; the answer and the documents' texts, and how they are
+    rendered; the places of sources that matter to a sentence, their scores in nats, and the words
+    in which a sentence and what it cites agree or differ.
+    """
+    sentences = list(cite(attribution))
+    evidence = [list(_rows(attribution, sentence)) for sentence in sentences]
+    shown = {row["source"] for rows in evidence for row in rows}
+    shown.update(source_id for sentence in sentences for source_id in sentence.named)
+    language = language_of(question, [attribution.response])
+    wording = Wording(language_of(attribution.response, [d.text for d in attribution.documents]))
+    documents = {str(index): document for index, document in enumerate(attribution.documents)}
+    rendered = {
+        index: tree_of(
+            document.text,
+            is_markdown=reads_as_markdown(
+                document.text, document.title, document.id, document.metadata.get("source")
+            ),
+        )
+        for index, document in documents.items()
+    }
+    return {
+        **summary_data(
+            summarize(attribution, max_bytes=None), answer=attribution.response, question=question
+        ),
+        "language": language,
+        "documents": {index: document.text for index, document in documents.items()},
+        "rendered": rendered,
+        "first_lines": {
+            index: first_line(rendered[index], document.text)
+            for index, document in documents.items()
+        },
+        "quotes": {str(source_id): list(_places(attribution, source_id)) for source_id in shown},
+        "compared": [_compared(attribution, sentence, wording) for sentence in sentences],
+        "evidence": evidence,
+    }
+
+
+def summary_data(
+    summary: Mapping[str, Any], *, answer: str, question: str = "", stage: str = ""
+) -> dict[str, Any]:
+    """The element's `data` for an answer that has only a summary, or is still being written.
+
+    Args:
+        summary: As the integrations attach it; of an answer without one, its status alone:
+            `{"status": "pending"}`.
+        answer: The text as far as it is known, which is read as Markdown.
+        question: What was asked.
+        stage: 'reading' or 'writing', of an answer that is not whole yet.
+    """
+    sentences = summary.get("sentences") or []
+    ends = [sentence["end"] for sentence in sentences]
+    is_placed = summary.get("offsets") != "answer" and max(ends, default=0) <= len(answer)
+    spans: list[Interval] = []
+    if sentences and is_placed:
+        spans = [(sentence["start"], sentence["end"]) for sentence in sentences]
+    elif not sentences:  # so that what is found later has its place already
+        splitter = make_splitter("sentence", language_of(question, [answer]))
+        split = segments(answer, 0, len(answer), splitter, AnswerMarks())
+        spans = [span for span, is_sentence in split if is_sentence]
+    data: dict[str, Any] = {"summary": dict(summary), "question": question, "answer": answer}
+    if is_placed:
+        hidden = spaces_and(answer, _hidden(summary, answer))
+        data["blocks"] = tree_of(answer, _ascending(spans), removed=hidden)
+    return {**data, "stage": stage} if stage else data
+
+
+def without_data(
+    attribution: Result, counterfactual: Counterfactual, *, question: str = ""
+) -> dict[str, Any]:
+    """What the model answers without some documents, with what the others say of each sentence.
+
+    For `without` of the element's data, and to answer the event `attribot-without`: nothing is
+    measured for it, its texts are compared.
+    """
+    text, left_out = counterfactual.response, {*counterfactual.documents}
+    language = language_of(text, [document.text for document in attribution.documents])
+    splitter = make_splitter("sentence", language)
+    spans = [
+        span
+        for span, is_sentence in segments(text, 0, len(text), splitter, AnswerMarks())
+        if is_sentence
+    ]
+    sources = [
+        source for source in attribution.sources if not left_out.issuperset(source.documents)
+    ]
+    supported = with_support(
+        [Verdict(start=start, end=end, kind="unsupported") for start, end in spans],
+        text,
+        Retrieved(attribution.documents, sources, language),
+        question=question,
+    )
+    said = [
+        [
+            index
+            for source_id in (verdict.support.source_ids if verdict.support else ())
+            for index in attribution.sources[source_id].documents
+            if index not in left_out
+        ]
+        for verdict in supported
+    ]
+    return {
+        "answer": text,
+        "blocks": tree_of(text, spans),
+        "said": [list(dict.fromkeys(indices)) for indices in said],
+        "is_same": text.split() == attribution.response.split(),
+    }
+
+
+def _compared(
+    attribution: Result, sentence: CitedSentence, wording: Wording
+) -> dict[str, Any] | None:
+    """Where a sentence and the sources that it names agree, and where these differ from it.
+
+    `same` has characters of the response, and of each source those from its place on: words that
+    both have, where the source does not say the sentence. `differs` has its other values.
+    """
+    verdict = sentence.verdict
+    if verdict is None or verdict.support is None:
+        return None
+    is_partial = verdict.support.kind == "partial"
+    words = wording.content(attribution.response[sentence.start : sentence.end])
+    own = {word.key for word in words}
+    met: set[str] = set()
+    sources = {}
+    for source_id in sentence.named:
+        text = _read(attribution, source_id)
+        theirs = [word for word in wording.content(text) if word.key in own] if is_partial else []
+        met.update(word.key for word in theirs)
+        values = [rival.value for rival in verdict.support.rivals if rival.source == source_id]
+        values += [
+            check.source_value
+            for check in verdict.checks
+            if check.source_value is not None and check.source == source_id
+        ]
+        starts = ((text.find(value), len(value)) for value in values)
+        sources[str(source_id)] = {
+            "same": _joined(text, [(word.start, word.end) for word in theirs]),
+            "differs": [(start, start + length) for start, length in starts if start >= 0],
+        }
+    same = [(word.start, word.end) for word in words if word.key in met]
+    return {
+        "same": [
+            (sentence.start + start, sentence.start + end)
+            for start, end in _joined(attribution.response[sentence.start : sentence.end], same)
+        ],
+        "sources": sources,
+    }
+
+
+def _joined(text: str, spans: Sequence[Interval]) -> list[Interval]:
+    """The spans, those as one that only white space parts."""
+    joined: list[Interval] = []
+    for start, end in spans:
+        if joined and not text[joined[-1][1] : start].strip():
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _read(attribution: Result, source_id: int) -> str:
+    """The text of a source's first place, as it is quoted."""
+    document, start, end, *plain = next(_places(attribution, source_id), (0, 0, 0))
+    text = attribution.documents[int(document)].text[int(start) : int(end)]
+    return str(plain[0]) if plain else text
+
+
+def _ascending(spans: Iterable[Interval]) -> list[Interval]:
+    """The spans, of which none begins before the end of the one before it."""
+    end, ascending = 0, []
+    for start, stop in spans:
+        start = max(start, end)
+        end = max(start, stop)
+        ascending.append((start, end))
+    return ascending
+
+
+def _hidden(summary: Mapping[str, Any], answer: str) -> Iterator[Interval]:
+    """The model's own markers that are not shown, since the citations say all that is right in
+    them: not what begins a line that goes on, nor what is part of a link or an element."""
+    is_composite = summary.get("status") == "composite"  # whose markers speak of other documents
+    for sentence in summary.get("sentences") or ():
+        places = groupby(sentence["markers"], key=lambda marker: (marker["start"], marker["end"]))
+        for (start, end), markers in places:
+            is_told = is_composite or all(
+                marker["document"] is None
+                or marker["supported"] is False
+                or marker["document"] in sentence["documents"]
+                for marker in markers
+            )
+            stays = is_part(answer, start, end) or begins_line(answer, start, end)
+            if is_told and not stays and sentence["verdict"] != "trivial":
+                yield start, end
+
+
+def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
+    """The sources that a sentence cites, those above the noise, or else the best."""
+    span = (sentence.start, sentence.end)
+    ranked = attribution.top(len(attribution.sources), *span)
+    count = 0
+    for place, ranking in enumerate(ranked):
+        source_id, matters = ranking.source.id, abs(ranking.score) >= _NOISE
+        listed = (matters and count < _MOST_ROWS) or not place
+        if listed or source_id in sentence.source_ids:
+            count += 1
+            yield {
+                "source": source_id,
+                "score": round(ranking.score, 2),
+                "exact": attribution.exact[source_id],
+            }
+
+
+def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
+    """The places of a source: document, start, end, and its text where that has tags."""
+    spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
+    for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
+        whole = attribution.documents[span.document].text
+        text = whole[span.start : span.end]
+        start = span.start + len(text) - len(text.lstrip())
+        place = (span.document, start, start + len(text.strip()))
+        plain = without_tags(text, whole)
+        yield (*place, plain) if plain != text.strip() else place
