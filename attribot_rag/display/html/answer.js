@@ -191,7 +191,7 @@ class AttribotAnswer extends HTMLElement {
   draw() {
     const { view, card, mode, panel } = this;
     const isFlow = this.hasAttribute("no-answer"); // the evidence alone, which stands in the page
-    const shown = !view ? [] : view.help ? card.help() : view.list ? [card.controls(h("h2", {}, ""))] : view.file != null ? card.file(view.file, view.sentence) : card.of(view.sentence, view.chosen);
+    const shown = !view ? [] : view.help ? card.help() : view.list ? [card.controls(h("h2", {}, this.receipts.say("where")))] : view.file != null ? card.file(view.file, view.sentence) : card.of(view.sentence, view.chosen);
     const list = mode === "side" || view?.list ? card.list() : [];
     filled(panel, shown.length > 0 && h("section", { class: "card" }, shown), list.length > 0 && h("section", { class: "list" }, list));
     const isSheet = mode === "below" && !isFlow;
