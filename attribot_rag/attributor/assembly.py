@@ -227,6 +227,12 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
                 "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
                 "or llama.cpp gave the answer, its log-probabilities differ."
             )
+    dropped = scorer.generation.dropped_bytes
+    if dropped and scorer.usage.prefilled_tokens:
+        yield (
+            f"The prompt was read again: its cache, {dropped / 1e6:,.0f} MB, was let go before the "
+            "answer was attributed. Raise max_cache_bytes to keep more."
+        )
     if (cut_at := scorer.generation.cut_at) is not None:
         room = scorer.language_model.room(len(scorer.generation.prompt_ids))
         remedy = (

@@ -202,7 +202,7 @@ class Attributor:
             attribution = attributed(
                 scorer, self.method, response, self.options, on_sentence, answered_by
             )
-            self.recorder.release(scorer.generation)
+            self.recorder.release(scorer.generation, *scorer.prompt_cache)
             kept = generation.without_tensors()
             if not self.backend.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -237,6 +237,7 @@ class Attributor:
         self.backend.make_ready(generation, self.scoring_options.implementation)
         if self.backend.changed_since(generation):
             generation = generation.without_cache()
+        generation = self._begun(generation)
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
@@ -254,6 +255,13 @@ class Attributor:
             prompt_input=PromptInput(read, context, self.context_options),
             decoded=transcript.response,
         )
+
+    def _begun(self, generation: Generation) -> Generation:
+        """With the cache of what was read of its prompt for an earlier attribution, if any was."""
+        begun = self.recorder.with_read_cache(generation)
+        if self.backend.changed_since(begun):
+            return generation
+        return replace(begun, model_version=generation.model_version)
 
     def ask(
         self,
@@ -311,6 +319,7 @@ class Attributor:
         with self._turn(generation):
             self.backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
+            rerun = replace(rerun, generation=self._begun(generation))
             return rerun.compared(second, self.backend, self.scoring_options, session)
 
     async def aattribute(

@@ -25,8 +25,17 @@ class LayerCache(NamedTuple):
     keys: torch.Tensor
     values: torch.Tensor
 
+    def first(self, num_positions: int) -> LayerCache:
+        """A view of the first positions."""
+        return LayerCache(*(tensor[:, :, :num_positions] for tensor in self))
+
 
 PromptCache = tuple[LayerCache, ...]
+
+
+def cache_size(cache: PromptCache) -> int:
+    """Bytes of memory that a cache keeps alive."""
+    return sum(tensor.untyped_storage().nbytes() for tensor in chain.from_iterable(cache))
 
 
 class TokenInput(NamedTuple):
@@ -92,15 +101,17 @@ class Generation:
     """A prompt and the response that a model gave to it, in token ids.
 
     `response_ids` hold neither the end-of-sequence token nor tokens after it. `cache`, if not
-    None, covers at least all tokens of the prompt but the last. `retokenized` says that the ids
-    were made from text afterwards and may differ from the ids that the model saw or gave. The
-    decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
+    None, covers the beginning of the prompt; a recorded one, at least all tokens but the last.
+    `retokenized` says that the ids were made from text afterwards and may differ from the ids that
+    the model saw or gave. The decoder of an encoder-decoder began with `decoder_ids`; empty, with
+    its start token.
     `model_version` is that of the model when it answered (`state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
     ended otherwise; `unfinished` says that it, a stop string or a reader ended the response and not
     the model, `out_of_time` that the end of its seconds did. `settings` are how it was generated,
     None if that is not known; `span` is the OpenTelemetry span in which it answered, None without
-    any. `refusal` says why it cannot be attributed, None if it can. Raises InvalidInput for an
+    any. `refusal` says why it cannot be attributed, None if it can. `dropped_bytes` are those of a
+    recorded cache that was let go before the answer was attributed. Raises InvalidInput for an
     empty response, and for an empty prompt that nothing else conditioned.
     """
 
@@ -117,6 +128,7 @@ class Generation:
     settings: GenerationSettings | None = None
     span: Span | None = None
     refusal: str | None = None
+    dropped_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not (self.prompt_ids or self.conditioning):
@@ -146,12 +158,17 @@ class Generation:
         return replace(self, response_ids=shorter, cut_at=None, unfinished=True, out_of_time=False)
 
     @property
+    def num_cached(self) -> int:
+        """Tokens of the prompt, but for its last one, that need not be read."""
+        length = self.cache[0].keys.shape[2] if self.cache else 0
+        return min(length, len(self.prompt_ids) - 1)
+
+    @property
     def num_bytes(self) -> int:
         """Bytes of memory that the cache and the other inputs keep alive."""
-        layers = chain.from_iterable(self.cache or ())
         inputs = self.conditioning.whole.values()
-        tensors = (value for value in chain(layers, inputs) if isinstance(value, torch.Tensor))
-        return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+        tensors = (value for value in inputs if isinstance(value, torch.Tensor))
+        return cache_size(self.cache or ()) + sum(x.untyped_storage().nbytes() for x in tensors)
 
 
 _CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
@@ -197,23 +214,24 @@ def read_in_pieces(
     cache: Mapping[str, Any],
     before_piece: Callable[[int], None],
     conditioning: Conditioning | None = None,
+    start: int = 0,
 ) -> None:
-    """Encode ids into an empty cache, with `conditioning` in one piece.
+    """Encode ids into an empty cache, or from `start` on; with `conditioning` in one piece.
 
     `cache` is that as an argument (`cache_inputs`): a body may take it without naming it.
     `before_piece` is called with the position of each piece; what it raises ends the reading.
     """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     size = len(token_ids) if conditioning else piece_size(model.device)
-    for start in range(0, len(token_ids), size):
-        before_piece(start)
-        chunk = torch.tensor([token_ids[start : start + size]], device=model.device)
+    for first in range(start, len(token_ids), size):
+        before_piece(first)
+        chunk = torch.tensor([token_ids[first : first + size]], device=model.device)
         inputs = {"input_ids": chunk, "use_cache": True, **cache}
         if conditioning:
             inputs |= conditioning.inputs(token_ids, model.device)
         elif takes_positions:  # else the model counts on from its images
-            stop = start + chunk.shape[1]
-            inputs["position_ids"] = torch.arange(start, stop, device=model.device)[None]
+            stop = first + chunk.shape[1]
+            inputs["position_ids"] = torch.arange(first, stop, device=model.device)[None]
         model(**inputs)
 
 

@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, cast
 
 import torch
@@ -25,6 +26,7 @@ from attribot_rag.recording.reading import read_generations
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[list[Generation]], None]
+Beginning = Callable[[], None]
 
 _PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
 _MAKE_PROCESSORS = "_get_logits_processor"
@@ -52,7 +54,7 @@ class GenerateHook(ForkSafe):
     A hook serves all recorders of a model; with the last recorder it goes, and the model's own
     method is back. Callers get exactly the output that they asked for. A `generate` of the caller's
     own is called as it is, so its caches are read only if it returns a dict. Processors of logits
-    are watched. Listeners, bound methods, are not kept alive.
+    are watched. Listeners, bound methods of what they stand for, are not kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -65,6 +67,7 @@ class GenerateHook(ForkSafe):
         self.original = cast(Callable[..., Any], model.generate)
         self._processors = ProcessorHook(getattr(model, _MAKE_PROCESSORS, LogitsProcessorList))
         self.listeners: list[weakref.WeakMethod[Listener]] = []
+        self._beginnings: list[weakref.WeakMethod[Beginning]] = []
         super().__init__()
         functools.update_wrapper(self, self.original)
 
@@ -73,18 +76,21 @@ class GenerateHook(ForkSafe):
         self.running: set[RunningCall] = set()
 
     @classmethod
-    def attach(cls, model: PreTrainedModel, listener: Listener) -> GenerateHook:
-        """Notify the listener of every generation of the model."""
+    def attach(cls, model: PreTrainedModel, listener: Listener, before: Beginning) -> GenerateHook:
+        """Notify the listener of every generation of the model; call `before` before each."""
         with _installing:
             hook = model.__dict__.get("generate")
             if not isinstance(hook, cls):
                 hook = cls(model)
             hook.listeners.append(weakref.WeakMethod(listener, hook._remove))
+            hook._beginnings.append(weakref.WeakMethod(before, hook._beginnings.remove))
             model.__dict__["generate"] = hook
             model.__dict__[_MAKE_PROCESSORS] = hook._processors
             return hook
 
-    def detach(self, listener: Listener) -> None:
+    def detach(self, listener: Listener, before: Beginning) -> None:
+        with _installing, suppress(ValueError):  # it may have left before
+            self._beginnings.remove(weakref.WeakMethod(before))
         self._remove(weakref.WeakMethod(listener))
 
     def _remove(self, listener: weakref.WeakMethod[Listener]) -> None:
@@ -112,6 +118,7 @@ class GenerateHook(ForkSafe):
         call = RunningCall(arguments)
         with self.idle:
             self.running.add(call)
+        self._tell_of_beginning()
         try:
             with self._processors.watched_by(watch):
                 output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
@@ -137,6 +144,14 @@ class GenerateHook(ForkSafe):
         if len(args) > index:
             return self.original(*args[:index], config, *args[index + 1 :], **kwargs)
         return self.original(*args, **{**kwargs, "generation_config": config})
+
+    def _tell_of_beginning(self) -> None:
+        try:
+            for reference in tuple(self._beginnings):
+                if (before := reference()) is not None:
+                    before()
+        except Exception:  # the caller's answer must not be lost to its recording
+            logger.exception("caches of earlier answers could not be let go")
 
     def _tell(self, arguments: GenerateArguments, output: Any, watch: ProcessorWatch) -> None:
         try:

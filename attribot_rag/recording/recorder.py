@@ -1,4 +1,4 @@
-"""The last generations of a model, found again by their texts."""
+"""The last generations of a model, found again by their texts, and caches of prompts."""
 
 from __future__ import annotations
 
@@ -6,30 +6,50 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from weakref import WeakKeyDictionary
 
-from attribot_rag.model.generation import Generation
+from rapidfuzz.distance import Prefix
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.generation import Generation, PromptCache, cache_size
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
 from attribot_rag.recording.hook import GenerateHook, RunningCall
 from attribot_rag.recording.mismatch import mismatch
 from attribot_rag.recording.transcript import Answer, PromptText, Transcript
+from attribot_rag.scoring.memory import free_memory
 
 logger = logging.getLogger(__name__)
+
+_LEAST_SHARED = 32  # tokens: to read fewer takes no time that would be noticed
+_MAX_READ = 4  # prompts of answers that were attributed
+
+
+@dataclass(frozen=True, eq=False)
+class _ReadPrompt:
+    """A prompt that was attributed, with its cache, by the state of the model that read it."""
+
+    ids: tuple[int, ...]
+    cache: PromptCache
+    model_version: int
 
 
 class GenerationRecorder:
     """Keeps the last generations of a model for the attribution of their answers.
 
-    Attach it, or use it as a context manager.
+    Attach it, or use it as a context manager. Prompts that were attributed keep their caches, too,
+    so that another look at the answer, or the next prompt that begins alike, reads less.
+
+    Raises InvalidInput for a negative bound.
 
     Args:
         language_model: The model whose `generate` is observed.
         max_generations: The most generations that are kept.
-        max_cache_bytes: The most bytes of their caches; the oldest lose theirs first.
+        max_cache_bytes: The most bytes of caches; the oldest are let go first. The newest answer's
+            is kept even if it has more, while as much memory is free, until the next answer.
     """
 
     def __init__(
@@ -39,11 +59,16 @@ class GenerationRecorder:
         max_generations: int = 16,
         max_cache_bytes: int = 2 << 30,
     ) -> None:
+        if max_cache_bytes < 0:
+            raise InvalidInput(f"max_cache_bytes={max_cache_bytes!r}; use 0 or more")
         self._language_model = language_model
         self._max_generations = max_generations
         self._max_cache_bytes = max_cache_bytes
         self._hook: GenerateHook | None = None
         self._kept: list[Transcript] = []
+        self._newest: list[tuple[int, ...]] = []  # prompts of the last call, by identity
+        self._read: list[_ReadPrompt] = []  # attributed, newest last
+        self._has_warned = False
         self._running_prompts: WeakKeyDictionary[RunningCall, list[PromptText]] = (
             WeakKeyDictionary()
         )
@@ -52,13 +77,14 @@ class GenerationRecorder:
     def attach(self) -> GenerationRecorder:
         """Start recording; nothing happens if it has already started."""
         if self._hook is None:
-            self._hook = GenerateHook.attach(model_here(self._language_model), self._keep)
+            model = model_here(self._language_model)
+            self._hook = GenerateHook.attach(model, self._keep, self._make_room)
         return self
 
     def detach(self) -> None:
         """Stop recording and restore the model's own `generate`; recorded generations stay."""
         if self._hook is not None:
-            self._hook.detach(self._keep)
+            self._hook.detach(self._keep, self._make_room)
             self._hook = None
 
     def __enter__(self) -> GenerationRecorder:
@@ -175,12 +201,48 @@ class GenerationRecorder:
             self._running_prompts[call] = prompts
         return any(running.fits(prompt, contains) for running in prompts)
 
-    def release(self, generation: Generation) -> None:
-        """Let go of a generation's cache once it is attributed; its ids stay."""
+    def release(
+        self,
+        generation: Generation,
+        cache: PromptCache | None = None,
+        model_version: int | None = None,
+    ) -> None:
+        """Let go of a generation's cache once it is attributed; its ids stay.
+
+        `cache` is that of its prompt, read by a model of this version: `with_read_cache` finds it
+        until the model answers again, and within the bound after that.
+        """
         with self._lock:
             for index, kept in enumerate(self._kept):
                 if kept.holds(generation):
                     self._kept[index] = replace(kept, generation=kept.generation.without_cache())
+            if cache and model_version is not None and not generation.conditioning:
+                read = _ReadPrompt(generation.prompt_ids, cache, model_version)
+                others = [each for each in self._read if each.ids != read.ids]
+                self._read = [*others, read][-_MAX_READ:]
+            self._keep_within_bound(num_newly_read=1)
+
+    def with_read_cache(self, generation: Generation) -> Generation:
+        """With the cache of the longest beginning of its prompt that was attributed before.
+
+        And with the version of the model that read it. The same generation without such a cache, or
+        if it has one, or was conditioned on more than ids.
+        """
+        if generation.cache is not None or generation.conditioning:
+            return generation
+        with self._lock:
+            read = [*self._read]
+        best, shared = None, _LEAST_SHARED - 1
+        for each in reversed(read):
+            length = min(
+                Prefix.similarity(each.ids, generation.prompt_ids), each.cache[0].keys.shape[2]
+            )
+            if length > shared:
+                best, shared = each, length
+        if best is None:
+            return generation
+        cache = tuple(layer.first(shared) for layer in best.cache)
+        return replace(generation, cache=cache, model_version=best.model_version)
 
     def forget(self, generation: Generation) -> None:
         """Keep it no longer, whole or cut."""
@@ -188,9 +250,9 @@ class GenerationRecorder:
             self._kept = [kept for kept in self._kept if not kept.holds(generation)]
 
     def clear(self) -> None:
-        """Forget all generations."""
+        """Forget all generations, and caches of prompts."""
         with self._lock:
-            self._kept = []
+            self._kept, self._read = [], []
 
     def wait_until_idle(self, timeout: float) -> None:
         """Return once the model generates nothing, or after `timeout` seconds."""
@@ -203,11 +265,52 @@ class GenerationRecorder:
         new = [Transcript.of(generation, self._language_model) for generation in generations]
         with self._lock:
             self._kept = (self._kept + new)[-self._max_generations :]
-            num_bytes = 0
-            for index, kept in reversed(tuple(enumerate(self._kept))):
-                num_bytes += kept.generation.num_bytes
-                if num_bytes > self._max_cache_bytes:
-                    self._kept[index] = replace(kept, generation=kept.generation.without_tensors())
+            self._newest = [generation.prompt_ids for generation in generations]
+            self._keep_within_bound()
+
+    def _make_room(self) -> None:
+        """Before the model answers: what is beyond the bound was kept for the last answer only."""
+        with self._lock:
+            self._keep_within_bound()
+
+    def _keep_within_bound(self, *, num_newly_read: int = 0) -> None:
+        """Let go of the oldest caches beyond the bound, of attributed prompts first.
+
+        Those of the answers that came last are kept while as much memory is free as they take.
+        """
+        num_bytes, beyond = 0, 0
+        for index, kept in reversed(tuple(enumerate(self._kept))):
+            size = kept.generation.num_bytes
+            num_bytes += size
+            if not size or num_bytes <= self._max_cache_bytes:
+                continue
+            beyond += size
+            is_newest = any(kept.generation.prompt_ids is ids for ids in self._newest)
+            if not (is_newest and self._has_room(beyond)):
+                self._kept[index] = replace(
+                    kept, generation=replace(kept.generation.without_tensors(), dropped_bytes=size)
+                )
+                self._warn(size)
+        for index, read in reversed(tuple(enumerate(self._read))):
+            size = cache_size(read.cache)
+            num_bytes += size
+            is_newest = index >= len(self._read) - num_newly_read
+            if num_bytes > self._max_cache_bytes and not (is_newest and self._has_room(size)):
+                del self._read[index]
+
+    def _has_room(self, num_bytes: int) -> bool:
+        free = free_memory(self._language_model.device)
+        return free is None or free >= num_bytes
+
+    def _warn(self, size: int) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "the cache of an answer, %s MB, was let go before it was attributed, so that its "
+                "prompt is read again: max_cache_bytes is %s MB. This is not logged again.",
+                f"{size / 1e6:,.0f}",
+                f"{self._max_cache_bytes / 1e6:,.0f}",
+            )
 
     def _search(self, answer: Answer, prompt: str | None) -> Answer | None:
         latest = reversed(self._transcripts())

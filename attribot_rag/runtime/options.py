@@ -32,6 +32,8 @@ class RunOptions(Options):
             with the status 'pending', and its attribution later.
         max_pending: Answers that may wait for their attribution in the background.
         max_results: The number of the last runs that are kept.
+        max_cache_bytes: The most bytes of KV caches of recorded answers. The newest one is kept
+            even if it has more, while memory allows; without its cache a prompt is read again.
         on_sentence: Gets the pending run after the verdict on each sentence.
         on_result: Gets every finished run. Both may be coroutine functions: these run in the event
             loop in which the service was made or last asked, or else in a loop of their own.
@@ -42,6 +44,7 @@ class RunOptions(Options):
     mode: Mode = "inline"
     max_pending: int = 32
     max_results: int = 128
+    max_cache_bytes: int = 512 * 2**20
     on_sentence: Callable[[AttributedRun], object] | None = None
     on_result: Callable[[AttributedRun], object] | None = None
     raise_error: bool = False
@@ -53,6 +56,8 @@ class RunOptions(Options):
         for name in ("max_pending", "max_results"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
+        if self.max_cache_bytes < 0:
+            raise InvalidInput(f"max_cache_bytes={self.max_cache_bytes!r}; use 0 or more")
 
     def tell(
         self,
@@ -111,6 +116,7 @@ class ServiceOptions(AttributorOptions, total=False):
     mode: Mode
     max_pending: int
     max_results: int
+    max_cache_bytes: int
     on_sentence: Callable[[AttributedRun], object] | None
     on_result: Callable[[AttributedRun], object] | None
     raise_error: bool

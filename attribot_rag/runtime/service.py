@@ -46,7 +46,6 @@ logger = logging.getLogger(__name__)
 
 MATCH_TIMEOUT = 30.0  # seconds for a generation that runs, while the user's code waits
 _MAX_GENERATIONS = 256  # a large batch has been generated before its first answer is observed
-_MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
 
 
 class AttributionService:
@@ -105,7 +104,9 @@ class AttributionService:
         from attribot_rag.recording import GenerationRecorder
 
         self._recorder = GenerationRecorder(
-            scoring, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
+            scoring,
+            max_generations=_MAX_GENERATIONS,
+            max_cache_bytes=self.options.max_cache_bytes,
         )
         self._records = isinstance(scoring, LocalModel) and not is_reader
         attributor = Attributor(

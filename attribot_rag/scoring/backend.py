@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.scoring.memory import Footprint
 from attribot_rag.scoring.options import Requested
 from attribot_rag.scoring.row import Row
@@ -137,7 +137,8 @@ class Prefix(ABC):
     why a faster way of scoring was not chosen. Whoever writes a prefix adds the tokens that went
     through the model to `prefilled_tokens` and `scored_tokens`, which the budget goes by.
     `packs_rows` says that all rows of a call go through it in one forward pass; it is worth
-    `pass_tokens` to save one, 0 where tokens are the price.
+    `pass_tokens` to save one, 0 where tokens are the price. A prompt that was read may be kept as
+    its `prompt_cache`, by the state of the model that is `model_version`.
     """
 
     name: ClassVar[str]
@@ -145,6 +146,8 @@ class Prefix(ABC):
     pass_tokens: int = 0
     masked_refusal: str | None = "this way of scoring hides no part of the prompt"
     fallback: str | None = None
+    prompt_cache: PromptCache = ()
+    model_version: int | None = None
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation

@@ -13,7 +13,7 @@ from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.attention import UnitAttention
 from attribot_rag.scoring.backend import Backend
@@ -107,6 +107,11 @@ class Scorer:
     def fallback(self) -> str | None:
         """Why 'auto' does not use the fastest implementation for this model, None if it does."""
         return self._engine.prefix.fallback
+
+    @property
+    def prompt_cache(self) -> tuple[PromptCache, int | None]:
+        """The cache of the prompt, and the version of the model that read it; empty if unread."""
+        return self._engine.prefix.prompt_cache, self._engine.prefix.model_version
 
     @property
     def usage(self) -> Usage:

@@ -19,6 +19,7 @@ from support.threads import at_once
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document, LocalModel
+from attribot_rag.recording import GenerationRecorder
 
 MODEL = byte_level()
 PROMPT = rendered(MODEL)
@@ -131,9 +132,9 @@ def test_the_cache_is_released_once_it_was_used() -> None:
         True,
         False,
     ]
+    attributor.recorder.clear()
     again = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
-    assert not again.provenance.retokenized
-    assert again.provenance.prefilled_tokens > 0
+    assert again.provenance.prefilled_tokens == again.provenance.prompt_tokens - 1
 
 
 def test_rows_of_a_left_padded_batch_score_as_if_alone() -> None:
@@ -228,3 +229,52 @@ def test_progress_is_one_bar_or_none(capfd: pytest.CaptureFixture[str], progress
     assert captured.out == ""
     lines = [line.split(":")[0].strip() for line in captured.err.split("\r") if line.strip()]
     assert {*lines} == ({"attributing"} if progress else set())
+
+
+def test_another_look_at_an_answer_reads_its_prompt_no_more(recorded: Attribution) -> None:
+    attributor = attributor_of(MODEL)
+    first = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    again = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert first.provenance.prefilled_tokens == first.provenance.prompt_tokens - 1
+    assert again.provenance.prefilled_tokens == 0
+    assert_scores_are(again, recorded)
+    before = attributor.answer_without(again, 0).score
+    attributor.recorder.clear()
+    assert before == pytest.approx(attributor.answer_without(again, 0).score, abs=1e-3)
+
+
+def test_a_prompt_that_begins_alike_is_read_from_there_on(recorded: Attribution) -> None:
+    attributor = attributor_of(MODEL)
+    other = PROMPT.replace(QUESTION, "Who signed it, and when?")
+    attributor.attribute(other, ANSWER, DOCUMENTS)
+    read = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert 0 < read.provenance.prefilled_tokens < read.provenance.prompt_tokens / 4
+    assert_scores_are(read, recorded)
+
+
+def test_a_model_that_was_changed_reads_a_prompt_again() -> None:
+    model = LocalModel(copy.deepcopy(MODEL.model), MODEL.tokenizer)
+    attributor = attributor_of(model)
+    attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    with torch.no_grad():
+        next(model.model.parameters()).mul_(1.1)
+    again = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert again.provenance.prefilled_tokens == again.provenance.prompt_tokens - 1
+    assert_scores_are(again, attributor_of(model).attribute(PROMPT, ANSWER, DOCUMENTS))
+
+
+def test_the_note_says_that_a_cache_was_let_go() -> None:
+    attributor = Attributor(
+        MODEL, recorder=GenerationRecorder(MODEL, max_cache_bytes=1), progress=False
+    )
+    with attributor.recorder:
+        say(MODEL, [PROMPT], [ANSWER])
+        say(MODEL, [PROMPT + " "], [ANSWER])
+    first, newest = attributor.recorder.generations
+    kept = attributor.attribute_generation(newest, DOCUMENTS)
+    assert kept.provenance.prefilled_tokens == 0
+    assert not any("max_cache_bytes" in note for note in kept.notes)
+    attributor.recorder.clear()
+    dropped = attributor.attribute_generation(first, DOCUMENTS)
+    assert dropped.provenance.prefilled_tokens > 0
+    assert sum("max_cache_bytes" in note for note in dropped.notes) == 1

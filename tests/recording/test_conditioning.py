@@ -134,9 +134,21 @@ def test_a_method_that_cannot_see_the_image_is_refused(method: Method | str) -> 
 
 
 def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
-    recorder = GenerationRecorder(LocalModel(llava(), tokenizer()), max_cache_bytes=1)
+    model = llava()
+    attributor = Attributor(
+        model,
+        tokenizer(),
+        recorder=GenerationRecorder(LocalModel(model, tokenizer()), max_cache_bytes=1),
+        progress=False,
+    )
+    every = [ids_of(PLACES[place]) for place in ("first", "last")]
+    with attributor.recorder:
+        for ids in every:
+            generate(model, ids, **inputs_for(model, ids))
+    first, last = attributor.recorder.generations
+    attributor.attribute_generation(last, SENTENCES)
     with pytest.raises(UnsupportedModel, match="pixel_values"):
-        answered(llava(), PLACES["first"], recorder=recorder)
+        attributor.attribute_generation(first, SENTENCES)
 
 
 def test_an_input_that_fits_no_other_prompt_is_refused_by_its_name() -> None:

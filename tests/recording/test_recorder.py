@@ -72,6 +72,65 @@ def test_the_oldest_lose_their_caches_first() -> None:
     assert sum(generation.num_bytes for generation in recorder.generations) == 2 * size
 
 
+def test_the_newest_is_kept_beyond_the_bound_until_the_model_answers_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with GenerationRecorder(MODEL, max_cache_bytes=CACHE_BYTES - 1) as recorder:
+        for seed in range(3):
+            answer(seed)
+            assert [generation.cache is None for generation in recorder.generations] == [
+                *[True] * seed,
+                False,
+            ]
+    dropped = [generation.dropped_bytes for generation in recorder.generations]
+    assert dropped[0] >= CACHE_BYTES and dropped[1] >= CACHE_BYTES and not dropped[2]
+    assert len(caplog.messages) == 1 and "max_cache_bytes" in caplog.messages[0]
+
+
+def test_a_batch_is_kept_whole_beyond_the_bound() -> None:
+    with GenerationRecorder(MODEL, max_cache_bytes=1) as recorder:
+        answer(rows=3)
+    assert all(generation.cache is not None for generation in recorder.generations)
+
+
+def test_the_beginning_of_an_attributed_prompt_is_found_again(
+    recorder: GenerationRecorder,
+) -> None:
+    answer()
+    read = recorder.generations[0]
+    cache = read.cache
+    assert cache is not None
+    recorder.release(read, cache, 7)
+    begins_alike = Generation((*read.prompt_ids[:36], 1, 2), (3,))
+    found = recorder.with_read_cache(begins_alike)
+    assert (found.num_cached, found.model_version) == (36, 7)
+    assert torch.equal(found.cache[0].keys, cache[0].keys[:, :, :36])  # type: ignore[index]
+    for other in (Generation((1, *read.prompt_ids[1:]), (3,)), read):
+        assert recorder.with_read_cache(other) is other
+
+
+def test_a_cache_beyond_the_bound_is_let_go_before_the_model_answers_again() -> None:
+    with GenerationRecorder(MODEL, max_cache_bytes=1) as recorder:
+        answer()
+        read = recorder.generations[0]
+        recorder.release(read, read.cache, 0)
+        unread = read.without_cache()
+        again = recorder.with_read_cache(unread).cache
+        assert again is not None
+        keys = weakref.ref(read.cache[0].keys.untyped_storage())  # type: ignore[index]
+        del read, again
+        answer(1)
+    assert recorder.with_read_cache(unread).cache is None
+    gc.collect()
+    assert keys() is None
+
+
+@pytest.mark.parametrize("bound", [-1, -(2**30)])
+def test_a_bound_below_nothing_is_refused(bound: int) -> None:
+    with pytest.raises(InvalidInput, match=str(bound)):
+        GenerationRecorder(MODEL, max_cache_bytes=bound)
+
+
 def test_rows_of_a_batch_do_not_keep_each_other_alive(recorder: GenerationRecorder) -> None:
     answer(rows=4)
     assert [generation.num_bytes for generation in recorder.generations] == [CACHE_BYTES] * 4

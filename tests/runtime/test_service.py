@@ -1,9 +1,11 @@
 """Answers of a tiny model, attributed as an integration with a framework has it done."""
 
+import gc
 import itertools
 import json
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ from attribot_rag.errors import (
     NotRecorded,
     QueueFull,
 )
+from attribot_rag.model.local_model import LocalModel
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     Answer,
@@ -361,3 +364,44 @@ def test_the_model_that_answered_is_asked_without_a_document(making: Making) -> 
     unasked = attributed(service, Reads.answer())
     with pytest.raises(NotRecorded):
         answer_without([service], unasked, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_the_newest_answer_of_a_real_model_keeps_a_cache_larger_than_the_bound(
+    smollm2: LocalModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    bound = 2**20
+    service = AttributionService(smollm2, max_cache_bytes=bound, method="patching", verdicts=None)
+    prompts = {name: rendered(smollm2, question=name) for name in ("Where?", "When?", "Who?")}
+
+    def of(name: str) -> Answer:
+        return answer(prompt_texts=[name], prompt=prompts[name])
+
+    try:
+        for prompt in prompts.values():
+            say(smollm2, [prompt], [ANSWER])
+        generations = service.recorder.generations
+        assert [generation.cache is None for generation in generations] == [True, True, False]
+        assert generations[-1].num_bytes > 4 * bound
+        assert caplog.messages and "max_cache_bytes" in caplog.messages[0]
+        assert len(caplog.messages) == 1
+        storages = [
+            weakref.ref(tensor.untyped_storage())
+            for layer in generations[-1].cache or ()
+            for tensor in layer
+        ]
+        del generations
+        kept = attribution_of(attributed(service, of("Who?")))
+        again = service.attributor.attribute(prompts["Who?"], ANSWER, DOCUMENTS)
+        for attribution in (kept, again):
+            assert attribution.provenance.prefilled_tokens == 0
+            assert not any("max_cache_bytes" in note for note in attribution.notes)
+        dropped = attribution_of(attributed(service, of("When?")))
+        assert dropped.provenance.prefilled_tokens > 0
+        assert sum("max_cache_bytes" in note for note in dropped.notes) == 1
+        say(smollm2, [prompts["When?"]], [ANSWER])
+        gc.collect()
+        assert not any(storage() is not None for storage in storages)
+    finally:
+        service.close()

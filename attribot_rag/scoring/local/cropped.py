@@ -39,7 +39,6 @@ class CachedPrefix(LocalPrefix):
     beginning. `position_offset` is added to the positions of text after an image.
     """
 
-    prompt_cache: PromptCache
     position_offset = 0
     _is_read = False
 
@@ -54,8 +53,9 @@ class CachedPrefix(LocalPrefix):
 
     @property
     def num_unread(self) -> int:
-        is_cached = self._is_read or self.generation.cache is not None
-        return 0 if is_cached else len(self.generation.prompt_ids) - 1
+        if self._is_read:
+            return 0
+        return len(self.generation.prompt_ids) - 1 - self.generation.num_cached
 
     def read(self, reading: Reading | None = None) -> None:
         if not self._is_read:
@@ -66,21 +66,22 @@ class CachedPrefix(LocalPrefix):
     def _read(self, reading: Reading) -> None:
         generation = self.generation
         prompt_ids, conditioning = generation.prompt_ids[:-1], generation.conditioning
-        if generation.cache is not None:
-            self.prompt_cache = generation.cache
-        else:
-            self.prompt_cache = ()
-            if prompt_ids:
-                self.prompt_cache = prefill(
-                    self.native, prompt_ids, conditioning, reading.before_piece
-                )
-            self.prefilled_tokens = len(prompt_ids)
+        self.prompt_cache = generation.cache or ()
+        if self.num_unread:
+            self.prompt_cache = prefill(
+                self.native,
+                prompt_ids,
+                conditioning,
+                reading.before_piece,
+                begun=self.prompt_cache,
+            )
+            self.prefilled_tokens = self.num_unread
         if conditioning:
             self.position_offset = position_offset(self.native, generation)
 
     def footprint(self, branch: int, num_units: int) -> Footprint:
         whole = super().footprint(branch, num_units)
-        num_read = whole.num_prompt if self.num_unread else 0
+        num_read = self.num_unread and self.num_unread + 1
         return replace(
             whole,
             row=whole.row - branch * whole.token,
@@ -190,16 +191,22 @@ def prefill(
     token_ids: tuple[int, ...],
     conditioning: Conditioning | None = None,
     before_piece: Callable[[int], None] = lambda _: None,
+    *,
+    begun: PromptCache = (),
 ) -> PromptCache:
     """Encode the ids into a cache that keeps every position, sliding windows included.
 
     In pieces, before each of which `before_piece` is called with its position; with `conditioning`,
-    in one piece. Raises Unsupported if the architecture keeps anything else than keys and values.
+    in one piece. What is `begun` is a cache of the first ids, which stays as it is. Raises
+    Unsupported if the architecture keeps anything else than keys and values.
     """
-    cache = DynamicCache()
+    start = begun[0].keys.shape[2] if begun else 0
+    cache = as_dynamic_cache(begun, start)
     base = getattr(twin, twin.base_model_prefix, twin)
     try:
-        read_in_pieces(base, token_ids, cache_inputs(twin, cache), before_piece, conditioning)
+        read_in_pieces(
+            base, token_ids, cache_inputs(twin, cache), before_piece, conditioning, start
+        )
     except (TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"its cache cannot be taken over ({error})") from error
     layers = []
