@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -234,7 +235,9 @@ class Attributor:
     ) -> Scorer:
         """The scorer of this generation, once its documents are located in its prompt."""
         generation = transcript.generation
+        started = time.perf_counter()
         self.backend.make_ready(generation, self.scoring_options.implementation)
+        preparing = time.perf_counter() - started
         if self.backend.changed_since(generation):
             generation = generation.without_cache()
         generation = self._begun(generation)
@@ -245,13 +248,15 @@ class Attributor:
         context = located(text, documents, prompt, options, lambda: meter.allows(0))
         meter.exhausted = bool(context.not_in_time)
         read = generation.prompt_ids if prompt is None else prompt
+        session = Session(meter, progress, self.between_batches)
+        session.usage_of(self.language_model).seconds += preparing  # which no budget bounds
         return Scorer(
             language_model=self.language_model,
             generation=generation,
             context=context,
             backend=self.backend,
             options=self.scoring_options,
-            session=Session(meter, progress, self.between_batches),
+            session=session,
             prompt_input=PromptInput(read, context, self.context_options),
             decoded=transcript.response,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from attribot_rag._lazy import lazily
 from attribot_rag.errors import UnsupportedModel
@@ -36,16 +37,20 @@ else:
     __all__ = [*__all__, "scoring_backend"]
 
 
+# By the weights, which all users of a model share: what was probed once holds for all of them.
+_backends: WeakKeyDictionary[Any, Backend] = WeakKeyDictionary()
+
+
 def scoring_backend(language_model: LanguageModel) -> Backend:
     """What scores for a model: its weights here, or the server that has them.
 
-    Raises UnsupportedModel for any other model.
+    All who score with the same weights here share it. Raises UnsupportedModel for any other model.
     """
     from attribot_rag.model.local_model import LocalModel
     from attribot_rag.scoring.local.backend import LocalBackend
 
     if isinstance(language_model, LocalModel):
-        return LocalBackend(language_model.model)
+        return _backends.setdefault(language_model.weights, LocalBackend(language_model.model))
     from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
     from attribot_rag.scoring.served import ServedBackend
 

@@ -1,4 +1,6 @@
 import copy
+import gc
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -278,3 +280,17 @@ def test_the_note_says_that_a_cache_was_let_go() -> None:
     dropped = attributor.attribute_generation(first, DOCUMENTS)
     assert dropped.provenance.prefilled_tokens > 0
     assert sum("max_cache_bytes" in note for note in dropped.notes) == 1
+
+
+def test_what_is_probed_of_a_model_is_probed_once() -> None:
+    model = LocalModel(copy.deepcopy(MODEL.model), MODEL.tokenizer)
+    first, second = Attributor(model, progress=False), Attributor(model, progress=False)
+    attributions = [each.attribute(PROMPT, ANSWER, DOCUMENTS) for each in (first, second, second)]
+    assert first.backend is second.backend
+    seconds = [attribution.provenance.seconds for attribution in attributions]
+    assert_scores_are(attributions[0], attributions[1])
+    assert all(seconds)
+    freed = weakref.ref(model.model)
+    del first, second, model
+    gc.collect()
+    assert freed() is None
