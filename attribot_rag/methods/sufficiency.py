@@ -253,16 +253,25 @@ class _Search:
         )
 
     def _replacements(self, unit: int) -> Steps[tuple[int, ...]]:
-        """The units that suffice alone instead of this one."""
-        losses, only = self._losses, self._evidence.only
-        candidates = self._promising(losses.words(None), [unit])[:NUM_REPLACEMENTS]
-        self._evidence.expect_without(
-            [[unit, *candidates], *(each for x in candidates for each in ([x], [unit, x]))]
-        )
-        yield [self._evidence.keeping([other]) for other in candidates]
-        share = self._limits.needed_share
-        enough = (other for other in candidates if losses.suffice([other], share))
-        return tuple(other for other in enough if not losses.words(only([other]), beside=[unit]))
+        """The units that suffice alone instead of this one.
+
+        A few are tried, and as many more for as long as all of them suffice: a fact may stand in
+        any number of documents.
+        """
+        losses, only, share = self._losses, self._evidence.only, self._limits.needed_share
+        candidates = self._promising(losses.words(None), [unit])
+        found: list[int] = []
+        for start in range(0, len(candidates), NUM_REPLACEMENTS):
+            tried = candidates[start : start + NUM_REPLACEMENTS]
+            self._evidence.expect_without(
+                [[unit, *tried], *(each for x in tried for each in ([x], [unit, x]))]
+            )
+            yield [self._evidence.keeping([other]) for other in tried]
+            enough = (other for other in tried if losses.suffice([other], share))
+            found += (x for x in enough if not losses.words(only([x]), beside=[unit]))
+            if len(found) < start + len(tried):
+                break
+        return tuple(found)
 
     def _ranked_alone(self) -> Steps[list[int]]:
         """The units of the best documents, ranked by the part's loss with each unit alone."""

@@ -498,6 +498,13 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     assert small(scripted.scored)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
 
 
+def test_all_that_say_the_same_are_found() -> None:
+    every = each(**{f"s{index}": (FIRST, 9.0) for index in range(8)})
+    carriers, scripted = searched(every, ORDER, OWN_WORDS)
+    assert {*carriers.members, *carriers.alternatives} == {*range(8)}
+    assert len(small(scripted.scored)) == 2 + 9  # one that does not suffice ends it
+
+
 def test_searches_share_their_rows() -> None:
     scripted: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0))
