@@ -49,7 +49,7 @@ _WORKS = str.split(
 _PLACES = tuple(
     begin + end
     for end in ("berg", "ford", "mouth", "stad", "vale", "wick", "haven")
-    for begin in str.split("Ar Bel Cor Del Es For Gra Hel Is Jor Kal Lin Mar Nor Os")
+    for begin in str.split("Ar Bel Cor Del Es For Gra Hol Is Jor Kal Lin Mar Nor Os")
 )
 _FILLER = (
     "The drawings for it, {} in all, lie in the archive of the town. Its walls are of {} stone, "

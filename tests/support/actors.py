@@ -45,11 +45,11 @@ class _KilledOnce(Attributor):
     def __init__(self, *positional: Any, mark: Path, **options: Any) -> None:
         super().__init__(*positional, **options)
         self._mark = mark
-        self._begun = 0
+        self._attributed = 0
 
     def attribute(self, *positional: Any, **options: Any) -> Any:
-        self._begun += 1
-        if self._begun == 6 and not self._mark.exists():
+        self._attributed += 1
+        if self._attributed == 6 and not self._mark.exists():
             self._mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().attribute(*positional, **options)
