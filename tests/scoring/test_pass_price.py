@@ -135,6 +135,7 @@ def test_an_attribution_has_so_many_passes_and_operations(
         progress=False,
     )
     attributor.attribute(chat(TREATY), answer, TREATY)  # makes twins, and probes them
+    attributor.recorder.clear()
     with Dispatched() as dispatched:
         attribution = attributor.attribute(chat(TREATY), answer, TREATY)
     assert dispatched.passes == num_passes

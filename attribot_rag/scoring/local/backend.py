@@ -80,7 +80,8 @@ class LocalBackend:
     def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether it is right or not."""
         prefix = kind(self.twin(kind.attention_function), generation, self.twin())
-        prefix.model_version = self._derived.version
+        # A cache may outlive what such a hook reads.
+        prefix.model_version = None if reads_elsewhere(self._model) else self._derived.version
         return self._in_its_mode(prefix)
 
     def reference(self, generation: Generation) -> LocalPrefix:

@@ -67,7 +67,8 @@ class CachedPrefix(LocalPrefix):
         generation = self.generation
         prompt_ids, conditioning = generation.prompt_ids[:-1], generation.conditioning
         self.prompt_cache = generation.cache or ()
-        if self.num_unread:
+        num_unread = len(prompt_ids) - generation.num_cached
+        if num_unread:
             self.prompt_cache = prefill(
                 self.native,
                 prompt_ids,
@@ -75,7 +76,7 @@ class CachedPrefix(LocalPrefix):
                 reading.before_piece,
                 begun=self.prompt_cache,
             )
-            self.prefilled_tokens = self.num_unread
+            self.prefilled_tokens = num_unread
         if conditioning:
             self.position_offset = position_offset(self.native, generation)
 
