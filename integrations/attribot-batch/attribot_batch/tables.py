@@ -66,7 +66,10 @@ def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:
             {**document, "metadata": json.dumps(document["metadata"])}
             for document in summary["documents"]
         ]
-        row["summary"] = {**summary, "documents": documents}
+        trust = summary["trust"]
+        if trust is not None:
+            trust = {**trust, "standings": list(trust["standings"].items())}
+        row["summary"] = {**summary, "documents": documents, "trust": trust}
         row["document_scores"] = list(outcome["document_scores"].items())
     return row
 
@@ -84,6 +87,8 @@ def _type_of(hint: Any) -> pyarrow.DataType:
         return _type_of(arguments[0])  # or null
     if origin is list:
         return pyarrow.list_(_type_of(arguments[0]))
+    if origin is dict and arguments[1] is int:
+        return pyarrow.map_(pyarrow.string(), pyarrow.int64())
     if origin in (dict, Literal):
         return pyarrow.string()
     return {
