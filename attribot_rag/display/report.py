@@ -23,7 +23,7 @@ from attribot_rag.result.remarks import (
     support_remarks,
     who_read,
 )
-from attribot_rag.result.trust import standing_of, trust_in, trust_line
+from attribot_rag.result.trust import trust_in, trust_line
 
 _QUOTE_LENGTH = 400
 _ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
@@ -135,17 +135,7 @@ def report_on(
 
 
 def _trust(attribution: Result, citations: Citations, texts: str) -> str:
-    marked = marked_by(citations)
-    standings = [
-        standing_of(
-            sentence.verdict,
-            attribution.verdicts,
-            support_remarks(attribution, sentence.verdict, marked, texts),
-        )
-        for sentence in citations.sentences
-    ]
-    num_read = len(attribution.documents) - len(attribution.not_located)
-    line = trust_line(trust_in(standings, num_read), texts)
+    line = trust_line(trust_in(attribution, citations), texts)
     return line[:1].upper() + line[1:]
 
 

@@ -12,6 +12,7 @@ from attribot_rag.result.remarks import marked_by
 from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts
 from attribot_rag.result.summary_schema import SCHEMA_VERSION, Summary
+from attribot_rag.result.trust import trust_in
 
 Status = Literal["complete", "partial", "pending", "error", "unsupported"]
 
@@ -107,7 +108,7 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
         "offsets": "answer" if shown.is_lost else "shown",
         "unit": cut(attribution.unit, _MAX_UNIT),
         "sentences": sentences,
-        "trust": parts.trust(citations.sentences),
+        "trust": trust_in(attribution, citations),
         "documents": [parts.document(index, citations.numbers.get(index)) for index in documents],
         "sources": [parts.source(ranking.source.id, ranking.score) for ranking in ranked],
         "notes": [cut(note, 2 * size.num_characters) for note in notes[:MAX_NOTES]],

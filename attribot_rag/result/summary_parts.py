@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from attribot_rag.context import Document
@@ -22,7 +21,7 @@ from attribot_rag.result.summary_schema import (
     SourceSummary,
     SupportSummary,
 )
-from attribot_rag.result.trust import Trust, standing_of, trust_in
+from attribot_rag.result.trust import standing_of
 from attribot_rag.result.verdict import Check, Marker, Rival, Verdict
 
 _DECIMALS = 4
@@ -105,18 +104,6 @@ class SummaryParts:
                 if cited.start <= marker.start < cited.end
             ],
         }
-
-    def trust(self, sentences: Iterable[CitedSentence]) -> Trust | None:
-        """How far all sentences of the answer can be trusted, those that are not listed, too."""
-        attribution = self.attribution
-        verdicts = [sentence.verdict for sentence in sentences]
-        standings = [
-            standing_of(
-                verdict, attribution.verdicts, support_remarks(attribution, verdict, self.marked)
-            )
-            for verdict in verdicts
-        ]
-        return trust_in(standings, len(attribution.documents) - len(attribution.not_located))
 
     def support(self, verdict: Verdict | None) -> SupportSummary | None:
         support = None if verdict is None else verdict.support

@@ -8,7 +8,15 @@ from typing import Literal, get_args
 
 from typing_extensions import TypedDict
 
-from attribot_rag.result.remarks import REMARKS, THE_DOCUMENTS, Remark
+from attribot_rag.result.citations import Citations
+from attribot_rag.result.remarks import (
+    REMARKS,
+    THE_DOCUMENTS,
+    Remark,
+    marked_by,
+    support_remarks,
+)
+from attribot_rag.result.result import Result
 from attribot_rag.result.verdict import Verdict
 
 Standing = Literal["said", "disputed", "differs", "partial", "none", "open", "elsewhere"]
@@ -72,14 +80,20 @@ def _is_disputed(verdict: Verdict) -> bool:
     return not differs_itself and not any(check.source_value for check in verdict.checks)
 
 
-def trust_in(standings: Sequence[Standing | None], passages: int) -> Trust | None:
-    """The sum of the standings of an answer's sentences; None if none is known."""
+def trust_in(attribution: Result, citations: Citations) -> Trust | None:
+    """The standings of all sentences of an answer; None if none is known."""
+    marked = marked_by(citations)
+    verdicts = [sentence.verdict for sentence in citations.sentences]
+    standings = [
+        standing_of(each, attribution.verdicts, support_remarks(attribution, each, marked))
+        for each in verdicts
+    ]
     known = Counter(standing for standing in standings if standing is not None)
     if not known:
         return None
     return {
         "sentences": known.total(),
-        "passages": passages,
+        "passages": len(attribution.documents) - len(attribution.not_located),
         "standings": {name: known[name] for name in get_args(Standing) if known[name]},
     }
 

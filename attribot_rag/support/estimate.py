@@ -13,8 +13,8 @@ UNSURE = (0.1, 0.4)
 UNLIKELY = -8.5
 """The log-likelihood in nats, after a text, below which a word is about something else.
 
-Of a word in place of one of the text's, such as students in place of members, most are below it; of
-other words for the same thing, such as fee for price, few.
+Most words in the place of another one are below it, such as "magazines" where the text says
+"books". Few other words for the same thing are, such as "fee" for "price".
 """
 
 

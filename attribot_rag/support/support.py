@@ -151,21 +151,22 @@ def support_of(
     own = frozenset(word.key for word in words)
     nowhere = wording.lacking(question, retrieved.keys)
     repeated = [word for word in nowhere if wording.has(own, word.key)]
-    passages, score = (
-        (cited, estimate(signals_of(stated, cited, retrieved)))
-        if cited
-        else says(stated, retrieved)
-    )
+    if cited:
+        signals = signals_of(stated, cited, retrieved)
+        passages, score = cited, estimate(signals)
+        is_unsure = UNSURE[0] < score < UNSURE[1]
+    else:
+        passages, score = says(stated, retrieved)
+        signals, is_unsure = None, False
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
-    is_unsure = bool(cited) and UNSURE[0] < score < UNSURE[1]
-    likely = None
+    foreign: frozenset[str] = frozenset()
     if question_likely is not None and (is_unsure or repeated):
-        likely = question_likely(" ".join(passage.text.strip() for passage in passages))
-    if likely and is_unsure:
-        mean = sum(nats for _, _, nats in likely) / len(likely)
-        score = estimate(replace(signals_of(stated, cited, retrieved), question_likely=mean))
-    foreign = frozenset(word.key for word in repeated if likely and _nats(word, likely) < UNLIKELY)
+        likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
+        foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
+        if signals and is_unsure and likely:
+            mean = sum(nats for _, _, nats in likely) / len(likely)
+            score = estimate(replace(signals, question_likely=mean))
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
     missing = wording.lacking(words, known)
     telling = wording.telling(missing, words)
