@@ -103,6 +103,18 @@ def test_parquet_gives_the_results_of_json_lines(tmp_path: Path) -> None:
     assert ids_and_scores("out") == ids_and_scores("other")
 
 
+def test_the_standings_of_an_answer_are_a_map_in_parquet(tmp_path: Path) -> None:
+    from attribot_batch.tables import outcome_table
+
+    told = "The treaty was signed in Oslo in 1887. It has nine articles."
+    judging = Attributor(LOCAL, progress=False)
+    run_batch(judging, written(tmp_path / "log.jsonl", [{**GOOD, "response": told}]), tmp_path)
+    results = lines(tmp_path / "results.jsonl")
+    (row,) = outcome_table(results).to_pylist()
+    trust = results[0]["summary"]["trust"]
+    assert dict(row["summary"]["trust"]["standings"]) == trust["standings"] != {}
+
+
 def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, *(text for text, _ in BAD), GOOD])
     told = run_batch(attributor(), path, tmp_path / "out").to_text()
