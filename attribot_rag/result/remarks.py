@@ -197,9 +197,7 @@ def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
 
     Other text that says a value of its own otherwise is told of instead.
     """
-    followed = None
-    if verdict.follows is not None and verdict.follows < len(verdicts):
-        followed = verdicts[verdict.follows].support
+    followed = None if verdict.follows is None else verdicts[verdict.follows].support
     if followed is None or verdict.support is None or verdict.support.rivals:
         return False
     return followed.kind != "full" and verdict.support.kind != "full"

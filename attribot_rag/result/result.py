@@ -166,7 +166,11 @@ class Result:
             "groups": group_widths <= {num_tokens} and source_ids <= set(range(num_sources)),
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
-            "verdicts": self._holds(self.verdicts),
+            "verdicts": self._holds(self.verdicts)
+            and all(
+                verdict.follows is None or 0 <= verdict.follows < index
+                for index, verdict in enumerate(self.verdicts)
+            ),
             "checks": self._holds(checked),
             "support": self._holds([*rivals, *missing]),
             "markers": self._holds(self.markers),

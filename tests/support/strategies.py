@@ -113,12 +113,17 @@ def _verdicts(length: int, num_sources: int) -> st.SearchStrategy[tuple[Verdict,
         several = st.lists(kinds, min_size=len(spans), max_size=len(spans))
         return several.map(
             lambda verdicts: tuple(
-                replace(verdict, start=start, end=end)
-                for verdict, (start, end) in zip(verdicts, spans, strict=True)
+                replace(verdict, start=start, end=end, follows=_earlier(verdict.follows, index))
+                for index, (verdict, (start, end)) in enumerate(zip(verdicts, spans, strict=True))
             )
         )
 
     return st.just(()) | cuts.map(lambda places: sorted({0, *places, length})).flatmap(at)
+
+
+def _earlier(number: int | None, index: int) -> int | None:
+    """The index of an earlier sentence than this one, if there is any."""
+    return None if number is None or not index else number % index
 
 
 @cache

@@ -191,7 +191,7 @@ def test_a_doubt_that_no_word_names_is_told() -> None:
     assert again.to_cited_text().endswith("(prompted by [1], which may not say this)")
 
 
-def test_support_has_to_fit_the_attribution() -> None:
+def test_support_and_what_a_sentence_follows_from_have_to_fit_the_attribution() -> None:
     made = answered("The ferry Velmara carries 48 passengers.", FERRY)
     support = made.verdicts[0].support
     assert support is not None
@@ -202,6 +202,8 @@ def test_support_has_to_fit_the_attribution() -> None:
     ):
         with pytest.raises(InvalidInput, match="do not fit"):
             replace(made, verdicts=(replace(made.verdicts[0], support=wrong),))
+    with pytest.raises(InvalidInput, match="do not fit"):
+        replace(made, verdicts=(replace(made.verdicts[0], follows=0),))
 
 
 def test_what_is_not_judged_has_no_support() -> None:
