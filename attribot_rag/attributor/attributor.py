@@ -203,7 +203,8 @@ class Attributor:
             attribution = attributed(
                 scorer, self.method, response, self.options, on_sentence, answered_by
             )
-            self.recorder.release(scorer.generation, *scorer.prompt_cache)
+            cache, version = scorer.prompt_cache
+            self.recorder.release(scorer.generation, cache, version)
             kept = generation.without_tensors()
             if not self.backend.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -240,7 +241,7 @@ class Attributor:
         preparing = time.perf_counter() - started
         if self.backend.changed_since(generation):
             generation = generation.without_cache()
-        generation = self._begun(generation)
+        generation = self._read_before(generation)
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
@@ -261,12 +262,12 @@ class Attributor:
             decoded=transcript.response,
         )
 
-    def _begun(self, generation: Generation) -> Generation:
+    def _read_before(self, generation: Generation) -> Generation:
         """With the cache of what was read of its prompt for an earlier attribution, if any was."""
-        begun = self.recorder.with_read_cache(generation)
-        if self.backend.changed_since(begun):
+        read = self.recorder.with_read_cache(generation)
+        if self.backend.changed_since(read):
             return generation
-        return replace(begun, model_version=generation.model_version)
+        return replace(read, model_version=generation.model_version)
 
     def ask(
         self,
@@ -324,7 +325,7 @@ class Attributor:
         with self._turn(generation):
             self.backend.make_ready(generation, self.scoring_options.implementation)
             session = Session(between_batches=self.between_batches)
-            rerun = replace(rerun, generation=self._begun(generation))
+            rerun = replace(rerun, generation=self._read_before(generation))
             return rerun.compared(second, self.backend, self.scoring_options, session)
 
     async def aattribute(

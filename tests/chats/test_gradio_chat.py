@@ -81,6 +81,19 @@ def wait_for_scrolling(page: Page) -> None:
         page.wait_for_timeout(1000)
 
 
+def test_all_files_are_searched_for_a_sentence(page: Page, address: str) -> None:
+    """The page asks the route for what the element wants to know."""
+    found = page.evaluate(
+        """text => new Promise(respond => document.dispatchEvent(
+            new CustomEvent("attribot-search", { detail: { text, respond } })))""",
+        "The lighthouse is 38 metres high.",
+    )
+    assert found and {"lighthouse.md"} <= {each["name"] for each in found}
+    assert any("38 metres" in each["text"] for each in found)
+    other = page.request.get(f"{address}/search", params={"text": "Quarks are confined."})
+    assert other.json() == []
+
+
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
