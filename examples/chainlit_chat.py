@@ -278,7 +278,7 @@ async def cite(response: StreamingAgentChatResponse, message: cl.Message, stoppe
         message.content, message.elements = "", [element]
         await message.update()
         run = await asyncio.to_thread(next, runs, None)
-        data = run and shared.element_data(run, run.query or "")
+        data = run and shared.element_data(run, run.question or "")
 
 
 @cl.action_callback("answer_without")

@@ -50,6 +50,6 @@ for document in summary["documents"]:
     if document["number"]:
         print(visible(f"[{document['number']}] {document['title']} ({document['id']})"))
 for call in summary["calls"]:
-    print(visible(f"\n{call['query']}\n{call['answer']}"))
+    print(visible(f"\n{call['question']}\n{call['answer']}"))
     for source in call["sources"][:1]:
         print(visible(f"  {source['score']:.2f} nats: {source['text']}"))

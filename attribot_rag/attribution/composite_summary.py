@@ -97,7 +97,7 @@ class _Composite:
             "verdict": sentence.kind,
             "origin": sentence.origin,
             "relation": sentence.relation,
-            "sources": [
+            "source_ids": [
                 self._sources[id(origin.attribution), origin.source_id]
                 for origin in sentence.origins
             ],
@@ -108,7 +108,7 @@ class _Composite:
         """The support with the composition's indices, without what no retrieved text says."""
         if support is None:
             return None
-        sources = [self._source(source) for source in support["sources"]]
+        sources = [self._source(source) for source in support["source_ids"]]
         rivals: list[RivalSummary] = []
         for rival in support["rivals"]:
             source, documents = self._source(rival["source"]), self._own([rival["document"]])
@@ -116,7 +116,7 @@ class _Composite:
                 rivals.append({**rival, "source": source, "document": documents[0]})
         return {
             **support,
-            "sources": [source for source in sources if source is not None],
+            "source_ids": [source for source in sources if source is not None],
             "rivals": rivals,
         }
 

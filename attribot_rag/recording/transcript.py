@@ -134,7 +134,7 @@ class Answer:
         prompt: The whole prompt, where it is known.
         notes: Notes of the attribution.
         warning: A note of an attribution that finds no source of some sentence.
-        query: The question.
+        question: What was asked.
         elsewhere: Another copy of the model gave the answer, which nobody recorded: prompt and text
             are tokenized.
         answered_by: The name of the model that gave the answer, where another one reads it; '' if
@@ -159,7 +159,7 @@ class Answer:
     prompt: Prompt | None = None
     notes: Sequence[str] = ()
     warning: str = ""
-    query: str | None = None
+    question: str | None = None
     elsewhere: bool = False
     answered_by: str = ""
     ask: Callable[..., str] | None = None

@@ -144,7 +144,7 @@ def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summar
         "schema_version": SCHEMA_VERSION,
         "status": status,
         "run_id": None,
-        "query": None,
+        "question": None,
         "answer": None,
         "cited_text": None,
         "error": None,

@@ -76,7 +76,7 @@ class SummaryParts:
             "end": end,
             "text": self._cut(text),
             "verdict": None if verdict is None else verdict.kind,
-            "sources": list(cited.source_ids),
+            "source_ids": list(cited.source_ids),
             "documents": list(documents),
             "relation": cited.relation,
             "effect": None if verdict is None else _rounded(verdict.effect),
@@ -116,7 +116,7 @@ class SummaryParts:
         return {
             "kind": support.kind,
             "score": _rounded(support.score),
-            "sources": list(support.source_ids),
+            "source_ids": list(support.source_ids),
             "missing": missing,
             "missing_asked": list(map(self._cut, support.missing_asked)),
             "rivals": list(map(self.rival, support.rivals)),

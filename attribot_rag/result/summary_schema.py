@@ -12,7 +12,7 @@ from attribot_rag.result.provenance import Basis
 from attribot_rag.result.trust import Standing, Trust
 from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind
 
-SCHEMA_VERSION = "1.14"
+SCHEMA_VERSION = "1.15"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -101,7 +101,7 @@ class SupportSummary(TypedDict):
     retrieved text says the sentence."""
     score: Share | None
     """How probable it is that the text says the sentence; null without such text."""
-    sources: list[Index]
+    source_ids: list[Index]
     """Ids of the sources that were compared: those that the sentence cites, or that say it."""
     missing: list[MissingSummary]
     """The telling words of the sentence that these sources lack."""
@@ -132,7 +132,7 @@ class SentenceSummary(TypedDict):
     """The characters themselves, to which `offsets` of the summary refers."""
     verdict: Kind | None
     """Null for an attribution without verdicts, which cites by a rule of thumb."""
-    sources: list[Index]
+    source_ids: list[Index]
     """Ids of the cited sources, best first; `sources` of the summary need not hold them."""
     documents: Indices
     """Indices of the documents that hold the cited sources: in `documents` of the summary, too,
@@ -251,7 +251,7 @@ class Summary(TypedDict):
     perhaps with the sentences judged so far; 'unsupported' for what cannot be attributed at all,
     such as a model that is not local."""
     run_id: RunId | None
-    query: str | None
+    question: str | None
     """What was asked, where the framework tells, or its beginning."""
     answer: str | None
     """The text that was attributed, or its beginning; null where there is none yet."""

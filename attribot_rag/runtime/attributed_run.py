@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MIN_CALL_BYTES = 900  # of an earlier answer's summary
 _EMPTY = "The answer is empty, so there is nothing to attribute."
-_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
+_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a question and of an answer in a summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,9 +66,9 @@ class AttributedRun:
         return self.answer.documents
 
     @property
-    def query(self) -> str | None:
+    def question(self) -> str | None:
         """The question, if the framework tells it."""
-        return self.answer.query
+        return self.answer.question
 
     @property
     def span(self) -> Span | None:
@@ -173,8 +173,8 @@ class AttributedRun:
 
     def _texts(self, max_bytes: int) -> dict[str, str | None]:
         for length in _TEXT_LENGTHS:
-            query, answer = (self.query or "")[:length], self.text[:length]
-            texts = {"query": query or None, "answer": answer or None}
+            question, answer = (self.question or "")[:length], self.text[:length]
+            texts = {"question": question or None, "answer": answer or None}
             if len(json.dumps(texts)) <= max_bytes:
                 break
         has_citations = self.error is None and (self.attribution is not None or self.places)

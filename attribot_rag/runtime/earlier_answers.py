@@ -26,7 +26,7 @@ _LACKING = (
 
 def document_of(run: AttributedRun) -> Document:
     """A run's answer as a document of a later prompt, with the run's id."""
-    return Document(text_of(run), run.run_id, {"title": run.query or _TITLE})
+    return Document(text_of(run), run.run_id, {"title": run.question or _TITLE})
 
 
 def read_by(

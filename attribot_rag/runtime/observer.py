@@ -39,7 +39,7 @@ class Call:
 
     What an integration knows besides: the `service` of the model that answers, whether that is
     `elsewhere`, of a model that another one reads the name (`answered_by`) and how to `ask` it
-    again, as an `Answer` has them, the question (`query`), `notes` for the attribution, what to
+    again, as an `Answer` has them, the question (`question`), `notes` for the attribution, what to
     warn of where nothing is cited (`warning`; None to look for metadata in the prompt), the ids of
     the run and of its root (by default the steps'), and that it `shares` its documents with other
     calls.
@@ -54,7 +54,7 @@ class Call:
     elsewhere: bool | None = None
     answered_by: str = ""
     ask: Callable[..., str] | None = None
-    query: str | None = None
+    question: str | None = None
     notes: Sequence[str] = ()
     warning: str | None = None
     run_id: str | None = None
@@ -149,8 +149,8 @@ class Observer:
 
         `prompt` is the whole prompt, a text or messages. `texts` stand in it as they are, such as
         each message's content: they find the recorded generation, and tell what was read. `names`
-        and `given` are those of the step; what else is `known`, such as the `query`, are fields of
-        Call.
+        and `given` are those of the step; what else is `known`, such as the `question`, are fields
+        of Call.
         """
         if isinstance(texts, str):
             raise InvalidInput(f"texts={texts[:60]!r}; give a list of texts, such as [prompt]")
@@ -228,7 +228,7 @@ class Observer:
             call.prompt,
             notes=call.notes,
             warning=metadata_note(documents, prompt) if call.warning is None else call.warning,
-            query=call.query,
+            question=call.question,
             elsewhere=self._elsewhere if call.elsewhere is None else call.elsewhere,
             answered_by=call.answered_by,
             ask=call.ask,

@@ -64,10 +64,14 @@ def test_a_summary_holds_the_answer_its_sources_and_its_calls(num_earlier: int) 
     summary = whole.summary
     SUMMARIES.validate(summary)
     assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
-    assert (summary["status"], summary["query"], summary["answer"]) == ("composite", "Why?", BOTH)
+    assert (summary["status"], summary["question"], summary["answer"]) == (
+        "composite",
+        "Why?",
+        BOTH,
+    )
     assert [document["id"] for document in summary["documents"]] == ["tower", "ferry"]
     assert [sentence["documents"] for sentence in summary["sentences"]] == [[0, 1], [0]]
-    cited = summary["sentences"][0]["sources"]
+    cited = summary["sentences"][0]["source_ids"]
     assert [summary["sources"][source]["text"] for source in cited] == [HIGH, CARRIES]
     assert [call["run_id"] for call in summary["calls"][:2]] == ["a", "b"]
     assert len(summary["calls"]) + summary["omitted"]["calls"] == num_earlier

@@ -69,7 +69,7 @@ def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
     second = data["summary"]["sentences"][1]
     (row,) = data["evidence"][1]
     assert (row["source"], row["score"], row["exact"]) == (1, 8.0, True)
-    assert second["sources"] == [1]
+    assert second["source_ids"] == [1]
     paragraph, *others = data["blocks"]
     leaves = [node for node in paragraph[1:] if node[0] != "cite"]
     assert not others and "".join(ISLAND.response[leaf[0] : leaf[1]] for leaf in leaves) == (

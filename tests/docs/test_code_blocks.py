@@ -266,5 +266,5 @@ def test_another_framework_is_integrated(smollm2: LocalModel) -> None:
     known = {"language_model": smollm2, "question": QUESTION, "documents": ISLE}
     names = run("docs/reference/integrating.md", {}, generate=generate, **known)
     assert names["run"].summary["status"] == "complete"
-    assert names["run"].summary["query"] == QUESTION
+    assert names["run"].summary["question"] == QUESTION
     assert names["run"].attribution.provenance.retokenized is False

@@ -80,7 +80,7 @@ def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
 class TestContents:
     def test_a_small_attribution_is_summarized_whole(self) -> None:
         summary = checked(ISLAND)
-        assert columns(summary["sentences"], "start", "end", "sources", "documents") == [
+        assert columns(summary["sentences"], "start", "end", "source_ids", "documents") == [
             (0, 29, [0], [0, 1]),
             (29, 55, [1], [0]),
             (55, 73, [], []),
@@ -103,7 +103,7 @@ class TestContents:
 
     def test_verdicts(self) -> None:
         summary = checked(judged(*VERDICTS))
-        names = ("verdict", "relation", "sources", "documents", "effect", "reliance", "follows")
+        names = ("verdict", "relation", "source_ids", "documents", "effect", "reliance", "follows")
         assert columns(summary["sentences"], *names) == [
             ("redundant", "either", [1, 0], [1, 0], 8.1235, 0.0, None),
             ("grounded", "each", [2], [2], 5.0, None, None),
@@ -141,7 +141,7 @@ class TestContents:
         scores = {"One.": None, "Two.": (9.0,)}
         summary = checked(handmade("Yes.", ["One. Two."], scores, unit="attention"))
         assert summary["unit"] == "attention"
-        assert [sentence["sources"] for sentence in summary["sentences"]] == [[]]
+        assert [sentence["source_ids"] for sentence in summary["sentences"]] == [[]]
         assert [(source["id"], source["score"]) for source in summary["sources"]] == [(1, 9.0)]
         assert summary["omitted"]["sources"] == 1
 

@@ -32,7 +32,7 @@ def observer(service: AttributionService) -> Observer:
 def asked(observer: Observer, parent: str | None, texts: Sequence[str], answer: str) -> Call:
     """A call within a step that has answered, of which the observer is still to be told."""
     prompt = rendered(MODEL, texts, "Say it.")
-    call = observer.called(f"{parent}, asked", parent, prompt, [prompt], query="What?")
+    call = observer.called(f"{parent}, asked", parent, prompt, [prompt], question="What?")
     with _generating:
         say(MODEL, [prompt], [answer])
     return call
@@ -61,7 +61,7 @@ def test_an_answer_is_attributed_to_what_its_run_found(observer: Observer) -> No
     run = answered(observer, "chain", DOCUMENTS, ANSWER)
     assert texts_of(run) == list(DOCUMENTS)
     assert run is not None
-    assert run.query == "What?"
+    assert run.question == "What?"
     assert observer.ended("chain", [ANSWER]) is run
     assert observer.store["chain"] is run
     assert len(observer.steps) == 0

@@ -24,7 +24,7 @@ def composed(*scores: tuple[float, ...], **fields: Any) -> Attribution:
 
 
 def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
-    answer = Answer(attribution.response, query="Why?")
+    answer = Answer(attribution.response, question="Why?")
     return AttributedRun(run_id, run_id, answer, attribution, **fields)
 
 

@@ -15,7 +15,7 @@ class Receipts {
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
     this.reads = summary.basis === "reader";
     this.say = sayer(this.language, this.reads);
-    this.question = fields.question || summary.query || "";
+    this.question = fields.question || summary.question || "";
     this.answer = fields.answer ?? summary.answer ?? null;
     this.points = Array.from(this.answer ?? "");
     this.sources = new Map((summary.sources || []).map((source) => [source.id, source]));
@@ -137,19 +137,19 @@ class Receipts {
   // The sources of a sentence, most effect first, each with a place in one of some passages.
   quoted(sentence, indices) {
     const score = (id) => sentence.evidence.find((row) => row.source === id)?.score ?? this.sources.get(id)?.score ?? 0;
-    const cited = [...sentence.sources].sort((a, b) => score(b) - score(a));
-    const others = [...(sentence.also.length ? sentence.support.sources : []), ...sentence.rivals.map(({ source }) => source)];
+    const cited = [...sentence.source_ids].sort((a, b) => score(b) - score(a));
+    const others = [...(sentence.also.length ? sentence.support.source_ids : []), ...sentence.rivals.map(({ source }) => source)];
     const places = [...new Set([...cited, ...others])].flatMap((id) => this.places(id)).filter(({ document }) => indices.includes(document));
     return places.filter((place, at) => places.findIndex((other) => other.id === place.id && other.document === place.document) === at);
   }
 
-  level({ effect: measured, kept, sources, evidence }) {
+  level({ effect: measured, kept, source_ids: sources, evidence }) {
     const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
     return LEVELS.findIndex((level) => this.inNats && effect >= level.nats && (kept ?? 1) >= level.kept);
   }
 
   // Whether one sentence stands in several passages, or any of several sources is enough.
-  shared({ sources, relation, documents }) {
+  shared({ source_ids: sources, relation, documents }) {
     if (documents.length < 2) return null;
     const same = sources.some((id) => documents.every((index) => this.places(id).some(({ document }) => document === index)));
     return same && (relation === "either" || sources.length === 1) ? "same" : ["either", "together"].includes(relation) ? relation : null;

@@ -41,10 +41,10 @@ class Outcome(NamedTuple):
                 raise
             reason = {"type": type(error).__name__, "message": str(error)[:1000]}
             return cls(number, True, {"id": _plain(name), "error": reason})
-        return cls(number, False, {"id": _plain(name), **_result(attribution, record.query)})
+        return cls(number, False, {"id": _plain(name), **_result(attribution, record.asked)})
 
 
-def _result(attribution: Attribution, query: str | None) -> dict[str, Any]:
+def _result(attribution: Attribution, question: str | None) -> dict[str, Any]:
     totals: dict[str, float] = {}
     for source in attribution.sources:
         score = attribution.score(source.id)
@@ -54,7 +54,7 @@ def _result(attribution: Attribution, query: str | None) -> dict[str, Any]:
         "response": attribution.response,
         "summary": {
             **summarize(attribution),
-            "query": query,
+            "question": question,
             "answer": attribution.response,
             "cited_text": attribution.to_cited_text(),
         },

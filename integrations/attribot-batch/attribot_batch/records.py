@@ -106,7 +106,7 @@ class Record(_Given):
         return record
 
     @property
-    def query(self) -> str | None:
+    def asked(self) -> str | None:
         """The beginning of the question, else of the last line of the last user's message."""
         messages = [message for message in self.messages or () if message.role == "user"]
         content = messages[-1].content if messages else None

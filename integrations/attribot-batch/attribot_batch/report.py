@@ -96,7 +96,7 @@ def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Itera
     for result in results:
         if result["number"] in numbers:
             data = {"summary": result["summary"], "answer": result["response"]}
-            question = result["summary"].get("query") or ""
+            question = result["summary"].get("question") or ""
             page = render_summary(data, question=question)
             path = folder / _FOLDER / f"{result['number']}.html"
             path.write_text(page, encoding="utf-8")
@@ -104,7 +104,7 @@ def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Itera
 
 def _items(result: Mapping[str, Any]) -> Iterator[Item]:
     name = "" if result["id"] is None else str(result["id"])
-    question = result["summary"].get("query") or ""
+    question = result["summary"].get("question") or ""
     for sentence in result["summary"]["sentences"]:
         remarks = sentence.get("remarks") or []
         keys = {remark["key"] for remark in remarks}

@@ -160,7 +160,7 @@ def citations_of(message: AIMessage) -> list[Citation]:
             start_index=sentence["start"],
             end_index=sentence["end"],
             cited_text=" … ".join(
-                texts[source_id] for source_id in sentence["sources"] if source_id in texts
+                texts[source_id] for source_id in sentence["source_ids"] if source_id in texts
             )
             or None,
             document_id=documents[index]["id"],

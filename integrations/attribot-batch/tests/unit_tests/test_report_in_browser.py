@@ -19,7 +19,7 @@ def results() -> list[dict[str, object]]:
     summary = receipts()["summary"]
     sentences = [{**sentence, "text": HTML[0]} for sentence in summary["sentences"][3:4]]
     return [
-        {"number": 0, "id": "a", "response": ANSWER, "summary": {**summary, "query": QUESTION}},
+        {"number": 0, "id": "a", "response": ANSWER, "summary": {**summary, "question": QUESTION}},
         {
             "number": 7,
             "id": HTML[0],

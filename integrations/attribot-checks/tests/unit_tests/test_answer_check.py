@@ -91,7 +91,7 @@ def test_the_real_model_s_answer_and_its_summary(smollm2: LocalModel) -> None:
     (sentence,) = summarize(attribution)["sentences"]
     assert sentence["verdict"] == "grounded"
     source = next(source.id for source in attribution.sources if "loaf" in source.text)
-    assert source in sentence["sources"]
+    assert source in sentence["source_ids"]
     check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=source)
     assert sentence["checks"] == [asdict(check)]
     assert attribution.to_cited_text().endswith("] (7 in [1])")

@@ -108,7 +108,7 @@ def test_the_final_answer_is_attributed_to_what_the_tools_found(
     assert str(output) == HIGH and len(bodies) == 2
     summary = summary_of(output)
     assert ids_of(output) == BOTH and summary["basis"] == "reader"
-    assert (summary["query"], summary["offsets"]) == (QUESTION, "shown")
+    assert (summary["question"], summary["offsets"]) == (QUESTION, "shown")
     assert json.loads(output.model_dump_json())["_data"]["metadata"]["attribution"] == summary
     (run,) = runs
     assert run is postprocessor.result(output) is postprocessor.results.last

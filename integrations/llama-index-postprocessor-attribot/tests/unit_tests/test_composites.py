@@ -106,7 +106,7 @@ def composite(response: Any) -> dict[str, Any]:
     assert len(summary["calls"]) == 2
     for call in summary["calls"]:
         assert call["status"] == "complete"
-        assert call["query"]
+        assert call["question"]
         assert call["answer"]
         assert call["documents"]
     return summary
@@ -126,7 +126,7 @@ def test_the_outer_response_has_the_inner_attributions(tiny_llm: LocalLLM, kind:
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = composed_by(kind, tiny_llm, postprocessor).query(QUESTION)
     summary = composite(response)
-    assert summary["query"] == QUESTION
+    assert summary["question"] == QUESTION
     assert summary["answer"].strip() == response.response.strip()
     assert document_ids(summary) == ({"ferry"} if kind == "steps" else set(NAMES))
     run = postprocessor.result(response)
@@ -136,7 +136,7 @@ def test_the_outer_response_has_the_inner_attributions(tiny_llm: LocalLLM, kind:
     ]
     assert [reported.run_id for reported in runs] == [part.run_id for part in (*run.earlier, run)]
     if kind.startswith("sub"):
-        *earlier, last = [run.query for run in runs]
+        *earlier, last = [run.question for run in runs]
         # At once: whichever ends first is reported first.
         assert (sorted(earlier) if kind.endswith("at once") else earlier) == [
             f"What of the {name}?" for name in NAMES

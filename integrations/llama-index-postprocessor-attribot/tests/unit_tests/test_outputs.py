@@ -49,9 +49,9 @@ def test_structured_answers_are_one_call(
     assert best["text"] == SENTENCE
     texts = {source["id"]: source["text"] for source in summary["sources"]}
     caused = [
-        (sentence["text"], texts[sentence["sources"][0]])
+        (sentence["text"], texts[sentence["source_ids"][0]])
         for sentence in summary["sentences"]
-        if sentence["sources"]
+        if sentence["source_ids"]
     ]
     assert caused == [
         (f'"{SENTENCE}"', SENTENCE),
@@ -91,7 +91,7 @@ def test_a_custom_engine_that_calls_the_model_itself(tiny_llm: LocalLLM, as_text
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = asking(tiny_llm, postprocessor, as_text=as_text).query(QUESTION)
     assert ids_of(response) == BOTH
-    assert summary_of(response)["query"] == QUESTION
+    assert summary_of(response)["question"] == QUESTION
     assert runs == [postprocessor.result(response)]
     plain = asking(tiny_llm)
     assert plain.query(QUESTION).metadata is None
@@ -111,7 +111,7 @@ def test_an_answer_without_an_observed_model_call_says_so(
     error = summary_of(response, "unsupported")["error"]
     assert "no call of a model of LlamaIndex was seen" in error["message"]
     assert "no call of a model of LlamaIndex was seen" in caplog.text
-    assert postprocessor.result(response).query == QUESTION
+    assert postprocessor.result(response).question == QUESTION
 
 
 class Served(Around):

@@ -55,7 +55,7 @@ def test_searched_documents_are_attributed(
         with postprocessor.retrieved(search(), QUESTION) as response:
             answer = response.response = ask()
         summary = summary_of(response)
-        assert summary["query"] == QUESTION
+        assert summary["question"] == QUESTION
         assert len(located_ids(summary)) == 2
         assert "mill" in located_ids(summary)
         attribution = attribution_of(postprocessor.result(response))

@@ -174,7 +174,7 @@ class Completion:
             elsewhere=asked.elsewhere,
             answered_by=llm.metadata.model_name if llm else "",
             ask=partial(ask_again, llm, dict(asked.arguments.arguments)) if llm else None,
-            query=self._query.text or None,
+            question=self._query.text or None,
             notes=self._notes(),
             warning=self._warning(),
             run_id=run_id,

@@ -108,7 +108,7 @@ class TrackedQuery:
         self, text: str, error: BaseException | None = None, *, is_pending: bool = False
     ) -> AttributedRun:
         """The run of its answer, without an attribution."""
-        answer = Answer(text, tuple(self.nodes), query=self.text or None)
+        answer = Answer(text, tuple(self.nodes), question=self.text or None)
         return AttributedRun(self.run_id, self.run_id, answer, error=error, is_pending=is_pending)
 
     def attach(self, run: AttributedRun | None) -> None:
