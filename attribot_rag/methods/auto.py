@@ -34,6 +34,7 @@ from attribot_rag.scoring import Request, Scorer
 
 _PATCHING = Patching(1, located=True)
 _NUM_EXPECTED = 4
+_MANY_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Auto:
         if reliance is None:
             return ranking.scores
         parts = _parts(scorer, reliance)
-        evidence, limits = Evidence(scorer, reliance), self.limits
+        evidence, limits = Evidence(scorer, reliance, whole=True), self.limits
         if not any(PartLosses(part, evidence, limits).matters for part in parts):
             return ranking.scores
         estimated = ranking.estimated
@@ -111,19 +112,26 @@ class Auto:
         rows, further = list[list[Request]](), list[Request]()
         if len(scorer.units) <= self.few and evidence.can_mask:
             rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
-        for part in _parts(scorer):
+        parts = _parts(scorer)
+        for part in parts:
             held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
-            of_part = list[Request]()
+            of_part, own = list[Request](), evidence.of(part)
             for index in range(len(held)):
+                alone = own.leave_out_earlier() if not index else []
                 for units in ([held[index]], held[: index + 1])[: 1 + index % 2]:
-                    of_part.append(evidence.keeping(units))
+                    of_part.append(own.keeping(units))
                     if evidence.can_mask:  # else a row without few units is long
-                        of_part.append(evidence.ablating(units))
+                        of_part.append(own.ablating(units))
+                of_part += alone
+                own.read_earlier()
             if held and (missing := order.complement(part, held[:1])) is not None:
-                further.append(evidence.keeping([held[0], missing]))
+                further.append(own.keeping([held[0], missing]))
             rows.append(of_part)
-        in_turn = chain.from_iterable(zip_longest(*rows))
-        expected = [*islice(filter(None, dict.fromkeys(in_turn)), scorer.num_spare)]
+        in_turn = dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*rows))))
+        if len(parts) > _MANY_PARTS:  # whose rows are short, as they leave out the others
+            expected = [*scorer.filling([(scorer.context.whole, None)], in_turn)]
+        else:
+            expected = [*islice(in_turn, scorer.num_spare)]
         yield from expected
         documents = group(scorer.context, scorer.units, "document")
         room = 2 * (scorer.num_spare - len(expected))  # a masked row has half of a row's tokens

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
+
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Scores, TokenScores
+from attribot_rag.methods.base import Part, Scores, TokenScores
 from attribot_rag.scoring import Reencoded, Request, Scorer
 
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
+
+
+@dataclass
+class _Asked:
+    """The rows that searches asked for, and those that they expect.
+
+    `longest` has the row of each ablation that says most of the response, by its whole row.
+    """
+
+    rows: set[Request] = field(default_factory=set)
+    longest: dict[Request, Request] = field(default_factory=dict)
+    expected_now: dict[Request, None] = field(default_factory=dict)  # in this step of the searches
+    expected: dict[Request, None] = field(default_factory=dict)  # earlier, since the last pass
+    alone: dict[Ablation, int] = field(default_factory=dict)  # of parts, with their first tokens
 
 
 class Evidence:
@@ -23,22 +40,72 @@ class Evidence:
     `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
     scores each once; a row that was not fetched, or is beyond the budget, is None. Where a pass
     takes the same time whatever its tokens, rows that are only `expected` to be needed are scored
-    in the pass of those that are. From `end_at` on, rows end with a token of the response, which
-    changes nothing before it; those without a single unit do not, as they are its scores.
+    in the pass of those that are.
+
+    Rows `of` a part end with it, which changes nothing before its end. If it is `alone`, they also
+    leave out what the answer says before it, but for a sign between them, and their losses are
+    those to the full prompt's row of the part alone: what the part owes to the units where nothing
+    was said before. So they do not grow with the answer. What a row does not say is NaN. With
+    `whole`, rows of a part are those of the whole answer.
     """
 
-    def __init__(self, scorer: Scorer, reliance: TokenScores) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        reliance: TokenScores,
+        *,
+        whole: bool = False,
+        may_be_alone: bool = True,
+    ) -> None:
         self.scorer = scorer
         self.reliance = reliance
-        self._asked: set[Request] = set()
-        self._expected_now: dict[Request, None] = {}  # in this step of the searches
-        self._expected: dict[Request, None] = {}  # in earlier steps since the last pass
+        self._is_whole = whole
+        self._may_be_alone = may_be_alone
+        self._asked = _Asked()
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
-        self._beginning = Ablation()
+        self._beginning = self._own = Ablation()
+        self._first = 0
 
-    def end_at(self, num_response_tokens: int) -> None:
-        """Read rows that are asked for from now on only up to so many tokens of the response."""
-        self._beginning = Ablation(said=tuple(range(num_response_tokens)))
+    def of(self, part: Part) -> Evidence:
+        """The evidence on a part, which shares all rows."""
+        if self._is_whole or not part.tokens:
+            return self
+        made = copy.copy(self)
+        first, end = part.tokens[0], part.tokens[-1] + 1
+        begin = first - 1 if self._is_sign(first - 1) else first
+        made._beginning = Ablation(said=tuple(range(end)))
+        made._first, made._own = first, Ablation(said=tuple(range(begin, end)))
+        return made
+
+    def _is_sign(self, token: int) -> bool:
+        """Whether a token of the response is a sign or white space, and so says nothing."""
+        if token < 0:
+            return False
+        start, end = self.scorer.response.spans[token]
+        return not any(map(str.isalnum, self.scorer.response.text[start:end]))
+
+    @property
+    def alone(self) -> bool:
+        """Whether rows leave out what stands before the part."""
+        return self._own in self._asked.alone
+
+    def leave_out_earlier(self) -> list[Request]:
+        """Leave it out from now on, where something stands before the part; gives the row of that.
+
+        Masks are needed, or a row without a unit would read half of the prompt a second time.
+        """
+        if self._own == self._beginning or not (self.can_mask and self._may_be_alone):
+            return []
+        self._asked.alone[self._own] = self._first
+        return [(self._own, None)]
+
+    def read_earlier(self) -> None:
+        """Read it from now on."""
+        self._asked.alone.pop(self._own, None)
+
+    def only_after_nothing(self, units: Collection[int]) -> TokenScores | None:
+        """The loss with only these units and nothing said before, beside the answer as it was."""
+        return self.scorer.known(self.keeping(units))
 
     @property
     def can_mask(self) -> bool:
@@ -46,36 +113,48 @@ class Evidence:
 
     def without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
         """The loss of each response token without these units; any row, if it need not be exact."""
-        row = self.scorer.known(self.ablating(units, exact=True))
-        return row if row or exact else self.scorer.known(self.ablating(units))
+        row = self._loss(self.ablating(units, exact=True))
+        return row if row or exact else self._loss(self.ablating(units))
 
     def only(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token with only these units."""
-        return self.scorer.known(self.keeping(units))
+        return self._loss(self.keeping(units))
+
+    def _loss(self, request: Request) -> TokenScores | None:
+        row = self.scorer.known(request)
+        if row is None or not self.alone:
+            return row
+        before = self.scorer.known((self._own, None))
+        pairs = zip(row, before or row, strict=True)
+        return None if before is None else tuple(lost - other for lost, other in pairs)
 
     def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
         """The same, if a search asked for that row: whether others are known is chance."""
-        return self.only(units) if self.keeping(units) in self._asked else None
+        return self.only(units) if self.keeping(units) in self._asked.rows else None
 
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
         """The row without these units."""
-        request = Ablation(self._ids(units)), None if exact else self._recompute
-        return request if len(units) == 1 else self._begun(request)
+        return self._begun((Ablation(self._ids(units)), None if exact else self._recompute))
 
     def keeping(self, units: Collection[int]) -> Request:
         """The row with only these units."""
         return self._begun((self.scorer.context.ablation_of_others(self._ids(units)), None))
 
     def _begun(self, request: Request) -> Request:
-        """The row up to where rows end now, unless it was scored whole."""
+        """The row of the part alone, or up to its end, or a longer one that was scored."""
         ablation, recompute = request
-        whole = self.scorer.known(request) is not None
-        return request if whole else (ablation | self._beginning, recompute)
+        if self.alone:
+            return ablation | self._own, recompute
+        if self.scorer.known(request) is not None or self._beginning.said is None:
+            return request
+        ending = ablation | self._beginning, recompute
+        longest = self._asked.longest.get(request, ending)
+        return longest if _end(longest) >= _end(ending) else ending
 
     def expect(self, requests: Iterable[Request]) -> None:
         """Score these rows together with those that are fetched next, as far as that is free."""
         if self.scorer.num_spare:
-            self._expected_now.update(dict.fromkeys(requests))
+            self._asked.expected_now.update(dict.fromkeys(requests))
 
     def expect_without(self, sets: Iterable[Collection[int]]) -> None:
         """Expect the rows without each of these sets, where masks make them short."""
@@ -84,17 +163,31 @@ class Evidence:
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch; no masked row whose exact row is known."""
-        asked = dict.fromkeys(requests)
-        self._asked.update(asked)
-        self._expected, self._expected_now = self._expected_now | self._expected, {}
+        asked, shared = dict.fromkeys(requests), self._asked
+        shared.rows.update(asked)
+        shared.expected, shared.expected_now = shared.expected_now | shared.expected, {}
         if new := self._unknown(asked):
-            others = [row for row in self._unknown(self._expected) if row not in asked]
-            self.scorer.score_each([*new, *self.scorer.filling(new, others)])
-            self._expected = {}
+            others = [row for row in self._unknown(shared.expected) if row not in asked]
+            scored = [*new, *self.scorer.filling(new, others)]
+            self.scorer.score_each(scored)
+            shared.expected = {}
+            self._add_longest(scored)
+
+    def _add_longest(self, scored: Iterable[Request]) -> None:
+        longest = self._asked.longest
+        for row in scored:
+            whole = _whole(row)
+            if self.scorer.known(row) and _end(row) >= _end(longest.get(whole, row)):
+                longest[whole] = row
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
-        known = self.scorer.known
-        return [row for row in requests if not known(row) and not known((row[0], None))]
+        """Rows to be scored: of several that only end elsewhere, the longest."""
+        known, new = self.scorer.known, dict[Request, Request]()
+        for row in requests:
+            whole = _whole(row)
+            if not any(map(known, (row, (row[0], None), (whole[0], None)))):
+                new[whole] = max(new.get(whole, row), row, key=_end)
+        return [*new.values()]
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         """Fetch the rows without each of these sets of units."""
@@ -124,14 +217,52 @@ class Evidence:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
+        asked = {(replace(ablation, said=None), how) for ablation, how in self._asked.rows}
         for unit in range(len(rows)):
-            asked = {self.ablating([unit]), self.ablating([unit], exact=True)} & self._asked
-            if asked and not exact[unit] and (row := self.without([unit])):
-                rows[unit], estimated[unit] = row, False
-                exact[unit] = self.without([unit], exact=True) is not None
+            ways = {self.ablating([unit]), self.ablating([unit], exact=True)} & asked
+            if ways and not exact[unit] and (measured := self._measured(unit)):
+                rows[unit], exact[unit] = measured
+                estimated[unit] = False
         return replace(
             scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
         )
 
+    def _measured(self, unit: int) -> tuple[TokenScores, bool] | None:
+        """The loss without a unit, NaN at tokens that no row says, and whether it is exact.
+
+        Of parts alone it is theirs.
+        """
+        longest, found = self._asked.longest, list[tuple[TokenScores, bool]]()
+        for exact in (True, False):
+            whole = self.ablating([unit], exact=exact)
+            row = self.scorer.known(whole) or self.scorer.known(longest.get(whole, whole))
+            found += [(row, exact)] if row else []
+        # Rows end with sentences: an exact one may say less than a masked one.
+        best = max(found, key=lambda each: np.isfinite(each[0]).sum(), default=None)
+        merged = None if best is None else [*best[0]]
+        for own, first in self._asked.alone.items():
+            part = copy.copy(self)
+            part._own = own
+            if row := part.without([unit]):
+                merged = merged or [np.nan] * len(row)
+                end = (own.said or ())[-1] + 1
+                merged[first:end] = row[first:end]
+                best = row, part.without([unit], exact=True) is not None
+        return None if merged is None or best is None else (tuple(merged), best[1])
+
     def _ids(self, units: Collection[int]) -> frozenset[int]:
         return frozenset(source for unit in units for source in self.scorer.units[unit])
+
+
+def _whole(request: Request) -> Request:
+    """The row of the whole response of which this is the beginning; others as they are."""
+    ablation, recompute = request
+    is_beginning = _end(request) < float("inf")
+    return (replace(ablation, said=None), recompute) if is_beginning else request
+
+
+def _end(request: Request) -> float:
+    """The tokens of the response with which the row of its beginning ends, of others infinity."""
+    said = request[0].said
+    is_beginning = said is not None and said == tuple(range(len(said)))
+    return len(said) if said is not None and is_beginning else float("inf")

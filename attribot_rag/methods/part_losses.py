@@ -76,6 +76,16 @@ class PartLosses:
         rows = {unit: self.evidence.without([unit]) for unit in units}
         return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
 
+    def suffice_after_nothing(self, units: Collection[int], held: Collection[str]) -> bool:
+        """Whether they preserve the part alone, and each word that they do not hold as it was.
+
+        What stands in them may still be likelier after earlier sentences, as the next of a list.
+        """
+        row = self.evidence.only_after_nothing(units)
+        if row is None or not self.suffice(units):
+            return False
+        return all(self.part.texts[index] in held for index in self.words(row))
+
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
         """Whether these units alone preserve the part, by a scored row."""
         row = self.evidence.only(units)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
@@ -13,6 +13,7 @@ from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import BudgetEnded, Necessity
 from attribot_rag.methods.order import Order
 from attribot_rag.methods.part_losses import PartLosses
+from attribot_rag.scoring import Request
 
 _NUM_DOCUMENTS = 3
 
@@ -29,16 +30,15 @@ def carriers_of(
     """The carriers of each part of one answer.
 
     Rows of all parts are fetched together, which a GPU prefers; `in_order`, the search for a part
-    ends before that for the next part begins, and its rows end with the part. A part that hardly
-    relies on the context is not looked into if it `is_settled` otherwise.
+    ends before that for the next part begins. A part that hardly relies on the context is not
+    looked into if it `is_settled` otherwise.
     """
     every = [*parts]
     searches = [find_carriers(part, evidence, order, limits, is_settled) for part in every]
     if not in_order:
         yield from evidence.in_rounds(searches)
         return
-    for part, search in zip(every, searches, strict=True):
-        evidence.end_at(part.tokens[-1] + 1)
+    for search in searches:
         yield from evidence.in_rounds([search])
 
 
@@ -54,6 +54,7 @@ def find_carriers(
     Units with words of the part are tried first, then the highest ranked ones. If no set suffices,
     the carriers are the units with the highest necessity.
     """
+    evidence = evidence.of(part)
     losses = PartLosses(part, evidence, limits)
     if not losses.may_be_cited:
         return Carriers()
@@ -123,22 +124,43 @@ class _Search:
 
     def _enough(self) -> Steps[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does."""
-        losses = self._losses
+        losses, evidence = self._losses, self._evidence
         units, row = list[int](), None
+        alone = self._alone()
         while added := self._growth(units, row):
             units += added
             if len(units) == 1:
                 self._foresight.expect_after_first(units[0])
             else:
                 self._foresight.expect_after_several(units, self._growths(units, row))
-            needed = [self._evidence.ablating([x]) for x in added if self._evidence.can_mask]
-            yield [self._evidence.keeping(units), *needed]  # they are asked for soon, at any rate
-            row = self._evidence.only(units)
+            needed = self._needed(added)
+            yield [evidence.keeping(units), *alone, *needed]  # asked for soon, at any rate
+            if alone and not losses.suffice_after_nothing(units, self._held(units)):
+                evidence.read_earlier()  # it speaks of what was said before, or others are needed
+                yield [evidence.keeping(units), *self._needed(units)]
+            alone = []
+            row = evidence.only(units)
             if row is None:
                 raise BudgetEnded
             if losses.suffice(units) or (yield from self._explaining(units)):
                 return units
         return []
+
+    def _needed(self, units: Sequence[int]) -> list[Request]:
+        """The rows without each unit, where masks make them short."""
+        return [self._evidence.ablating([x]) for x in units if self._evidence.can_mask]
+
+    def _held(self, units: Sequence[int]) -> frozenset[str]:
+        return frozenset(chain.from_iterable(map(self._order.words_of, units)))
+
+    def _alone(self) -> list[Request]:
+        """The row of the part alone, if what was said before it need not be read at first.
+
+        The part has to rely so much on the context that it comes from no earlier sentence, and to
+        have words of its own, by which it is seen whether it goes without these.
+        """
+        is_own = bool(self._part.words) and (self._losses.reliance >= 2 * self._limits.min_reliance)
+        return self._evidence.leave_out_earlier() if is_own else []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
         """The units that are tried next, beside these, whose row this is: as many again.

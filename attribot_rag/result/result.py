@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -99,9 +99,10 @@ class Result:
     which is not a score of 0."""
     sources: tuple[Source, ...]
     """The scored pieces of text, in the order in which they stand in the prompt."""
-    token_scores: tuple[tuple[float, ...] | None, ...]
-    """Per source its score for each response token, or null if it was not scored. The score of
-    any part of the response is the sum over its tokens."""
+    token_scores: tuple[tuple[float | None, ...] | None, ...]
+    """Per source its score for each response token, null where it was not measured: the default
+    method measures a source up to the sentence that it may have caused. The score of a part of the
+    response is the sum over its tokens that were measured."""
     exact: tuple[bool, ...]
     """Per source whether its text was removed to the character from the full prompt and everything
     after it encoded again; if not, its score is approximate."""
@@ -198,12 +199,11 @@ class Result:
 
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
-        """Scores as [num_sources, num_response_tokens]; sources not scored are masked."""
+        """Scores as [num_sources, num_response_tokens]; what was not scored is masked."""
         width = len(self.token_spans)
-        rows = [row if row is not None else (0.0,) * width for row in self.token_scores]
-        mask = [[row is None] * width for row in self.token_scores]
-        shape = (len(rows), width)
-        return np.ma.masked_array(np.reshape(rows, shape), np.reshape(mask, shape))
+        rows = [(None,) * width if row is None else row for row in self.token_scores]
+        values = np.reshape(np.array(rows, dtype=float), (len(rows), width))
+        return np.ma.masked_array(np.nan_to_num(values), np.isnan(values))
 
     def find(self, text: str) -> tuple[int, int]:
         """Characters [start, end) of the first place of a text in the response.
@@ -231,7 +231,7 @@ class Result:
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
         """Score in nats of a source for the characters [start, end) of the response.
 
-        The sum over the span's tokens; None if the source was not scored.
+        The sum over the span's tokens that were measured; None if none was.
         """
         if not 0 <= source_id < len(self.sources):
             raise InvalidInput(f"source {source_id} is not one of the {len(self.sources)} sources")
@@ -246,10 +246,11 @@ class Result:
 
     def _sum(self, source_id: int, tokens: range) -> float | None:
         row = self.token_scores[source_id]
-        if row is None:
+        measured = [] if row is None else [row[i] for i in tokens if row[i] is not None]
+        if row is None or (tokens and not measured):
             return None
         # As the page adds; `sum` is more precise since Python 3.12.
-        return reduce(add, (row[index] for index in tokens), 0.0)
+        return reduce(add, cast(list[float], measured), 0.0)
 
     def top(self, k: int = 5, start: int = 0, end: int | None = None) -> tuple[RankedSource, ...]:
         """The k sources with the highest scores for a span of the response, best first.

@@ -106,8 +106,9 @@ def judge(
                 )
             )
     if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
-        cited = sorted({source for verdict in verdicts for source in verdict.source_ids})
-        judged.evidence.fetch_without([source] for source in cited)
+        for part, index in judged.parts.items():
+            cited = verdicts[index].source_ids if index < len(verdicts) else ()
+            judged.evidence.of(part).fetch_without([source] for source in cited)
     audit = MarkerAudit(marked.markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
         verdicts=verdicts,
@@ -148,7 +149,8 @@ class _Judge:
         self._without_limit = self._meter.unlimited if ranking.is_on_demand else nullcontext
         self._given: list[Verdict] = []
         self._order = Order(scorer, ranking)
-        self.evidence = Evidence(scorer, reliance or ())
+        # What another method scored for the whole answer goes before rows of a sentence alone.
+        self.evidence = Evidence(scorer, reliance or (), may_be_alone=ranking.is_on_demand)
         self._fragment = fragment_of(sentences, scorer.generation, scorer.response.text)
         self._origin_of: dict[Part, Origin | None] = {}
 
@@ -162,14 +164,14 @@ class _Judge:
             with self._without_limit():
                 self._expect_origins()
             carriers = carriers_of(
-                self._parts,
+                self.parts,
                 self.evidence,
                 self._order,
                 self._limits,
                 in_order=in_order,
                 is_settled=self._is_settled,
             )
-        parts = iter(self._parts)
+        parts = iter(self.parts)
         for index, sentence in enumerate(self._sentences):
             verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
             if sentence.thinking:
@@ -182,7 +184,7 @@ class _Judge:
             yield verdict
 
     @cached_property
-    def _parts(self) -> dict[Part, int]:
+    def parts(self) -> dict[Part, int]:
         """The judged sentences with their indices."""
         judged = {i: each.tokens for i, each in enumerate(self._sentences) if each.is_judged}
         response, asked = self._response, self._scorer.context.asked
@@ -216,7 +218,7 @@ class _Judge:
         measured = Measured(start=sentence.start, end=sentence.end, reliance=None, least=least)
         if self._reliance is None:
             return measured
-        losses = PartLosses(part, self.evidence, self._limits)
+        losses = PartLosses(part, self.evidence.of(part), self._limits)
         may_be_said_before = bool(index or self._scorer.context.conversation)
         return replace(
             measured,
@@ -242,7 +244,7 @@ class _Judge:
 
     def _expect_origins(self) -> None:
         """Expect the rows of other origins of the sentences that hardly rely on the context."""
-        for part, index in self._parts.items() if self._scorer.num_spare else ():
+        for part, index in self.parts.items() if self._scorer.num_spare else ():
             reliance = total(self._reliance, part.tokens)
             if reliance < 2 * self._limits.min_reliance:
                 self.evidence.expect(next(self._origins.find(index, reliance)))
@@ -250,13 +252,13 @@ class _Judge:
 
     def _is_settled(self, part: Part) -> Steps[bool]:
         """Whether a sentence with little reliance is cut off, or has another origin."""
-        if self._parts[part] == self._fragment:
+        if self.parts[part] == self._fragment:
             return True
         return (yield from self._said_before(part)) is not None
 
     @cached_property
     def _origins(self) -> Origins:
-        parts = {index: part for part, index in self._parts.items()}
+        parts = {index: part for part, index in self.parts.items()}
         return Origins(self.evidence, self._sentences, parts, self._limits, self._order)
 
     @cached_property
@@ -268,7 +270,7 @@ class _Judge:
 
         Where time is up, none is looked for.
         """
-        index, meter = self._parts[part], self._meter
+        index, meter = self.parts[part], self._meter
         if part not in self._origin_of and (index or self._scorer.context.conversation):
             meter.exhausted |= meter.is_late
             if not meter.is_late:

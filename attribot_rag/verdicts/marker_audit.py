@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import Interval
-from attribot_rag.methods.base import total
+from attribot_rag.methods.base import Part, total
 from attribot_rag.result import Marker, Verdict
 from attribot_rag.verdicts.marker_syntax import WrittenMarker
 from attribot_rag.verdicts.markers import markers_of
@@ -77,6 +77,7 @@ class MarkerAudit:
             return None
         if self.evidence is None:
             return False
-        self.evidence.fetch_without([own])
-        row = self.evidence.without(own)
+        evidence = self.evidence.of(Part(tuple(tokens)))
+        evidence.fetch_without([own])
+        row = evidence.without(own)
         return None if row is None else total(row, tokens) >= self.min_effect

@@ -86,7 +86,7 @@ class Origins:
         turns = tuple(after - before for after, before in zip(bare, without, strict=True))
         order = self._order or Order(evidence.scorer)
         (carried,) = carriers_of([part], evidence, order, limits)
-        alone = evidence.only(carried.members)
+        alone = evidence.of(part).only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
         kept = tuple(rely - lost for rely, lost in zip(evidence.reliance, alone, strict=True))

@@ -119,12 +119,10 @@ def covers(case: LabelledCase, source: Source, label: LabelledSource) -> bool:
 def _details(
     case: LabelledCase, attribution: Attribution, verdict: Verdict, expected: ExpectedVerdict
 ) -> str:
-    tokens = attribution.tokens_in(verdict.start, verdict.end)
     relation = f", {verdict.relation}" if verdict.kind == "redundant" else ""
     lines = [f"reliance {verdict.reliance or 0:.1f}, effect {verdict.effect or 0:.1f}{relation}"]
     for source in attribution.sources:
-        row = attribution.token_scores[source.id]
-        effect = None if row is None else sum(row[i] for i in tokens)
+        effect = attribution.score(source.id, verdict.start, verdict.end)
         is_labelled = any(covers(case, source, label) for label in expected.sources)
         is_cited = source.id in verdict.source_ids
         if is_labelled or is_cited or (effect or 0) >= 1:

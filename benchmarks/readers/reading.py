@@ -41,7 +41,7 @@ class Reading:
     reliance: tuple[float, ...]
     token_spans: Spans
     sources: tuple[SourcePlaces, ...]
-    effects: tuple[tuple[float, ...] | None, ...]
+    effects: tuple[tuple[float | None, ...] | None, ...]
     verdicts: tuple[Verdict, ...]
 
     @property

@@ -39,7 +39,8 @@ def test_a_method_by_name_equals_the_method_itself(name: str) -> None:
     assert attribution.provenance.method == method.name
     for row, expected_row in zip(attribution.token_scores, expected.token_scores, strict=True):
         assert (row is None) == (expected_row is None)
-        np.testing.assert_allclose(row or (), expected_row or (), atol=ATOL)
+        actual, right = (np.array(each or (), dtype=float) for each in (row, expected_row))
+        np.testing.assert_allclose(actual, right, atol=ATOL)
     assert attribution.exact == expected.exact
     assert [group.source_ids for group in attribution.groups] == [
         group.units for group in expected.groups

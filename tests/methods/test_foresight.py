@@ -79,7 +79,7 @@ def searched(
     evidence = Evidence(shown, whole)
     (carriers,) = carriers_of([part], evidence, tried, Limits())
     shown.num_calls -= 1
-    shown.citation = Citing(PartLosses(part, evidence, Limits()), tried).citation
+    shown.citation = Citing(PartLosses(part, evidence.of(part), Limits()), tried).citation
     return carriers, shown
 
 

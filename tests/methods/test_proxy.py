@@ -52,7 +52,8 @@ def on_its_own(proxy: LocalModel, prompt: Prompt, documents: Any = TREATY) -> li
     attributor = Attributor(proxy, method="leave_one_out", verdicts=None, progress=False)
     attribution = attributor.attribute(prompt, ANSWER, documents)
     assert len(attribution.sources) == len(UNITS)
-    return [list(row) for row in attribution.token_scores if row is not None]
+    scores: list[list[float]] = attribution.matrix.tolist()
+    return scores
 
 
 def totals(rows: Any) -> list[float]:

@@ -18,7 +18,11 @@ from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.order import Order, Ranking
 from attribot_rag.methods.sufficiency import carriers_of
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer
+from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.row import Row
 
 RESPONSE = "The ships came with salt."
 FIRST, SECOND = 4, 20
@@ -517,8 +521,7 @@ def test_searches_share_their_rows() -> None:
 
 
 def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
-    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ())]
-    evidences[1].end_at(5)
+    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ()).of(Part(tuple(range(2, 5))))]
     rows, tokens = [], []
     for evidence in evidences:
         requests = [evidence.keeping([1]), evidence.ablating([1, 2]), evidence.ablating([3])]
@@ -527,6 +530,44 @@ def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
         rows.append(np.array(found, dtype=float))
         tokens.append(evidence.scorer.usage.scored_tokens)
     num_left_out = len(evidences[0].scorer.generation.response_ids) - 5
-    assert tokens[0] - tokens[1] == 2 * num_left_out  # one unit's scores are for the whole answer
+    assert tokens[0] - tokens[1] == 3 * num_left_out
     np.testing.assert_allclose(rows[1][:, :5], rows[0][:, :5], atol=ATOL)
-    np.testing.assert_allclose(rows[1][2], rows[0][2], atol=ATOL)
+    assert np.isnan(rows[1][:, 5:]).all()
+
+
+def test_a_row_that_says_more_serves_for_less_and_of_several_the_longest_is_scored() -> None:
+    evidence = Evidence(scorer(), ())
+    parts = [Part(tuple(range(start, start + 3))) for start in (3, 9, 6)]
+    evidence.fetch(evidence.of(part).ablating([1]) for part in parts)
+    assert evidence.scorer.usage.forward_passes == 1
+    rows = [evidence.of(part).without([1]) for part in parts]
+    assert rows[0] == rows[1] == rows[2] is not None
+    assert evidence.without([1]) is None  # no row says the whole answer
+    before = evidence.scorer.usage.scored_tokens
+    for part in parts:
+        evidence.of(part).fetch_without([[1]])
+    assert evidence.scorer.usage.scored_tokens == before
+
+
+def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
+    target = scorer(response="It rained. The hall burned.", language_model=built("llama"))
+    evidence, ids = Evidence(target, ()), target.generation.response_ids
+    start = target.response.tokens_in((11, 27)).start
+    part = Part(tuple(range(start, len(ids))))
+    alone = evidence.of(part)
+    evidence.fetch([*alone.leave_out_earlier(), alone.keeping([1]), alone.ablating([1])])
+    said = Generation((1,), ids[start - 1 :])  # with the space between the sentences
+
+    def plain(prompt_ids: tuple[int, ...]) -> Any:
+        generation = replace(said, prompt_ids=prompt_ids)
+        reference = Reference(model_here(target.language_model), generation)
+        return reference.log_likelihoods([Row.exact(prompt_ids, 0, generation)])[0, 1:].numpy()
+
+    prompt = target.context.ablate(only(target, [1]), target.language_model)
+    expected = plain(target.generation.prompt_ids) - plain(prompt.ids)
+    actual = np.array(evidence.of(part).only([1]))
+    np.testing.assert_allclose(actual[start:], expected, atol=ATOL)
+    assert np.isnan(actual[: start - 1]).all()
+    assert evidence.of(part).without([1]) is not None
+    alone.read_earlier()
+    assert evidence.of(part).only([1]) is evidence.of(part).without([1]) is None

@@ -105,4 +105,16 @@ def test_disjoint_spans_sum_to_the_whole(result: Attribution, data: st.DataObjec
         row = result.token_scores[source.id]
         assert (result.score(source.id) is None) == (row is None)
         if row is not None:
-            assert result.score(source.id) == pytest.approx(sum(row))
+            assert result.score(source.id) == pytest.approx(sum(x or 0.0 for x in row))
+
+
+def test_tokens_that_were_not_measured_count_nothing() -> None:
+    scores = {"Salt.": (2.0, 3.0), "Timber.": (1.0, 4.0)}
+    whole = handmade("Salt came. Timber came.", ["Salt.", "Timber."], scores)
+    result = dataclasses.replace(whole, token_scores=((2.0, 0.0, None, None), None))
+    second = result.find("Timber came.")
+    assert result.score(0) == 2.0
+    assert result.score(0, *second) is None and result.top(5, *second) == ()
+    assert [(ranked.source.id, ranked.score) for ranked in result.top()] == [(0, 2.0)]
+    assert result.matrix.mask.tolist() == [[False, False, True, True], [True] * 4]
+    assert Attribution.from_json(result.to_json()).token_scores == result.token_scores

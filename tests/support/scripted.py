@@ -1,6 +1,7 @@
 """A scorer whose log-likelihoods follow from which sources are left in the prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ class Scripted:
         if ablation == context.whole:
             return self._real_bare
         turns = bool(context.conversation) and context.conversation[-1] in ablation.characters
-        return turns or ablation.said is not None
+        is_bare = replace(ablation, said=None) == context.whole
+        return turns or (is_bare and ablation.said is not None)
 
     def _scored(self, requests: Sequence[Request]) -> LogLikelihoods:
         full, rows = self._row(self._present), []
@@ -72,7 +74,10 @@ class Scripted:
             is_bare = ablation == self._scorer.context.whole
             kept = frozenset() if is_bare else self._present - ablation.source_ids
             late = self.most_rows is not None and len(self.scored) >= self.most_rows
-            rows.append(np.full(len(full), np.nan) if late else self._row(kept))
+            row = np.full(len(full), np.nan) if late else self._row(kept)
+            if ablation.said is not None:
+                row[[i for i in range(len(full)) if i not in ablation.said]] = np.nan
+            rows.append(row)
             if not late:
                 self.scored.append(kept)
         return LogLikelihoods(

@@ -11,6 +11,7 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.intervals import subtract
+from attribot_rag.methods.base import Part
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.verdicts.marker_audit import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
@@ -38,7 +39,10 @@ class Measured(Evidence):
     """Documents are worth what their sources are together, and nothing where one has no score."""
 
     def __init__(self, attribution: Attribution) -> None:
-        self._rows = attribution.token_scores
+        self._rows: Sequence[Any] = attribution.token_scores
+
+    def of(self, part: Part) -> Evidence:
+        return self
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         pass

@@ -23,7 +23,7 @@ def attribute(method: str, model: Any, tokenizer: Any, case: Case) -> Result:
     ]
     if places != case["sources"]:
         raise ValueError("the sources are not those of the case")
-    scores = [None if row is None else sum(row) for row in attribution.token_scores]
+    scores = [attribution.score(source.id) for source in attribution.sources]
     return {"scores": scores}
 
 

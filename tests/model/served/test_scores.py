@@ -69,7 +69,8 @@ def assert_same_scores(attribution: Attribution, expected: Attribution) -> None:
     assert attribution.exact == expected.exact
     for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
         assert (row is None) == (right is None)
-        np.testing.assert_allclose(row or (), right or (), atol=ATOL)
+        actual, truth = (np.array(each or (), dtype=float) for each in (row, right))
+        np.testing.assert_allclose(actual, truth, atol=ATOL)
     np.testing.assert_allclose(
         attribution.token_log_likelihoods, expected.token_log_likelihoods, atol=ATOL
     )
@@ -118,7 +119,9 @@ def test_the_rows_that_auto_scores_are_exact(server: ModelServer) -> None:
     exact = by_reference("leave_one_out", MANY)
     for row, expected in zip(attribution.token_scores, exact.token_scores, strict=True):
         if row is not None and expected is not None:
-            np.testing.assert_allclose(row, expected, atol=ATOL)
+            np.testing.assert_allclose(
+                np.array(row, dtype=float), np.array(expected, dtype=float), atol=ATOL
+            )
 
 
 def test_a_served_model_is_a_proxy_that_prunes() -> None:
