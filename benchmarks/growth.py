@@ -1,24 +1,24 @@
 """How an attribution grows with the chunks, the sentences of an answer, and the causes of one.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.growth [--first N] [--pass-tokens 1500] [--folder FOLDER]
+    OMP_NUM_THREADS=1 python -m benchmarks.growth [--axes sentences] [--most 8] [--pass-tokens 1500]
 
-Prompts hold chunks of about 118 tokens with a fact each, given answers repeat some of them. Each is
-attributed with the recorded cache of its prompt, then a second time, and without the cache. What is
-measured is kept in a folder: a run that was stopped goes on. `--plot FILE` draws what is there.
+Prompts hold chunks of about 100 tokens with a fact each, given answers repeat some of them. Each is
+attributed with the recorded cache of its prompt; a second time, by what the recorder kept of that;
+and with neither. `--alone` leaves out these two and the generation. What is measured is kept in a
+folder: a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
 from attribot_rag import Attribution, Attributor, Document, ScoringOptions
-from attribot_rag.model.generation import Generation
 from attribot_rag.recording import generate_answer
 from benchmarks import ROOT
 from benchmarks.experiment.setting import CLOCKS, hardware
@@ -90,7 +90,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds of the processor; tokens read, rows of the prompt's own cache not among them."""
+    """Seconds are the processor's, tokens those that were read, without a cached prompt's.
+
+    `right` of `num_causes` causes are cited, and `false` other sources.
+    """
 
     axis: str
     size: int
@@ -148,7 +151,7 @@ def cases() -> Iterator[Case]:
 
 
 def measured(attributor: Attributor, case: Case, *, alone: bool) -> Iterator[Measurement]:
-    """With the recorded cache, a second time, and without the cache; or the first of them."""
+    """With the recorded cache, a second time, and with none; or the first of these alone."""
     language_model, clock = attributor.language_model, CLOCKS["cpu"]
     prompt_ids, ids = language_model.encode_prompt(case.prompt), language_model.encode(case.answer)
     started = clock()
@@ -159,13 +162,13 @@ def measured(attributor: Attributor, case: Case, *, alone: bool) -> Iterator[Mea
     generation = clock() - started if count > 1 else 0.0
     assert answered is not None
     recorded = replace(answered, response_ids=ids, cut_at=None, unfinished=False)
-    ways: dict[str, Callable[[], Generation]] = {"recorded": lambda: recorded}
-    if not alone:
-        ways |= {"second look": lambda: recorded, "not recorded": recorded.without_cache}
-    for way, given in ways.items():
+    for way in ("recorded",) if alone else ("recorded", "second look", "not recorded"):
+        if way == "not recorded":
+            attributor.recorder.clear()
+        given = recorded if way == "recorded" else recorded.without_cache()
         started = clock()
         with Stopwatch(language_model.device) as watch:
-            attribution = attributor.attribute_generation(given(), case.documents, case.prompt)
+            attribution = attributor.attribute_generation(given, case.documents, case.prompt)
         seconds, provenance = clock() - started, attribution.provenance
         right, false = case.citations(attribution)
         yield Measurement(
