@@ -48,6 +48,22 @@ def test_the_work_grows_with_the_input() -> None:
     assert 0 < large < 15 * small
 
 
+def test_changed_chunks_of_one_template_are_found_in_their_places() -> None:
+    chunks = [
+        f"{number}: {chr(65 + number % 26)}{'aeiou'[number % 5]}ra{number} built the mill. Its "
+        "walls are of grey stone, and steps lead up to the door. A slate roof was added when the "
+        f"first had burnt down. Visitors pay {number} crowns; the garden towards the river is "
+        "free. In winter the gate closes early, and a guide is only there at weekends."
+        for number in range(100)
+    ]
+    prompt = "\n\n".join(chunk.replace("towards", "beyond") for chunk in chunks)
+    work = Work()
+    located = LocatedDocuments(prompt, chunks, threshold=0.9, work=work)
+    texts = {text: [prompt[x.start : x.end] for x in at] for text, at in located.whole.items()}
+    assert texts == {chunk: [chunk.replace("towards", "beyond")] for chunk in chunks}
+    assert work.pairs < 8_192 * sum(map(len, chunks))
+
+
 @pytest.mark.parametrize("length", [10_000, 32_000])
 def test_a_long_document_with_misspellings_is_not_compared_with_everything(length: int) -> None:
     prompt, documents = near_equal(length)

@@ -52,11 +52,11 @@ class Location:
     def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
         """Map the location of two forms to the source texts of these forms."""
         start, end = prompt.source_span(self.start, self.end)
-        starts = numpy.append(prompt.origins[:, 0], end)
         indices = numpy.arange(len(document.source))
         characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
         places = numpy.asarray(self.offsets)[[*characters.clip(0), -1]]
-        offsets = starts[places].clip(start, end)
+        starts = prompt.origins[places.clip(max=len(prompt.origins) - 1), 0]
+        offsets = numpy.where(places < len(prompt.origins), starts, end).clip(start, end)
         span = document.source_span(*self.document_span) if self.document_span else None
         is_escaped = end - start != self.end - self.start
         return Location(start, end, array("q", offsets.tobytes()), span, is_escaped)

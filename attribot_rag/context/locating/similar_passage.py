@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from rapidfuzz.distance import Indel, LCSseq, Levenshtein
@@ -46,12 +46,21 @@ def similar_passage(
 
 
 def _starts(document: str, index: TextIndex) -> list[int]:
-    """Candidate starts of a document in a text, by the places of shared n-grams."""
+    """Candidate starts of a document in a text, by the places of shared n-grams.
+
+    An n-gram's vote is divided among its places, so that what other documents lack decides.
+    """
     hits = list(index.hits(document, _GRAM, _STRIDE, _MAX_HITS))
-    votes = Counter((place - at) // _BAND for at, place in hits)
-    enough = min(_MIN_VOTES, _MIN_SHARE * len({at for at, _ in hits}))
-    bands = votes.most_common(_MAX_STARTS)
-    return sorted(band * _BAND for band, number in bands if number >= enough)
+    places = Counter(at for at, _ in hits)
+    votes, shares = Counter[int](), defaultdict[int, float](float)
+    for at, place in hits:
+        band = (place - at) // _BAND
+        votes[band] += 1
+        shares[band] += 1 / places[at]
+    enough = min(_MIN_VOTES, _MIN_SHARE * len(places))
+    likely = [band for band, number in votes.items() if number >= enough]
+    likely.sort(key=shares.__getitem__, reverse=True)
+    return sorted(band * _BAND for band in likely[:_MAX_STARTS])
 
 
 def _aligned(document: str, text: str, start: int, most: float, work: Work) -> Sequence[Run]:
