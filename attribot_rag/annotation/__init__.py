@@ -14,15 +14,19 @@ from attribot_rag.annotation.annotation import Annotation
 from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
 from attribot_rag.annotation.numbers import NumbersInDocuments, is_rounded
 from attribot_rag.annotation.visible import Visible
-from attribot_rag.context.intervals import Interval, at, merge
-from attribot_rag.context.number_words import (
+from attribot_rag.context.splitting import sentences
+from attribot_rag.context.text import (
+    UNSPACED,
+    Interval,
     NumberWords,
+    at,
+    merge,
     number_values,
     number_words,
     power_words,
+    same_word,
+    words,
 )
-from attribot_rag.context.splitting.splitter import sentences
-from attribot_rag.context.words import UNSPACED, same_word, words
 from attribot_rag.result import Check
 
 __all__ = [

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
 from attribot_rag.context import Context
-from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.splitting.splitter import language_of
+from attribot_rag.context.splitting import language_of
+from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Check, Verdict
 

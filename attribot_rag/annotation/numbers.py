@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from attribot_rag.annotation.annotator import AnnotatedSentence
 from attribot_rag.annotation.visible import Visible
-from attribot_rag.context.number_words import (
+from attribot_rag.context.text import (
     GROUPING,
     number_values,
     number_words,

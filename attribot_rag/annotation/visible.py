@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 
 # Zero-width spaces, soft hyphens, marks of direction and the like, but for joiners, which change
 # letters of Indian and Persian scripts.

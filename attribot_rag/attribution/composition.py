@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
+from attribot_rag.context.context import PromptPart
 from attribot_rag.context.document import label_of
-from attribot_rag.context.prompt_parts import PromptPart
 from attribot_rag.display.markdown import with_citations, with_legend, with_reader
 from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.report import CitedDocument, quote_of

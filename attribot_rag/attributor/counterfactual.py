@@ -11,7 +11,7 @@ import torch
 from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.attributor.cut_prompt import check_documents, places_of, prompt_without
 from attribot_rag.context import Ablation, Context, TokenizedText
-from attribot_rag.context.intervals import merge
+from attribot_rag.context.text import merge
 from attribot_rag.errors import NotRecorded, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel, Prompt

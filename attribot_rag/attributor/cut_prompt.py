@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import cast
 
 from attribot_rag.context import Source
-from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, with_texts
 from attribot_rag.model.language_model import Prompt

@@ -1,10 +1,9 @@
 """Documents, their sources, and the places of both in the prompt that the model saw."""
 
-from attribot_rag.context.ablation import AblatedPrompt, Ablation
 from attribot_rag.context.context import Context, ContextOptions, PromptInput
 from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source
-from attribot_rag.context.locating.retrieval import locate_context, texts_in_prompt
-from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.context.locating import locate_context, texts_in_prompt
+from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText
 
 __all__ = [
     "AblatedPrompt",

@@ -1,8 +1,531 @@
-"""The alignment of two texts that differ a little, character by character."""
+"""Forms of a text aligned with it character by character, and the text that two have in common."""
 
 from __future__ import annotations
 
-from rapidfuzz.distance import Levenshtein
+import html
+import re
+import sys
+import unicodedata
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+import numpy
+from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein, Postfix, Prefix
+
+from attribot_rag.cached_property import cached_property
+from attribot_rag.context.text import Interval, find_all, num_unspaced
+
+_SPACE = re.compile(r"\s{2,}|[^\S ]|\A\s|\s\Z")
+# The last one of a run apart: it may be the sign of a number.
+_SEPARATORS = re.compile(r"[ .,:;/-]+(?=[ .,:;/-])|[ .,:;/-]")
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedText:
+    """A form of the text `source`, in which characters are replaced or left out.
+
+    `origins` [characters of `text`, 2] has for each character the characters [start, end) of
+    `source` for which it stands, ascending. Several may stand for one (ss for ß), or one for
+    several (é for an escape sequence).
+    """
+
+    source: str
+    text: str
+    origins: Integers
+
+    @classmethod
+    def of(cls, source: str) -> AlignedText:
+        """The text as it is."""
+        starts = numpy.arange(len(source))
+        return cls(source, source, numpy.stack([starts, starts + 1], axis=1))
+
+    def unescaped(self) -> AlignedText:
+        """The text without any escaping, however deep, to be compared with another text.
+
+        A document that holds escape sequences of its own loses them, too, so both are unescaped.
+        """
+        form = self
+        for _ in range(MAX_DEPTH):
+            outer, form = form, form._replaced(ESCAPE, meaning)
+            if outer.text == form.text:
+                break
+        return form
+
+    def single_spaced(self) -> AlignedText:
+        """The text with one space between its words, and none around them."""
+
+        def space(match: re.Match[str]) -> str:
+            return " " if match.start() and match.end() < len(self.text) else ""
+
+        return self._replaced(_SPACE, space)
+
+    def letters(self) -> AlignedText:
+        """The casefolded (NFKD) letters and digits, nothing between them.
+
+        White space, case, mark-up, punctuation and typography are left out. Between two digits a
+        separator is kept (1.5 is not 15), and so are minus, per cent and currency signs.
+        """
+        letters = [*map(letters_of, self.text)]
+        for silent in SILENT.finditer(self.text):
+            letters[slice(*silent.span())] = [""] * len(silent[0])
+        lengths = numpy.fromiter(map(len, letters), numpy.int64, len(letters))
+        form = AlignedText(self.source, "".join(letters), self.origins.repeat(lengths, axis=0))
+        return form._replaced(_SEPARATORS, number_sign)
+
+    def _replaced(
+        self, pattern: re.Pattern[str], value: Callable[[re.Match[str]], str]
+    ) -> AlignedText:
+        lengths = numpy.ones(len(self.text), numpy.int64)
+        starts, ends = self.origins.T.copy()
+        pieces, done = list[str](), 0
+        for match in pattern.finditer(self.text):
+            first, last = match.span()
+            if (new := value(match)) != match[0]:
+                pieces += self.text[done:first], new
+                lengths[first:last] = 0
+                lengths[first] = len(new)
+                ends[first] = ends[last - 1]
+                done = last
+        text = "".join([*pieces, self.text[done:]])
+        return AlignedText(
+            self.source, text, numpy.stack([starts, ends], axis=1).repeat(lengths, axis=0)
+        )
+
+    @cached_property
+    def index(self) -> TextIndex:
+        return TextIndex(self.text)
+
+    def source_span(self, start: int, end: int) -> Interval:
+        """The characters of `source` behind the characters [start, end) of `text`, not empty."""
+        return int(self.origins[start, 0]), int(self.origins[end - 1, 1])
+
+    def span_of(self, interval: Interval) -> Interval:
+        """The characters of `text` made of these characters of `source`."""
+        start, end = self.origins[:, 0].searchsorted(interval).tolist()
+        return start, end
+
+    def gap(self, index: int) -> str:
+        """The characters of `source` between those before and at this place of `text`."""
+        start = self.origins[index - 1, 1] if index else 0
+        return self.source[start : self.origins[index, 0] if index < len(self.text) else None]
+
+    def is_whole(self, start: int, end: int) -> bool:
+        """Whether [start, end) of `text` cuts through no character of `source`."""
+        edges = (place for place in (start, end) if 0 < place < len(self.text))
+        return all(self.origins[place - 1, 0] != self.origins[place, 0] for place in edges)
+
+
+# Without meaning: link targets, rules and separator rows of tables, marks before a line.
+SILENT = re.compile(
+    r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'][^\"'\n]*[\"'])?\)"
+    r"|^[ \t]*[|:=*_+-][ \t|:=*_+-]{2,}$"
+    r"|^[ \t]*(?:(?:[-*+•‣◦]|\#{1,6}|>)[ \t]+|>)+",
+    re.MULTILINE,
+)
+_MARKUP = frozenset("*_`~\\>[](){}\"'«»‹›„‚“”‘’´")
+_DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
+_RAISED = ("<super>", "<sub>", "<fraction>")  # 10² is not 102
+_LIKE_LETTERS = frozenset("%‰°#")
+_SEPARATING = frozenset(" -.,:;/")
+
+
+def number_sign(separator: re.Match[str]) -> str:
+    """The sign of the number that begins after these separators, or nothing."""
+    text, start, end = separator.string, *separator.span()
+    if not text[end : end + 1].isdecimal():
+        return ""
+    while start and text[start - 1] in _SEPARATING:
+        start -= 1
+    before, between = text[start - 1 : start], text[start:end]
+    if before.isdigit():
+        return between.strip()[:1] or " "
+    return "-" if between.endswith("-") and (not before or between != "-") else ""
+
+
+def unified(character: str) -> str:
+    """A character without case, with a single kind each of white space, dashes and quotes.
+
+    Several characters where it stands for several (an ellipsis, a ligature).
+    """
+    if character.isspace():
+        return " "
+    if character in _DASHES:
+        return "-"
+    if character in "«»„“”":
+        return '"'
+    if character in "‹›‚‘’´`":
+        return "'"
+    return unicodedata.normalize("NFKC", character).casefold()
+
+
+@cache
+def letters_of(character: str) -> str:
+    """A character's folded letters, or a separator ("" for mark-up)."""
+    if character.isspace() or character == "|":
+        return " "
+    if character in _DASHES:
+        return "-"
+    if character in _MARKUP or unicodedata.category(character) in ("Cf", "Cs"):
+        return ""
+    once = unicodedata.normalize("NFKD", character.casefold()).casefold()
+    letters = unicodedata.normalize("NFKD", once)
+    kept = "".join(letter if _is_kept(letter) else _separator(letter) for letter in letters)
+    return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
+
+
+def _is_kept(character: str) -> bool:
+    category = unicodedata.category(character)
+    return (
+        character.isalnum()
+        or category in ("Mn", "Mc", "Sc")
+        or character in _LIKE_LETTERS
+        or (category == "Sm" and character not in "|~<>−⁄")
+    )
+
+
+def _separator(character: str) -> str:
+    if character.isspace():
+        return " "
+    return character if character in _SEPARATING else "."
+
+
+_HEX = "[0-9a-fA-F]"
+ESCAPE = re.compile(
+    rf"&(?:amp;)+|&(?:#\d{{1,7}}|#[xX]{_HEX}{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}});"
+    rf"|\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
+    rf"|\\(?:u{_HEX}{{4}}|U{_HEX}{{8}}|x{_HEX}{{2}}|\r?\n[ \t]*|[nrtbfvae0NLP_/\\\"' ])"
+    r"|'{2,}|\"{2,}|(?:'\n[ \t]+'|\"\n[ \t]+\")"
+)
+# Of JSON, Python and YAML, where they stand for something other than themselves.
+_CHARACTERS = dict(zip("nrtbfvae0NLP_", "\n\r\t\b\f\v\a\x1b\0\x85\u2028\u2029\xa0", strict=True))
+# Escapes within escapes: more of them are left as they are.
+MAX_DEPTH = 8
+
+
+def meaning(match: re.Match[str]) -> str:
+    """The text of an escape sequence; empty between the pieces of a literal."""
+    escape = match[0]
+    if escape[0] == "&":
+        return "&" if escape.startswith("&amp;") else html.unescape(escape)
+    if escape[0] != "\\":
+        return "" if "\n" in escape else escape[0]  # a Python literal in pieces, quotes in CSV
+    kind = escape[1]
+    if kind == "u":
+        units = bytes.fromhex(escape.replace("\\u", ""))
+        return units.decode("utf-16-be", "surrogatepass")
+    if kind in "Ux":
+        code = int(escape[2:], 16)
+        return chr(code) if code <= sys.maxunicode else escape
+    return "" if kind in "\r\n" else _CHARACTERS.get(kind, kind)
+
+
+Integers: TypeAlias = NDArray[numpy.int64]
+
+# A short text is searched faster than it is indexed.
+_MIN_LENGTH = 32_768
+_GRAM, _STRIDE = 16, 8
+_COMMON = 64
+
+
+class TextIndex:
+    """A text in which many others are looked up by n-grams, each with its places."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._ngrams = cache(self._indexed)
+
+    def _indexed(self, length: int, stride: int) -> Mapping[str, Sequence[int]]:
+        """The places of the n-grams that begin at multiples of the stride."""
+        places: dict[str, list[int]] = {}
+        for place in range(0, len(self.text) - length + 1, stride):
+            places.setdefault(self.text[place : place + length], []).append(place)
+        return places
+
+    def hits(self, text: str, length: int, stride: int, most: int) -> Iterator[tuple[int, int]]:
+        """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
+
+        N-grams of more than 64 places are left out, as are hits beyond `most`.
+        """
+        ngrams = self._ngrams(length, stride)
+        places = [ngrams.get(text[at : at + length], ()) for at in range(len(text) - length + 1)]
+        rare = [at for at, hits in enumerate(places) if 0 < len(hits) <= _COMMON]
+        rare.sort(key=lambda at: len(places[at]))
+        return islice(((at, place) for at in rare for place in places[at]), most)
+
+    def find_all(self, needle: str) -> Iterator[int]:
+        """Start positions of all places of the needle that do not overlap, ascending."""
+        if len(self.text) < _MIN_LENGTH or len(needle) < _GRAM + _STRIDE:
+            return find_all(self.text, needle)
+        ngrams = self._ngrams(_GRAM, _STRIDE)
+        places = [ngrams.get(needle[at : at + _GRAM], ()) for at in range(_STRIDE)]
+        if any(len(hits) > _COMMON for hits in places):
+            return find_all(self.text, needle)
+        starts = sorted(place - at for at, hits in enumerate(places) for place in hits)
+        return self._verified(needle, starts)
+
+    def _verified(self, needle: str, starts: Iterable[int]) -> Iterator[int]:
+        done = 0
+        for start in starts:
+            if start >= done and self.text.startswith(needle, start):
+                yield start
+                done = start + len(needle)
+
+
+class Work:
+    """Counts the `pairs` of characters that were compared to align texts.
+
+    `is_in_time` is called before each text; texts for which there was no time are `left`.
+    """
+
+    def __init__(self, is_in_time: Callable[[], bool] | None = None) -> None:
+        self._is_in_time = is_in_time or (lambda: True)
+        self.pairs = 0
+        self.left: set[str] = set()
+
+    def compare(self, text: str, other: str) -> None:
+        """Count a comparison of all characters of two texts."""
+        self.pairs += len(text) * len(other)
+
+    def in_time(self, texts: Iterable[str]) -> Iterator[str]:
+        """The texts, as long as there is time; the others are left."""
+        for text in texts:
+            if self.left or not self._is_in_time():
+                self.left.add(text)
+            else:
+                yield text
+
+    def rest_in_time(self, texts: Iterable[str]) -> Iterator[str]:
+        """The same for a last step: all texts if others were left before."""
+        return iter(texts) if self.left else self.in_time(texts)
+
+
+_MAX_PLACES = 64
+# What follows a text that was cut within a word, and what precedes a text without its beginning.
+_CUT_AFTER = re.compile(r"[^\S\n]*(?:\Z|\n|…|\.\.|[\[\]<>(){}|\"”»*#=~])")
+_CUT_BEFORE = re.compile(r"(?:\A|\n|…|\.\.|[\[\]<>(){}|\"“«*#=~])[^\S\n]*\Z")
+_MAX_SPACE = 20
+_BETWEEN_DIGITS = frozenset(".,:;/-")
+_WITHIN_WORDS = frozenset("'’\u00ad\u200b\u200c\u200d\u2060\ufeff")
+
+
+class Run(NamedTuple):
+    """Equal text: `length` characters from `first` in the document and `start` in the prompt."""
+
+    first: int
+    start: int
+    length: int
+
+    @property
+    def last(self) -> int:
+        """The end in the document."""
+        return self.first + self.length
+
+    @property
+    def end(self) -> int:
+        """The end in the prompt."""
+        return self.start + self.length
+
+
+def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[Run]:
+    """Maximal common runs: all of at least `length` + `stride` - 1 characters, some shorter.
+
+    Runs whose n-grams of this length all stand in more than 64 places are left out: such text is
+    not specific to a document.
+    """
+    text = prompt.text
+    hits = prompt.hits(document, length, stride, _MAX_PLACES * len(document))
+    done: dict[int, int] = {}
+    for at, place in sorted(hits):
+        diagonal = place - at
+        if at < done.get(diagonal, 0):
+            continue
+        before = Postfix.similarity(document[:at], text[max(0, diagonal) : place])
+        after = Prefix.similarity(document[at:], text[place : diagonal + len(document)])
+        done[diagonal] = at + after
+        yield Run(at - before, place - before, before + after)
+
+
+def at_words(document: AlignedText, prompt: AlignedText, run: Run) -> Run:
+    """The run without the incomplete words at its ends; empty if nothing is left.
+
+    An incomplete word of the document stays if the prompt's text also ends there: at the end of
+    a line, a quotation or an element, or before an ellipsis.
+    """
+    first, start, length = run
+    while length and not _ends(document, prompt, first + length, start + length):
+        length -= 1
+    while length and not _begins(document, prompt, first, start):
+        first, start, length = first + 1, start + 1, length - 1
+    return Run(first, start, length)
+
+
+def _ends(document: AlignedText, prompt: AlignedText, at: int, place: int) -> bool:
+    if prompt.text[place - 1] == " " or not is_border(prompt, place):
+        return False
+    end = prompt.source_span(place - 1, place)[1]
+    return is_border(document, at) or bool(_CUT_AFTER.match(prompt.source, end))
+
+
+def _begins(document: AlignedText, prompt: AlignedText, at: int, place: int) -> bool:
+    if prompt.text[place] == " " or not is_border(prompt, place):
+        return False
+    start = prompt.source_span(place, place + 1)[0]
+    return is_border(document, at) or bool(
+        _CUT_BEFORE.search(prompt.source[max(0, start - _MAX_SPACE) : start])
+    )
+
+
+def is_border(text: AlignedText, index: int) -> bool:
+    """Whether this place of a text's letters is not inside a word, number or character.
+
+    In scripts without spaces every character is a word.
+    """
+    if not 0 < index < len(text.text):
+        return True
+    if " " in text.text[index - 1 : index + 1]:
+        return True
+    if not _BETWEEN_DIGITS.isdisjoint(text.text[index - 1 : index + 1]):
+        return False
+    if not text.is_whole(index, index):
+        return False
+    before, after = (text.source[text.origins[place, 0]] for place in (index - 1, index))
+    if unicodedata.category(after)[0] == "M":
+        return False
+    return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0
+
+
+# Of the text between two words, the mark-up right before the second, and all that is before it.
+_OPENING = re.compile(r"(?<=\s)\S+\Z")
+_CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
+# The most pairs of characters that are compared to align the text between two letters.
+_MAX_COMPARED = 2**22
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place of a document in the prompt: characters [start, end) of the prompt.
+
+    `offsets[i]` is the prompt's character for character `i` of the document, with a last entry for
+    its end; offsets never decrease. A part holds only the characters `document_span` [start, end)
+    of the document; characters before it map to `start`, characters after it to `end`.
+    `is_escaped` says that the prompt holds escape sequences for characters of the document.
+    """
+
+    start: int
+    end: int
+    offsets: Sequence[int]
+    document_span: Interval | None = None
+    is_escaped: bool = False
+
+    def document_interval(self, start: int, end: int) -> Interval:
+        """The document's characters at these characters of the prompt."""
+        return self.document_offset(start), self.document_offset(end)
+
+    def document_offset(self, prompt_offset: int) -> int:
+        """The document's first character at or after this character of the prompt."""
+        first, last = self.document_span or (0, len(self.offsets) - 1)
+        return min(max(bisect_left(self.offsets, prompt_offset), first), last)
+
+    def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
+        """Map the location of two forms to the source texts of these forms."""
+        start, end = prompt.source_span(self.start, self.end)
+        indices = numpy.arange(len(document.source))
+        characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
+        places = numpy.asarray(self.offsets)[[*characters.clip(0), -1]]
+        starts = prompt.origins[places.clip(max=len(prompt.origins) - 1), 0]
+        offsets = numpy.where(places < len(prompt.origins), starts, end).clip(start, end)
+        span = document.source_span(*self.document_span) if self.document_span else None
+        is_escaped = end - start != self.end - self.start
+        return Location(start, end, array("q", offsets.tobytes()), span, is_escaped)
+
+
+def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> Location:
+    """The location by common runs of forms of both texts, ascending.
+
+    It reaches from the first to the last run, with common punctuation around them.
+    """
+    first, last = runs[0], runs[-1]
+    ours = document.source_span(first.first, last.last)
+    theirs = prompt.source_span(first.start, last.end)
+    lead = document.gap(first.first)
+    lead = _CLOSING.sub("", lead) if first.first else lead
+    before = _claimed(lead[::-1], prompt.gap(first.start)[::-1])
+    after = _claimed(document.gap(last.last), prompt.gap(last.end))
+    document_span = ours[0] - before[0], ours[1] + after[0]
+    start, end = theirs[0] - before[1], theirs[1] + after[1]
+    at, places = _anchors(document, prompt, runs)
+    at = numpy.concatenate([[document_span[0]], at, [document_span[1]]])
+    places = numpy.concatenate([[start], places, [end]])
+    indices = numpy.arange(len(document.source) + 1)
+    anchors = (at.searchsorted(indices, side="right") - 1).clip(0)
+    offsets = places[anchors] + (indices - at[anchors]).clip(0)
+    offsets = numpy.minimum(offsets, places[(anchors + 1).clip(max=len(at) - 1)])
+    lengths, widths = numpy.diff(at), numpy.diff(places)
+    for gap in numpy.flatnonzero((lengths > 1) & (lengths != widths)).tolist():
+        # A letter that both texts have, with what stands after it.
+        if lengths[gap] * widths[gap] <= _MAX_COMPARED:
+            between = _folded(document.source[at[gap] : at[gap + 1]])
+            counterpart = _folded(prompt.source[places[gap] : places[gap + 1]])
+            aligned = numpy.array(places_in(counterpart, between))
+            offsets[at[gap] + 1 : at[gap + 1]] = places[gap] + aligned[1:-1]
+    return Location(start, end, array("q", offsets.tobytes()), document_span)
+
+
+def _anchors(
+    document: AlignedText, prompt: AlignedText, runs: Sequence[Run]
+) -> tuple[Integers, Integers]:
+    """Characters of the document, ascending, with their places in the prompt.
+
+    A word that follows white space in the document begins right after white space in the prompt,
+    together with opening mark-up.
+    """
+    spans = numpy.concatenate(
+        [
+            numpy.hstack([document.origins[x.first : x.last], prompt.origins[x.start : x.end]])
+            for x in runs
+        ]
+    )
+    spans = spans[numpy.diff(spans[:, 0], prepend=-1) > 0]
+    at, places, ends = spans[:, 0], spans[:, 2].copy(), spans[:, 3]
+    gaps = numpy.flatnonzero((numpy.diff(at) > 1) & (places[1:] > ends[:-1]))
+    for gap in gaps.tolist():
+        if document.source[at[gap + 1] - 1].isspace():
+            opening = _OPENING.search(prompt.source[ends[gap] : places[gap + 1]])
+            places[gap + 1] -= len(opening[0]) if opening else 0
+    return at, places
+
+
+def _folded(text: str) -> str:
+    """The text with each character unified, if that is a single character."""
+    alike = map(unified, text)
+    return "".join(x if len(x) == 1 else y for x, y in zip(alike, text, strict=True))
+
+
+def _claimed(document: str, prompt: str) -> tuple[int, int]:
+    """The numbers of leading characters of both texts that are common punctuation.
+
+    The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
+    """
+    ours, theirs = (
+        [(mark, end) for end, character in enumerate(text, 1) for mark in unified(character)]
+        for text in (document, prompt)
+    )
+    step, claimed = 0, (0, 0)
+    for character, end in theirs:
+        while step < len(ours) and ours[step][0] != character:
+            step += 1
+        if step == len(ours):
+            break
+        if character != " ":
+            claimed = ours[step][1], end
+        step += 1
+    return claimed
 
 
 def places_in(other: str, text: str) -> list[int]:

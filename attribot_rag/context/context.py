@@ -1,24 +1,29 @@
-"""The context of a prompt: the sources of its documents, and their places in the prompt."""
+"""The context of a prompt: the sources of its documents, their places, and groups of sources."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, chain, pairwise
+from typing import Literal
+
+from rapidfuzz.distance import Indel, Prefix
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
-from attribot_rag.context.document import Document, Source
-from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
+from attribot_rag.context.document import Document, Occurrence, Source
 from attribot_rag.context.labels import DocumentLabels, document_labels
-from attribot_rag.context.prompt_parts import PromptPart, prompt_parts
-from attribot_rag.context.retrieved_text import separator, with_labels
-from attribot_rag.context.splitting.splitter import (
+from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText, ablate
+from attribot_rag.context.splitting import (
     Splitter,
     check_language,
     language_of,
     make_splitter,
+    paragraphs,
 )
-from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.context.text import Interval, merge, overlapping, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel, Prompt
 
@@ -225,3 +230,192 @@ class PromptInput:
     prompt: Prompt
     context: Context
     context_options: ContextOptions
+
+
+PromptPart = Literal["instructions", "question", "turn"]
+
+
+def prompt_parts(
+    length: int,
+    retrieved: Sequence[Interval],
+    turns: Sequence[Interval],
+    message: Sequence[Interval],
+) -> Mapping[PromptPart, Sequence[Interval]]:
+    """The characters of each part of a prompt of this length, ascending.
+
+    The question is the last `message` of the user; if that holds documents, or is unknown, the text
+    after the last document. The text before it are the instructions; the text after it (a tool's
+    answers) belongs to the earlier `turns`. The template's markup is not distinguished.
+    """
+    last = max((end for _, end in retrieved), default=0)
+    start, end = (message[0][0], message[-1][1]) if message else (last, length)
+    if start < last <= end:
+        start = last
+    taken = merge((*retrieved, *turns))
+    return {
+        "instructions": subtract((0, start), taken),
+        "question": subtract((start, end), taken),
+        "turn": merge((*turns, *subtract((end, length), taken))),
+    }
+
+
+# Documents of the same retrieval are separated by titles and separators, not by a conversation.
+_MAX_GAP = 300
+
+
+def with_labels(
+    prompt: str, regions: Sequence[Interval], turns: Sequence[Interval]
+) -> tuple[Interval, ...]:
+    """The documents' regions with the text between them, such as titles and metadata lines.
+
+    Unless one of the earlier `turns` begins or ends there. A label on the line before each document
+    ("Title: ...") also belongs to the first document.
+    """
+    joined: list[Interval] = []
+    labels: set[str] = set()
+    bounds = [*chain.from_iterable(turns)]
+    for start, end in regions:
+        first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
+        is_near = start - last <= _MAX_GAP
+        if is_near and not any(last <= bound <= start for bound in bounds):
+            labels.add(_label(prompt, last, start))
+            joined[-1] = first, end
+        else:
+            joined.append((start, end))
+    if "" in labels or not labels:
+        return tuple(joined)
+    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
+
+
+def _label(prompt: str, first: int, start: int) -> str:
+    """The text on the same line before a document, from `first` on."""
+    return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
+
+
+def separator(prompt: str, regions: Sequence[Interval]) -> str:
+    """The separator of documents: the beginning common to the texts between them.
+
+    If these are not the same, it ends with a line, so that it is no part of a label; with white
+    space where there is only one.
+    """
+    gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
+    common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
+    if len(gaps) > 1 and all(gap == common for gap in gaps):
+        return common
+    lines = common.rfind("\n") + 1 if len(gaps) > 1 else 0
+    return common[: lines or len(common) - len(common.lstrip())]
+
+
+def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
+    """The context of the prompt without the ablated text; sources keep their ids.
+
+    A removed source has no occurrences.
+    """
+    cut = context.removed(removed)
+    if not cut:
+        return context
+    ids = context.ablate(removed, language_model).ids
+    prompt = TokenizedText.of(ids, language_model)
+    old = context.prompt.text
+    kept = [index for start, end in subtract((0, len(old)), cut) for index in range(start, end)]
+    if "".join(map(old.__getitem__, kept)) != prompt.text:
+        # Whole tokens were dropped, whose ends are not the ends of the removed text.
+        steps = [step for step in Indel.opcodes(old, prompt.text) if step.tag == "equal"]
+        kept = [index for step in steps for index in range(step.src_start, step.src_end)]
+
+    def moved(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
+        shifted = ((bisect_left(kept, start), bisect_left(kept, end)) for start, end in intervals)
+        return tuple((start, end) for start, end in shifted if start < end)
+
+    sources = tuple(
+        replace(
+            source,
+            occurrences=tuple(
+                Occurrence(*interval, occurrence.spans)
+                for occurrence in source.occurrences
+                if source.id not in removed.source_ids
+                for interval in moved([(occurrence.start, occurrence.end)])
+            ),
+        )
+        for source in context.sources
+    )
+    return replace(
+        context,
+        prompt=prompt,
+        sources=sources,
+        regions=moved(context.regions),
+        conversation=moved(context.conversation),
+        message=moved(context.message),
+    )
+
+
+Unit = tuple[int, ...]
+Level = str | Callable[[Context], Sequence[Hashable]]
+
+_ABSENT = -1
+_RUN = 10
+
+
+def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[int]]:
+    """Indices of the units that belong together, in groups ordered by their first member.
+
+    A unit is a set of source ids that are ablated together; its first source decides its group.
+    `level` is 'document', 'paragraph' (blank lines within a document), 'passage' (a document, or
+    about ten consecutive sources of a long document), 'metadata.KEY' (documents with an equal value
+    in their metadata), or a function from the context to the key of each source's group. Raises
+    InvalidInput for another level.
+    """
+    make_keys = _LEVELS.get(level) if isinstance(level, str) else level
+    if isinstance(level, str) and level.startswith("metadata."):
+        make_keys = partial(_metadata, level.removeprefix("metadata."))
+    if make_keys is None:
+        names = ", ".join([*_LEVELS, "metadata.KEY"])
+        raise InvalidInput(f"unknown level {level!r}; choose one of {names}, or pass a function")
+    keys = make_keys(context)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        groups[keys[unit[0]]].append(index)
+    return list(groups.values())
+
+
+def _documents(context: Context) -> list[int]:
+    """The first document of each source, -1 for a source that the prompt lacks."""
+    return [next(iter(source.documents), _ABSENT) for source in context.sources]
+
+
+def _paragraphs(context: Context) -> list[Hashable]:
+    ends = [list(accumulate(map(len, paragraphs(document.text)))) for document in context.documents]
+    keys: list[Hashable] = []
+    for source, document in zip(context.sources, _documents(context), strict=True):
+        spans = (span for place in source.occurrences for span in place.spans)
+        start = min((span.start for span in spans if span.document == document), default=0)
+        keys.append((document, bisect_right(ends[document], start)))
+    return keys
+
+
+def _passages(context: Context) -> list[Hashable]:
+    documents = _documents(context)
+    members: dict[int, list[int]] = defaultdict(list)
+    for source_id, document in enumerate(documents):
+        members[document].append(source_id)
+    keys: list[Hashable] = [None] * len(documents)
+    for document, sources in members.items():
+        num_runs = round(len(sources) / _RUN) if len(sources) > 2 * _RUN else 1
+        for place, source_id in enumerate(sources):
+            keys[source_id] = (document, place * num_runs // len(sources))
+    return keys
+
+
+def _metadata(key: str, context: Context) -> list[Hashable]:
+    values = [document.metadata.get(key) for document in context.documents]
+    return [
+        ("document", document) if values[document] is None else ("value", str(values[document]))
+        for document in _documents(context)
+    ]
+
+
+_LEVELS: dict[str, Callable[[Context], Sequence[Hashable]]] = {
+    "document": _documents,
+    "paragraph": _paragraphs,
+    "passage": _passages,
+}

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from attribot_rag.context import Document
-from attribot_rag.context.words import num_unspaced
+from attribot_rag.context.text import num_unspaced
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 

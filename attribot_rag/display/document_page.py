@@ -8,11 +8,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from attribot_rag.context import Document
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.locator import Locator
-from attribot_rag.context.splitting.splitter import language_of
-from attribot_rag.context.words import stands_alone
+from attribot_rag.context.alignment import Location
+from attribot_rag.context.locating import Locator
+from attribot_rag.context.splitting import language_of
+from attribot_rag.context.text import Interval, stands_alone
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import page_part, page_templates

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
 
-from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Provenance, Result

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, get_args
 
-from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.splitting.markup import TAG
+from attribot_rag.context.blocks import TAG
+from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.escaping import on_one_line

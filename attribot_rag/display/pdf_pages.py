@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.corpus.pdf import PdfText, opened
 from attribot_rag.errors import MissingExtra
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 
-from attribot_rag.context.groups import group
+from attribot_rag.context.context import group
 from attribot_rag.methods.base import (
     Method,
     Part,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from attribot_rag.context.groups import Level, group
+from attribot_rag.context.context import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     WORTHWHILE,

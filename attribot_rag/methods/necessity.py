@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import chain
 
-from attribot_rag.context.groups import group
+from attribot_rag.context.context import group
 from attribot_rag.methods.base import Carriers, best
 from attribot_rag.methods.evidence import Steps
 from attribot_rag.methods.order import Order

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.number_words import other_spellings
+from attribot_rag.context.text import other_spellings
 from attribot_rag.methods.base import Method, Part, Scores, best, in_turn, span_totals, words_in
 from attribot_rag.scoring import Scorer
 

@@ -16,9 +16,8 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.context.context import Context
-from attribot_rag.context.reduction import reduced
-from attribot_rag.context.tokens import token_anchors
+from attribot_rag.context.context import Context, reduced
+from attribot_rag.context.prompt import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
-from attribot_rag.context.groups import group
+from attribot_rag.context.context import group
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
 from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.foresight import NUM_REPLACEMENTS, Foresight

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.markup import json_in
-from attribot_rag.context.splitting.splitter import language_of, make_splitter
+from attribot_rag.context.blocks import json_in
+from attribot_rag.context.splitting import language_of, make_splitter
+from attribot_rag.context.text import Interval
 from attribot_rag.result.result import Result
 from attribot_rag.result.segments import AnswerMarks, do_lead, segments
 from attribot_rag.result.verdict import Relation, Verdict

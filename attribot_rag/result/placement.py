@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.intervals import Interval, at
-from attribot_rag.context.splitting.markup import json_in
+from attribot_rag.context.blocks import json_in
+from attribot_rag.context.text import Interval, at
 from attribot_rag.result.segments import Block, Markdown, markdown
 
 # The rest of a link after its text, or a tag: nothing is put within them, nor within code.

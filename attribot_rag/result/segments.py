@@ -14,10 +14,9 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
-from attribot_rag.context.splitting.markup import json_values
-from attribot_rag.context.splitting.splitter import Splitter, split_spans
-from attribot_rag.context.words import words
+from attribot_rag.context.blocks import json_values
+from attribot_rag.context.splitting import Splitter, split_spans
+from attribot_rag.context.text import Interval, at, merge, overlapping, subtract, words
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = r"\n[ \t\r]*\n"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from attribot_rag.context.prompt_parts import PromptPart
+from attribot_rag.context.context import PromptPart
 from attribot_rag.result.provenance import Basis
 from attribot_rag.result.trust import Standing, Trust
 from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attribot_rag.context.locating.sources import group_duplicates
-from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.context.sources import group_duplicates
+from attribot_rag.context.splitting import sentences, split_spans
 from attribot_rag.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from attribot_rag.context import Document, texts_in_prompt
-from attribot_rag.context.words import find_all, single_spaced
+from attribot_rag.context.text import find_all, single_spaced
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.model.chat_messages import is_message, message_text
 from attribot_rag.recording import Answer

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
-from attribot_rag.context.groups import Unit
+from attribot_rag.context.context import Unit
 from attribot_rag.scoring.backend import Patch
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.row import masked_row

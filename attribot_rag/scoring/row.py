@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel

@@ -10,8 +10,7 @@ import numpy as np
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
-from attribot_rag.context.groups import Unit
-from attribot_rag.context.reduction import reduced
+from attribot_rag.context.context import Unit, reduced
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.model.language_model import LanguageModel

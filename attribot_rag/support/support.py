@@ -11,7 +11,7 @@ from rapidfuzz.distance import OSA
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
 from attribot_rag.support.estimate import FULL, UNLIKELY, UNSURE, Signals, estimate
 from attribot_rag.support.wording import Word, Wording

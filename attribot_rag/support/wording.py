@@ -11,8 +11,7 @@ from math import log
 
 import Stemmer
 
-from attribot_rag.context.number_words import number_values, number_words
-from attribot_rag.context.words import UNSPACED, same_word
+from attribot_rag.context.text import UNSPACED, number_values, number_words, same_word
 
 # A number with its separators, a character of a script without spaces, or a run of letters.
 _WORD = re.compile(

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribot_rag.context import Document
-from attribot_rag.context.intervals import Interval, at
-from attribot_rag.context.words import same_word, words
+from attribot_rag.context.text import Interval, at, same_word, words
 from attribot_rag.verdicts.marker_syntax import KnownLabels, WrittenMarker, is_number, labels_in
 
 _TOKEN = re.compile(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from attribot_rag.context.prompt_parts import PromptPart
+from attribot_rag.context.context import PromptPart
 from attribot_rag.methods.base import Carriers
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict

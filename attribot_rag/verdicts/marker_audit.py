@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from attribot_rag.context import Context
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.methods.base import Part, total
 from attribot_rag.result import Marker, Verdict
 from attribot_rag.verdicts.marker_syntax import WrittenMarker

@@ -11,9 +11,8 @@ from itertools import chain
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.markup import TAG
-from attribot_rag.context.words import UNSPACED
+from attribot_rag.context.blocks import TAG
+from attribot_rag.context.text import UNSPACED, Interval
 
 # What a label is called in brackets where the prompt has no word for it.
 _CALLED = (

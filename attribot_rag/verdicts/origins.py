@@ -10,7 +10,7 @@ from rapidfuzz import fuzz
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
-from attribot_rag.context.words import UNSPACED, same_word
+from attribot_rag.context.text import UNSPACED, same_word
 from attribot_rag.methods.base import Carriers, Part, total, words_in
 from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attribot_rag.context import Context
-from attribot_rag.context.words import has_words, num_unspaced, words
+from attribot_rag.context.text import has_words, num_unspaced, words
 
 _LEAST_STATED = 0.4
 _STATEMENT_END = re.compile(r"(?<=[.!?。！？؟\n])")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation, TokenizedText, locate_context
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.methods.base import answer_sentences
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer

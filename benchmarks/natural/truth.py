@@ -12,7 +12,7 @@ from support.implementations import plain_scores
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Verdict
 from attribot_rag.context import DocumentSpan
-from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.text import Interval, merge, subtract
 from benchmarks.experiment.generation import Question, prompt_of
 from benchmarks.labelled.row_cache import RowStore
 from benchmarks.natural.answers import TEMPLATE

@@ -7,7 +7,7 @@ from support.text_strategies import removals, texts, without
 from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.ablation import ablate
+from attribot_rag.context.prompt import ablate
 from attribot_rag.model.local_model import LocalModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)

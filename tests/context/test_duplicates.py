@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny_models import CORPUS
 
-from attribot_rag.context.locating.sources import group_duplicates
-from attribot_rag.context.words import words
+from attribot_rag.context.sources import group_duplicates
+from attribot_rag.context.text import words
 
 SENTENCE = "The treaty was signed in the old town hall in October of 1648 by both envoys."
 

@@ -2,7 +2,7 @@ import pytest
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
-from attribot_rag.context.groups import Unit, group
+from attribot_rag.context.context import Unit, group
 from attribot_rag.errors import InvalidInput
 
 DOCUMENTS = [

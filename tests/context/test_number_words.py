@@ -2,7 +2,7 @@
 
 import pytest
 
-from attribot_rag.context.number_words import other_spellings
+from attribot_rag.context.text import other_spellings
 
 
 @pytest.mark.parametrize(

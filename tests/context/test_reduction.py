@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.tiny_models import TOKENIZERS
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.reduction import reduced
+from attribot_rag.context.context import reduced
 from attribot_rag.model.local_model import LocalModel
 
 DOCUMENTS = (

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribot_rag.context.locating.retrieval import find_turns
-from attribot_rag.context.retrieved_text import with_labels
+from attribot_rag.context.context import with_labels
+from attribot_rag.context.locating import find_turns
 
 A, B, C = "The treaty was signed.", "It rained all day.", "Ships came."
 

@@ -9,7 +9,7 @@ from support.tiny_models import TOKENIZERS, byt5, byte_level, metaspace
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.tokens import decoded_in_windows, token_anchors
+from attribot_rag.context.prompt import decoded_in_windows, token_anchors
 from attribot_rag.model.local_model import LocalModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)

@@ -14,7 +14,7 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
-from attribot_rag.context.locating.retrieval import find_turns
+from attribot_rag.context.locating import find_turns
 from attribot_rag.methods import Scores
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits

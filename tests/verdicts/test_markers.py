@@ -10,7 +10,7 @@ from support.attributions import handmade
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.intervals import subtract
+from attribot_rag.context.text import subtract
 from attribot_rag.methods.base import Part
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.verdicts.marker_audit import MarkerAudit

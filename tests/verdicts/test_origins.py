@@ -9,7 +9,7 @@ import pytest
 from support.implementations import plain_scores
 from support.scorers import ATOL, TREATY, other_chat, scorer
 
-from attribot_rag.context.locating.retrieval import find_turns
+from attribot_rag.context.locating import find_turns
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring import Scorer

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.markup import without_tags
-from attribot_rag.context.splitting.splitter import language_of, make_splitter
+from attribot_rag.context.blocks import without_tags
+from attribot_rag.context.splitting import language_of, make_splitter
+from attribot_rag.context.text import Interval
 from attribot_rag.display.own_markers import begins_line, is_part, spaces_and
 from attribot_rag.display.rendered import first_line, reads_as_markdown, tree_of
 from attribot_rag.result import CitedSentence, Counterfactual, Result, cite

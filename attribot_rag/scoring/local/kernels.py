@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 
 Attention = tuple[Tensor, Tensor]
 """The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries]."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.backend import Unsupported
 from attribot_rag.scoring.local.kernels import Kernel, Keys, attend_at_once, merge

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from support.tiny_models import CORPUS, byte_level
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.locating.locator import Locator
-from attribot_rag.context.locating.parts import find_parts
-from attribot_rag.context.locating.text_index import Work
+from attribot_rag.context.alignment import Work
+from attribot_rag.context.locating import Locator, find_parts
 from attribot_rag.errors import DocumentsNotLocated
 
 HARBOUR = (

@@ -1,18 +1,88 @@
-"""Numbers of a text: in digits, and in words as the Unicode CLDR spells them."""
+"""The rules of text: words and their borders, numbers in digits and in words, intervals."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from importlib.metadata import PackageNotFoundError
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
+
+from rapidfuzz.distance import Prefix
 
 if TYPE_CHECKING:
     from unicode_rbnf import FormatPurpose, RbnfEngine
+
+# Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+
+
+def words(text: str) -> list[str]:
+    """Words of a text; single characters in scripts without spaces."""
+    return _WORD.findall(text)
+
+
+def has_words(text: str, number: int) -> bool:
+    """Whether a text has at least so many words; it is not read beyond them."""
+    return any(islice(_WORD.finditer(text), number - 1, None))
+
+
+def num_unspaced(text: str) -> int:
+    """The number of characters of scripts without spaces."""
+    return len(_UNSPACED_LETTER.findall(text))
+
+
+def single_spaced(text: str) -> str:
+    """The text with a single space between its words."""
+    return " ".join(text.split())
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether the characters [start, end) are not part of a longer word."""
+    return not within_word(text, start) and not within_word(text, end)
+
+
+def within_word(text: str, index: int) -> bool:
+    """Whether the characters on both sides of this place are letters or digits."""
+    return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
+
+
+def find_all(text: str, needle: str) -> Iterator[int]:
+    """Start positions of all places of the needle that do not overlap; none for an empty needle."""
+    start = text.find(needle) if needle else -1
+    while start >= 0:
+        yield start
+        start = text.find(needle, start + len(needle))
+
+
+_LEAST_SHARE = 0.7
+_LEAST_PREFIX = 3
+UNSPACED = "\u3040"  # from here on, words have no spaces between them
+
+
+def same_word(first: str, second: str) -> bool:
+    """Whether two words in lower case differ at most by an ending, as in 'include' and 'includes'.
+
+    Of scripts without spaces, the first characters are compared.
+    """
+    if first == second:
+        return True
+    if not (first and second):
+        return False
+    if first[0] >= UNSPACED or second[0] >= UNSPACED:
+        return first[0] == second[0]
+    prefix = Prefix.similarity(first, second)
+    return prefix >= _LEAST_PREFIX and prefix >= _LEAST_SHARE * max(len(first), len(second))
+
 
 # Characters of scripts without spaces, words with their hyphens, signs, digits.
 _TOKEN = re.compile(
@@ -201,3 +271,57 @@ def _engine(language: str) -> RbnfEngine:
     from unicode_rbnf import RbnfEngine
 
     return RbnfEngine.for_language(language)
+
+
+Interval = tuple[int, int]
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """The intervals sorted, with overlapping and touching intervals joined."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
+    """The rest of an interval without the removed intervals, which are sorted."""
+    start, end = interval
+    kept = []
+    for first, last in removed:
+        if first < end and last > start:
+            if start < first:
+                kept.append((start, first))
+            start = max(start, last)
+    if start < end:
+        kept.append((start, end))
+    return kept
+
+
+def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
+    """The intervals, of sorted and disjoint ones, that overlap with this one."""
+    start, end = interval
+    first = bisect_left(intervals, (start, start))
+    if first and intervals[first - 1][1] > start:
+        first -= 1
+    return intervals[first : bisect_left(intervals, (end, end))]
+
+
+def at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
+    """The interval, of sorted and disjoint ones, with this position; empty without one."""
+    return overlapping(intervals, (position, position + 1))
+
+
+def add(intervals: list[Interval], interval: Interval) -> None:
+    """Add an interval to sorted and disjoint intervals, and join it with its neighbours."""
+    start, end = interval
+    first = bisect_left(intervals, (start, start))
+    if first and intervals[first - 1][1] >= start:
+        first -= 1
+    last = bisect_right(intervals, (end, end))
+    while last < len(intervals) and intervals[last][0] <= end:
+        last += 1
+    intervals[first:last] = merge([interval, *intervals[first:last]])

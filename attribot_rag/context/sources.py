@@ -11,11 +11,9 @@ from operator import attrgetter
 
 from rapidfuzz.distance import OSA, Indel
 
+from attribot_rag.context.alignment import Location, TextIndex
 from attribot_rag.context.document import DocumentSpan, Occurrence, Source
-from attribot_rag.context.intervals import Interval, overlapping, subtract
-from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.text_index import TextIndex
-from attribot_rag.context.words import stands_alone, words
+from attribot_rag.context.text import Interval, overlapping, stands_alone, subtract, words
 
 _SHINGLE_WORDS = 3
 _COMMON_SHINGLE = 32

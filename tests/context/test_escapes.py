@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from support.scripts import texts_in_a_script
 
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
-from attribot_rag.context.locating.aligned_text import AlignedText
+from attribot_rag.context.alignment import AlignedText
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FILES = [
     ROOT / "README.md",
     ROOT / "LICENSE",
-    ROOT / "tests/context/splitting/test_splitter.py",
+    ROOT / "tests/context/test_splitter.py",
     *sorted((ROOT / "tests/data/documents").iterdir()),
 ]
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import SPACES, texts, unspaced
 
-from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.locator import Locator
+from attribot_rag.context.alignment import Location
+from attribot_rag.context.locating import Locator
 
 DOCUMENT = "The treaty was signed in 1648. The harbour had been closed\nfor two winters."
 

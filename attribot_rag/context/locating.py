@@ -1,0 +1,628 @@
+"""Locating documents and earlier turns in a prompt, whatever their form there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+from rapidfuzz.distance import Indel, LCSseq, Levenshtein
+
+from attribot_rag.cached_property import cached_property
+from attribot_rag.context.alignment import (
+    AlignedText,
+    Location,
+    Run,
+    TextIndex,
+    Work,
+    at_words,
+    common_runs,
+    is_border,
+    located,
+)
+from attribot_rag.context.context import Context, ContextOptions
+from attribot_rag.context.document import Documents, documents_of
+from attribot_rag.context.prompt import TokenizedText
+from attribot_rag.context.sources import divide
+from attribot_rag.context.splitting import make_splitter, sentences, split_spans
+from attribot_rag.context.text import (
+    Interval,
+    add,
+    has_words,
+    merge,
+    num_unspaced,
+    overlapping,
+    single_spaced,
+    stands_alone,
+    subtract,
+)
+from attribot_rag.errors import DocumentsNotLocated
+
+
+def locate_context(
+    prompt: TokenizedText,
+    documents: Documents,
+    options: ContextOptions,
+    *,
+    earlier_turns: Sequence[str] = (),
+    message: str = "",
+    is_in_time: Callable[[], bool] | None = None,
+) -> Context:
+    """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
+
+    `message` is the user's last message, after the earlier turns; '' for a prompt without messages.
+    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
+    documents, DocumentsNotLocated if the prompt holds none of them.
+    """
+    retrieved = documents_of(documents)
+    conversation = find_turns(prompt.text, earlier_turns)
+    holders: dict[str, list[int]] = defaultdict(list)
+    for index, document in enumerate(retrieved):
+        holders[document.text].append(index)
+    work = Work(is_in_time)
+    located = LocatedDocuments(
+        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
+    )
+    places = located.whole | located.parts
+    splitter = make_splitter(options.source_unit, options.language)
+    cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
+    places = {text: places[text] for text in cuts}
+
+    def indices(texts: Collection[str]) -> tuple[int, ...]:
+        return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
+
+    late = indices(work.left)
+    if not places:
+        raise DocumentsNotLocated(
+            f"none of the documents ({len(retrieved)}) stands in the prompt, of "
+            f"{len(prompt.text):,} characters; the first begins {retrieved[0].text[:60]!r}; pass "
+            "the chunks whose text was put into this prompt"
+            + (f"; {len(late)} of them were not located in time" if late else "")
+        )
+    threshold = options.duplicate_threshold
+    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
+    return Context(
+        documents=retrieved,
+        prompt=prompt,
+        sources=divide(located.index, places, cuts, holders, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
+        not_located=indices(holders.keys() - places),
+        conversation=conversation,
+        message=_find_last(prompt.text, message, conversation),
+        partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
+        not_in_time=late,
+        crowded=indices(located.crowded & cuts.keys()),
+        language=options.language,
+    )
+
+
+def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
+    """The characters of these texts in the prompt, in their order, without absent texts."""
+    places = []
+    done = 0
+    for turn in turns:
+        text = turn.strip()
+        start = prompt.find(text, done) if text else -1
+        if start >= 0:
+            done = start + len(text)
+            places.append((start, done))
+    return tuple(places)
+
+
+def _find_last(prompt: str, message: str, turns: Sequence[Interval]) -> tuple[Interval, ...]:
+    """The last place of the message after the turns, or nothing."""
+    text = message.strip()
+    start = prompt.rfind(text, turns[-1][1] if turns else 0) if text else -1
+    return ((start, start + len(text)),) if start >= 0 else ()
+
+
+def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
+    """The share of each text's characters in its parts, white space aside, if below 1."""
+    shares = {}
+    for text, places in parts.items():
+        spans = merge(part.document_span for part in places if part.document_span)
+        covered = sum(len("".join(text[slice(*span)].split())) for span in spans)
+        shares[text] = covered / len("".join(text.split()))
+    return {text: share for text, share in shares.items() if share < 1}
+
+
+class LocatedDocuments:
+    """Different documents, located in a prompt as long as there is time, by their texts.
+
+    `whole` are the locations of whole documents, `parts` those of the other documents' parts. Both
+    the prompt and the documents are read as they are, then without their escape sequences.
+    `crowded` are documents with further places. `index` is that of the prompt.
+
+    `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `similar_passage`).
+    `occupied` are characters of the prompt that are no document's own, such as earlier turns.
+    """
+
+    def __init__(
+        self,
+        prompt: str,
+        documents: Collection[str],
+        *,
+        threshold: float,
+        occupied: Sequence[Interval] = (),
+        work: Work | None = None,
+    ) -> None:
+        self._threshold = threshold
+        self._work = work or Work()
+        self._plain = Locator(prompt, threshold=threshold, work=self._work)
+        self.crowded = self._plain.crowded
+        self.index = self._plain.prompt.index
+        places = {text: self._places(text) for text in self._work.in_time(documents)}
+        self.whole = {text: located for text, located in places.items() if located}
+        missing = [text for text in places if text not in self.whole]
+        covered = [(place.start, place.end) for at in self.whole.values() for place in at]
+        self.parts = self._parts(missing, [*covered, *occupied]) if missing else {}
+
+    @cached_property
+    def _unescaped(self) -> AlignedText:
+        return self._plain.prompt.unescaped()
+
+    @cached_property
+    def _locator(self) -> Locator:
+        if self._unescaped.text == self._plain.prompt.text:
+            return self._plain
+        return Locator(self._unescaped.text, threshold=self._threshold, work=self._work)
+
+    def _places(self, document: str) -> list[Location]:
+        if places := self._plain.locate_unchanged(document):
+            return places
+        unescaped = AlignedText.of(document).unescaped()
+        places = self._locator.locate(unescaped.text)
+        if unescaped.text in self._locator.crowded:
+            self.crowded.add(document)
+        return [place.in_sources(unescaped, self._unescaped) for place in places]
+
+    def _parts(
+        self, documents: Sequence[str], occupied: Sequence[Interval]
+    ) -> dict[str, list[Location]]:
+        texts = {document: AlignedText.of(document).unescaped() for document in documents}
+        parts = find_parts(
+            self._locator.letters,
+            dict.fromkeys(unescaped.text for unescaped in texts.values()),
+            [self._unescaped.span_of(interval) for interval in occupied],
+            self._work,
+        )
+        late = self._work.left
+        late.update(text for text, unescaped in texts.items() if unescaped.text in late)
+        return {
+            text: [part.in_sources(unescaped, self._unescaped) for part in parts[unescaped.text]]
+            for text, unescaped in texts.items()
+            if unescaped.text in parts
+        }
+
+
+def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
+    """The texts that stand in the prompt, as a whole or in part, in any form.
+
+    A text is not in the prompt if all that stands there of it belongs to another whole text.
+    """
+    plain = single_spaced(prompt)
+    present = {text for text in texts if single_spaced(text) in plain}
+    distinct = sorted(set(texts))
+    if len(present) < len(distinct):
+        located = LocatedDocuments(prompt, distinct, threshold=1)
+        present.update(located.whole, located.parts)
+    return frozenset(present)
+
+
+_NUMBER = re.compile(r"\d+")
+_RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
+# Shorter texts agree by chance where neither case nor punctuation counts.
+_MIN_WORDS = 3
+_MIN_LETTERS = 8
+# Of one document, and of all documents together in lengths of the prompt.
+_MAX_PLACES, _MAX_COVERED = 200, 16
+
+
+class Locator:
+    """Searches a prompt for whole documents: as they are, then by their letters, then fuzzily.
+
+    White space may always differ; letters and digits are compared without case, mark-up,
+    typography and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1.
+    `crowded` are the documents with further places.
+    """
+
+    def __init__(self, prompt: str, *, threshold: float, work: Work | None = None) -> None:
+        self.prompt = AlignedText.of(prompt)
+        self._threshold = threshold
+        self._work = work or Work()
+        self._room = _MAX_COVERED * len(prompt)
+        self.crowded: set[str] = set()
+
+    @cached_property
+    def letters(self) -> AlignedText:
+        """The prompt reduced to its letters and digits."""
+        return self.prompt.letters()
+
+    @cached_property
+    def _spaced(self) -> AlignedText:
+        return self.prompt.single_spaced()
+
+    def locate(self, document: str) -> list[Location]:
+        """The places of a document in the prompt, ascending; empty if the prompt lacks it.
+
+        Places inside a longer word count only if there are no others. A fuzzy place must not hold
+        a number that the document lacks, and every place must hold the same relations (< 5). A
+        document has at most 200 places, and fewer where documents repeat each other's text.
+        """
+        return self.locate_unchanged(document) or self._locate_letters(document)
+
+    def locate_unchanged(self, document: str) -> list[Location]:
+        """The places with no difference but white space."""
+        form = AlignedText.of(document).single_spaced()
+        places = self._spaced.index.find_all(form.text)
+        runs = ([Run(0, start, len(form.text))] for start in places)
+        return self._located(form, self._spaced, runs)
+
+    def _locate_letters(self, document: str) -> list[Location]:
+        """The places of the document's letters, or else of letters similar to them."""
+        if not has_words(document, _MIN_WORDS):
+            return []
+        form = AlignedText.of(document).letters()
+        if len(form.text) < _MIN_LETTERS:
+            return []
+        return self._located(form, self.letters, self._equal(form)) or self._located(
+            form, self.letters, self._similar(form)
+        )
+
+    def _equal(self, form: AlignedText) -> Iterator[Sequence[Run]]:
+        length = len(form.text)
+        for start in self.letters.index.find_all(form.text):
+            if self.letters.is_whole(start, start + length):
+                yield [Run(0, start, length)]
+
+    def _similar(self, form: AlignedText) -> Iterator[Sequence[Run]]:
+        runs: Sequence[Run] = ()
+        if len(form.source) <= len(self.prompt.text):
+            runs = similar_passage(form, self.letters, self._threshold, self._work)
+        if not runs:
+            return
+        first, last = runs[0].start, runs[-1].end
+        passage = self.prompt.text[slice(*self.letters.source_span(first, last))]
+        if set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(form.source)):
+            for start in self.letters.index.find_all(self.letters.text[first:last]):
+                yield [run._replace(start=run.start + start - first) for run in runs]
+
+    def _located(
+        self, document: AlignedText, prompt: AlignedText, places: Iterable[Sequence[Run]]
+    ) -> list[Location]:
+        """The locations of a document's form in a form of the prompt, by the runs of each place."""
+        alone: list[Sequence[Run]] = []
+        within: list[Sequence[Run]] = []
+        for runs in places:
+            span = prompt.source_span(runs[0].start, runs[-1].end)
+            kind = alone if stands_alone(prompt.source, *span) else within
+            if len(kind) <= _MAX_PLACES:
+                kind.append(runs)
+            if len(alone) > _MAX_PLACES:
+                break
+        chosen = alone or within
+        most = min(_MAX_PLACES, max(1, self._room // max(1, len(document.source))))
+        if len(chosen) > most:
+            self.crowded.add(document.source)
+        self._room -= len(document.source) * len(chosen[:most])
+        locations = (located(document, prompt, runs) for runs in chosen[:most])
+        relations = _RELATION.findall(document.source)
+        return [
+            replace(place, document_span=None)
+            for place in locations
+            if _RELATION.findall(prompt.source[place.start : place.end]) == relations
+        ]
+
+
+_GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096
+# Places that begin about equally far before the document's n-grams are one; so many have to agree.
+_BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 8, 24, 1 / 32, 8
+_MAX_SLACK, _MAX_FITTED = 200, 1_024
+# Texts are aligned a stretch at a time; where its first half ends, the next begins.
+_STRETCH = 2_048
+# So many equal letters in a row are no chance; a letter of other text outweighs so many.
+_PIN, _GAP = 8, 2
+
+
+def similar_passage(
+    document: AlignedText, prompt: AlignedText, threshold: float, work: Work
+) -> Sequence[Run]:
+    """The common runs of a document and the passage most similar to it, ascending.
+
+    The first and the last run are empty: the ends of the document and the passage. The similarity
+    is 1 less the differing letters, as a share of the document's characters. Empty where no passage
+    has the least similarity `threshold`, 0 to 1. Time and memory are linear in the document's
+    length.
+    """
+    most = (1 - threshold) * len(document.source) + 1e-9
+    chosen: Sequence[Run] = ()
+    for start in _starts(document.text, prompt.index):
+        runs = _aligned(document.text, prompt.text, start, most, work)
+        if not runs:
+            continue
+        runs = _fitted(document, prompt, runs, work)
+        longest = max(len(document.text), runs[-1].end - runs[0].start)
+        num_different = longest - sum(run.length for run in runs)
+        if num_different < most:
+            most, chosen = num_different, runs
+    return chosen
+
+
+def _starts(document: str, index: TextIndex) -> list[int]:
+    """Candidate starts of a document in a text, by the places of shared n-grams.
+
+    An n-gram's vote is divided among its places, so that what other documents lack decides.
+    """
+    hits = list(index.hits(document, _GRAM, _STRIDE, _MAX_HITS))
+    places = Counter(at for at, _ in hits)
+    votes, shares = Counter[int](), defaultdict[int, float](float)
+    for at, place in hits:
+        band = (place - at) // _BAND
+        votes[band] += 1
+        shares[band] += 1 / places[at]
+    enough = min(_MIN_VOTES, _MIN_SHARE * len(places))
+    likely = [band for band, number in votes.items() if number >= enough]
+    likely.sort(key=shares.__getitem__, reverse=True)
+    return sorted(band * _BAND for band in likely[:_MAX_STARTS])
+
+
+def _aligned(document: str, text: str, start: int, most: float, work: Work) -> Sequence[Run]:
+    """The common runs of a document and the text from about `start` on.
+
+    None if more than `most` letters of the document are not in the text.
+    """
+    slack = min(_MAX_SLACK, int(most)) + _BAND
+    at, place = 0, max(0, start - slack)
+    runs: list[Run] = []
+    while True:
+        ours = document[at : at + _STRETCH]
+        theirs = text[place : place + len(ours) + 2 * slack]
+        work.compare(ours, theirs)
+        is_last = at + _STRETCH >= len(document)
+        half = len(ours) if is_last else _STRETCH // 2
+        common = [run for run in _common(ours, theirs, at, place) if run.first - at < half]
+        runs += common
+        if not common or runs[-1].last - sum(run.length for run in runs) > most:
+            return ()
+        if is_last:
+            return runs
+        at, place = runs[-1].last, runs[-1].end
+
+
+def _common(ours: str, theirs: str, at: int, place: int) -> Sequence[Run]:
+    """The common runs of two passages at these places of their texts."""
+    blocks = Indel.editops(ours, theirs).as_matching_blocks()
+    return [Run(at + block.a, place + block.b, block.size) for block in blocks if block.size]
+
+
+def _fitted(
+    document: AlignedText, prompt: AlignedText, runs: Sequence[Run], work: Work
+) -> Sequence[Run]:
+    """Fit the ends of the passage, and align the runs between them.
+
+    What is before the first and after the last certain run is aligned anew: where text around the
+    passage may be taken, letters of it are as good as those of the passage.
+    """
+    runs = _dense(runs)
+    pins = [run for run in runs if run.length >= _PIN] or runs
+    first, last = pins[0], pins[-1]
+    lead, tail = document.text[: first.first], document.text[last.last :]
+    before = prompt.text[max(0, first.start - len(lead) - _MAX_SLACK) : first.start]
+    after = prompt.text[last.end : last.end + len(tail) + _MAX_SLACK]
+    work.compare(lead + tail, before + after)
+    start = first.start - _length(
+        lead[::-1], before[::-1], lambda length: is_border(prompt, first.start - length)
+    )
+    end = last.end + _length(tail, after, lambda length: is_border(prompt, last.end + length))
+    return [
+        Run(0, start, 0),
+        *_common(lead, prompt.text[start : first.start], 0, start),
+        *runs[runs.index(first) : runs.index(last) + 1],
+        *_common(tail, prompt.text[last.end : end], last.last, last.end),
+        Run(len(document.text), end, 0),
+    ]
+
+
+def _dense(runs: Sequence[Run]) -> Sequence[Run]:
+    """The neighbouring runs with the most letters, less the letters of the text between them."""
+    score = best = first = 0
+    dense = runs
+    for index, run in enumerate(runs):
+        score -= _GAP * (run.start - runs[index - 1].end) if index else 0
+        if score <= 0:
+            score, first = 0, index
+        score += run.length
+        if score > best:
+            best, dense = score, runs[first : index + 1]
+    return dense
+
+
+def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
+    """The length of the prefix of another text that is most similar to this one.
+
+    A single common letter is none; the last word is kept whole if that is as similar.
+    """
+    text, other = text[:_MAX_FITTED], other[: _MAX_FITTED + _MAX_SLACK]
+
+    def score(length: int) -> int:
+        common = LCSseq.similarity(text, other[:length])
+        return common - _GAP * (length - common) if length else 1
+
+    length = max(range(len(other) + 1), key=score)
+    word = next(filter(is_border, range(length, len(other) + 1)), length)
+    return min(word, length, key=lambda length: Levenshtein.distance(text, other[:length]))
+
+
+_MIN_PART_LENGTH, _MIN_PART_WORDS, _MIN_UNSPACED = 40, 5, 12
+_MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
+# A run that begins inside a sentence may be a common phrase, unless it is long.
+_MIN_LENGTH_WITHIN, _MIN_UNSPACED_WITHIN = 100, 30
+_MAX_GAP = 200
+_MAX_RUNS, _MAX_COPIES = 200, 50
+_GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
+
+
+def find_parts(
+    prompt: AlignedText, documents: Iterable[str], covered: Sequence[Interval], work: Work
+) -> dict[str, list[Location]]:
+    """Locate parts of documents, by the documents' texts.
+
+    Each document has at most one stretch of the prompt: common runs in the document's order, near
+    each other. A run counts if it is a whole sentence or too long to be common by chance, and if
+    enough of it is not `covered` by other documents or earlier turns. Documents with longer parts
+    take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
+    make no difference. Time is about linear in the lengths of the texts.
+    """
+    occupied = merge(covered)
+    searched: dict[str, _Parts] = {}
+    best: dict[str, tuple[int, Sequence[Run]]] = {}
+    for text in work.in_time(documents):
+        searched[text] = _Parts(AlignedText.of(text).letters(), prompt)
+        best[text] = searched[text].stretch(occupied)
+    # Ever more is occupied, so sizes only shrink: they are computed again from the longest on.
+    ranked = [(-size, text) for text, (size, _) in best.items() if size]
+    heapify(ranked)
+    rounds = dict.fromkeys(searched, 0)
+    parts: dict[str, list[Location]] = {}
+    while ranked:
+        longest, chosen = ranked[0][0], []
+        while ranked and ranked[0][0] == longest:
+            _, text = heappop(ranked)
+            if rounds[text] == len(parts) or searched[text].are_free(best[text][1], occupied):
+                chosen.append(text)
+                continue
+            best[text], rounds[text] = searched[text].stretch(occupied), len(parts)
+            if best[text][0]:
+                heappush(ranked, (-best[text][0], text))
+        for text in chosen:
+            document = searched[text].document
+            parts[text] = [located(document, prompt, [run]) for run in best[text][1]]
+        for part in (part for text in chosen for part in parts[text]):
+            add(occupied, (part.start, part.end))
+    return parts
+
+
+class _Parts:
+    """The runs that one document has in common with the prompt."""
+
+    def __init__(self, document: AlignedText, prompt: AlignedText) -> None:
+        self.document = document
+        self._prompt = prompt
+
+    def are_free(self, runs: Sequence[Run], occupied: Sequence[Interval]) -> bool:
+        return not any(overlapping(occupied, self._place(run)) for run in runs)
+
+    def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
+        """The runs in the document's order with the most characters that are free."""
+        free = {run: size for run in self._runs if (size := self._num_free(run, occupied))}
+        strong = [run for run in free if self._is_strong(run)]
+        runs = [
+            run
+            for run in free
+            if run in strong or any(self._fit(run, x) or self._fit(x, run) for x in strong)
+        ]
+        best: list[tuple[int, tuple[Run, ...]]] = []
+        for index, run in enumerate(runs):
+            before = (best[i] for i in range(index) if self._fit(runs[i], run))
+            size, chain = max(before, key=lambda item: item[0], default=(0, ()))
+            best.append((size + free[run], (*chain, run)))
+        return max(best, key=lambda item: item[0], default=(0, ()))
+
+    @cached_property
+    def _runs(self) -> list[Run]:
+        """The long runs and whole sentences in the prompt's order, without runs inside others."""
+        candidates = {*self._long(), *self._whole_sentences}
+        longest = sorted(candidates, key=lambda run: (-run.length, run))[:_MAX_RUNS]
+        ends: dict[int, list[Run]] = {}
+        for run in longest:
+            group = ends.setdefault(run.start - run.first, [])
+            if not any(x.first <= run.first < x.first + x.length for x in group):
+                group.append(run)
+        return sorted((run for group in ends.values() for run in group), key=lambda run: run.start)
+
+    def _long(self) -> Iterator[Run]:
+        is_unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
+        grams = _UNSPACED_GRAMS if is_unspaced else _GRAMS
+        for run in common_runs(self.document.text, self._prompt.index, *grams):
+            if not _is_long(self._text(run)):
+                continue
+            kept = at_words(self.document, self._prompt, run)
+            if _is_long(self._text(kept)) and not self._is_question(kept):
+                yield kept
+
+    @cached_property
+    def _whole_sentences(self) -> set[Run]:
+        whole = set()
+        spans = [
+            (first, last)
+            for first, last in self._sentences
+            if _is_sentence(self.document.source[slice(*self.document.source_span(first, last))])
+        ]
+        for first, last in spans:
+            starts = self._prompt.index.find_all(self.document.text[first:last])
+            for start in islice(starts, _MAX_COPIES):
+                run = Run(first, start, last - first)
+                borders = (is_border(self._prompt, place) for place in (start, start + run.length))
+                if all(borders) and not self._is_question(run):
+                    whole.add(run)
+        return whole
+
+    @cached_property
+    def _sentences(self) -> list[Interval]:
+        places = map(self.document.span_of, split_spans(self.document.source, sentences))
+        return [(first, last) for first, last in places if first < last]
+
+    def _num_free(self, run: Run, occupied: Sequence[Interval]) -> int:
+        """The number of free characters of a run; 0 if each of its free pieces is short."""
+        place = self._place(run)
+        free = subtract(place, overlapping(occupied, place))
+        if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
+            return sum(b - a for a, b in free)
+        return 0
+
+    def _is_strong(self, run: Run) -> bool:
+        """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
+        text = self._text(run)
+        if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
+            return True
+        return run in self._whole_sentences or any(
+            run.first <= first < run.last and (first == run.first or last <= run.last)
+            for first, last in self._sentences
+        )
+
+    def _fit(self, run: Run, other: Run) -> bool:
+        """Whether `other` follows `run` in both texts, not too far away in the prompt."""
+        if other.first < run.last or other.start < run.end:
+            return False
+        gap = self._place(other)[0] - self._place(run)[1]
+        source_span = self.document.source_span
+        left_out = source_span(other.first, other.last)[0] - source_span(run.first, run.last)[1]
+        return gap <= max(_MAX_GAP, left_out)
+
+    def _is_question(self, run: Run) -> bool:
+        """Whether this is a question in the prompt, rather than a statement."""
+        start, end = self._place(run)
+        text = self._prompt.source[start:end]
+        return self._prompt.source[end : end + 1] in ("?", "？") and not any(
+            mark in text for mark in ".!。！"
+        )
+
+    def _text(self, run: Run) -> str:
+        return self._prompt.source[slice(*self._place(run))] if run.length else ""
+
+    def _place(self, run: Run) -> Interval:
+        return self._prompt.source_span(run.start, run.end)
+
+
+def _is_long(text: str) -> bool:
+    if num_unspaced(text) >= _MIN_UNSPACED:
+        return True
+    return len(text) >= _MIN_PART_LENGTH and has_words(text, _MIN_PART_WORDS)
+
+
+def _is_sentence(text: str) -> bool:
+    unspaced = num_unspaced(text)
+    return unspaced >= _MIN_SENTENCE_UNSPACED or has_words(text, unspaced + _MIN_SENTENCE_WORDS)

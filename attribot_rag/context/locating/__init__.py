@@ -1,1 +1,0 @@
-"""Locating documents in the prompt, whatever their form there."""

@@ -1,1 +1,0 @@
-"""Texts cut into sources: sentences, list items, rows, members of JSON."""
