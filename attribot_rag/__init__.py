@@ -23,8 +23,8 @@ _NAMES = {
     ".model": ["load_model"],
     ".model.language_model": ["LanguageModel"],
     ".model.local_model": ["LocalModel"],
-    ".model.served": ["ServerOptions"],
     ".model.served_model": ["ServedModel"],
+    ".model.server": ["ServerOptions"],
     ".scoring": ["Budget", "ScoringOptions"],
     ".verdicts": ["VerdictOptions"],
 }
@@ -49,8 +49,8 @@ if TYPE_CHECKING:  # the same names, as type checkers read them
     from attribot_rag.model import load_model as load_model
     from attribot_rag.model.language_model import LanguageModel as LanguageModel
     from attribot_rag.model.local_model import LocalModel as LocalModel
-    from attribot_rag.model.served import ServerOptions as ServerOptions
     from attribot_rag.model.served_model import ServedModel as ServedModel
+    from attribot_rag.model.server import ServerOptions as ServerOptions
     from attribot_rag.scoring import Budget as Budget
     from attribot_rag.scoring import ScoringOptions as ScoringOptions
     from attribot_rag.verdicts import VerdictOptions as VerdictOptions

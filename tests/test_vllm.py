@@ -18,7 +18,7 @@ from attribot_rag import (
 )
 from attribot_rag.corpus.chunks import read_chunks, retrieve
 from attribot_rag.errors import ServerFailed
-from attribot_rag.model.served.protocols import VllmGenerate
+from attribot_rag.model.server import VllmGenerate
 
 EXAMPLES = Path(__file__).parents[1] / "examples/corpus"
 URL = "ATTRIBOT_RAG_VLLM"

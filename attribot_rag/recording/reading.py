@@ -17,7 +17,7 @@ from attribot_rag.model.generation import (
     PromptCache,
     holds_cache,
 )
-from attribot_rag.model.state import model_version
+from attribot_rag.model.local_model import model_version
 from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.telemetry import current_span
 

@@ -30,24 +30,29 @@ from attribot_rag.context import texts_in_prompt
 from attribot_rag.model.chat_messages import verbatim_texts
 from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
-from attribot_rag.runtime.attaching import (
-    Advice,
+from attribot_rag.runtime.documents import (
+    DeduplicatedText,
+    merge_documents,
+    remove_duplicates,
+    told_document,
+)
+from attribot_rag.runtime.observer import Advice, Call, Observer, Only
+from attribot_rag.runtime.options import Mode, RunOptions, Scoring, ServiceOptions, Words
+from attribot_rag.runtime.reach import Step, Steps
+from attribot_rag.runtime.runs import (
+    AttributedRun,
+    RunStore,
     attach_to_mapping,
     is_taken,
     summaries_of,
 )
-from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
-from attribot_rag.runtime.document_forms import told_document
-from attribot_rag.runtime.document_lists import merge_documents
-from attribot_rag.runtime.feedback import Feedback, feedback_of
-from attribot_rag.runtime.observer import Call, Observer, Only
-from attribot_rag.runtime.options import Mode, RunOptions, Scoring, ServiceOptions, Words
-from attribot_rag.runtime.registry import KeepsRuns, ServiceRegistry, answer_without
-from attribot_rag.runtime.run_store import RunStore
-from attribot_rag.runtime.service import AttributionService
-from attribot_rag.runtime.steps import Step, Steps
-from attribot_rag.runtime.tracing import trace_run
+from attribot_rag.runtime.service import (
+    AttributionService,
+    KeepsRuns,
+    ServiceRegistry,
+    answer_without,
+)
+from attribot_rag.runtime.tracing import Feedback, feedback_of, trace_run
 
 __all__ = [
     "MAX_SUMMARY_BYTES",

@@ -14,7 +14,7 @@ from attribot_rag.context.text import find_all, single_spaced
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.model.chat_messages import is_message, message_text
 from attribot_rag.recording import Answer
-from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.runs import AttributedRun
 
 _TITLE = "earlier answer"
 _MAX_CHOICE = 24  # characters of an answer that may be a word the prompt let the model choose

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as futures_wait
 from dataclasses import dataclass, replace
@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.recording import Answer
-from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.document_lists import by_text, metadata_note
+from attribot_rag.runtime.documents import by_text, metadata_note
 from attribot_rag.runtime.earlier_answers import all_done, places_of, text_of
-from attribot_rag.runtime.reach import Reach
-from attribot_rag.runtime.registry import service_that_saw
-from attribot_rag.runtime.run_store import RunStore
-from attribot_rag.runtime.service import AttributionService
-from attribot_rag.runtime.steps import Step, Steps
+from attribot_rag.runtime.reach import Reach, Step, Steps
+from attribot_rag.runtime.runs import AttributedRun, RunStore
+from attribot_rag.runtime.service import AttributionService, service_that_saw
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -254,3 +251,20 @@ class Observer:
             used = (part for index, part in enumerate(documents) if index not in gone)
             step.root.used.update(map(by_text, used))
         return run
+
+
+_MAX_TOLD = 256
+
+
+class Advice:
+    """The line in the log for an application that was not attributed, once for each of 256."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._told: set[Hashable] = set()
+
+    def tell(self, application: Hashable, name: str, reason: str) -> None:
+        """Say why the answer of an application, known by any value, has no attribution."""
+        if application not in self._told and len(self._told) < _MAX_TOLD:
+            self._told.add(application)
+            self._logger.warning("no attribution of what %s answered: %s", name, reason)

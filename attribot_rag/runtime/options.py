@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from attribot_rag.attributor import AttributorOptions, Options
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.runs import AttributedRun
 
 logger = logging.getLogger(__name__)
 

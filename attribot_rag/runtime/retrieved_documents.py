@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.feedback import document_scores
+from attribot_rag.runtime.runs import AttributedRun
+from attribot_rag.runtime.tracing import document_scores
 
 _DOCUMENTS_OF = {"RETRIEVER": "retrieval.documents", "RERANKER": "reranker.output_documents"}
 

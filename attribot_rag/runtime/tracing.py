@@ -1,15 +1,19 @@
-"""Attributions in traces, by the conventions of OpenInference and OpenTelemetry."""
+"""Attributions in traces, and as feedback for tools that collect it."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from attribot_rag._version import __version__
-from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.feedback import Feedback, feedback_of
+from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.result.citations import cite
+from attribot_rag.result.remarks import who_read
+from attribot_rag.runtime.runs import AttributedRun
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -80,3 +84,143 @@ def _num_annotations(span: Span) -> int:
     """The number of annotations on the span; 0 where it does not tell its attributes."""
     attributes = getattr(span, "attributes", None) or {}
     return len({key.split(".")[1] for key in attributes if key.startswith("annotations.")})
+
+
+Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]
+
+NAME = "attribution"
+_CAUSED = ("grounded", "redundant")
+_NOT_COUNTED = ("reasoning", "trivial", "follows")
+_DECIMALS = 4
+
+
+class DocumentScore(TypedDict):
+    """A retrieved document in the feedback on an answer, without its text."""
+
+    index: int
+    """Its index among the documents that the answer was attributed to."""
+    id: str | None
+    number: int | None
+    """Its number in citations, None if nothing cites it."""
+    score: float | None
+    """The sum of its sources' scores, in the attribution's unit; None if none was scored."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """The verdict of an attribution on the whole answer.
+
+    `score` is the share of its sentences, from 0 to 1, that retrieved text says (whose support is
+    full), and `label` is about the same. It is None where no sentence was judged. Sentences that
+    follow from others only count if retrieved text contradicts them.
+
+    `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose attribution it
+    is and how it came about, a `DocumentScore` for each of the `documents`, and numbers of
+    sentences. Of the `sentences`, retrieved text led to those `caused` (or supports them, where the
+    `basis` is a reader), says those `supported`, and says otherwise than those `contradicted`;
+    `sentences_to_check` have values that their sources do not have.
+    """
+
+    name: str
+    score: float | None
+    label: Label
+    explanation: str
+    metadata: Mapping[str, Any]
+
+
+def feedback_of(run: AttributedRun) -> Feedback:
+    """The feedback of a finished run; of one without attribution it names the kind of error."""
+    attribution = run.attribution
+    provenance = None if attribution is None else attribution.provenance
+    documents = [] if attribution is None else document_scores(attribution)
+    verdicts = () if attribution is None else attribution.verdicts
+    judged = list(filter(_counts, verdicts))
+    num_caused = sum(verdict.kind in _CAUSED for verdict in judged)
+    num_supported = sum(map(_is_supported, judged))
+    metadata = {
+        "run_id": run.run_id,
+        "root_id": run.root_id,
+        "status": run.summary["status"],
+        "method": provenance and provenance.method,
+        "model": provenance and provenance.model_name,
+        "basis": provenance and provenance.basis,
+        "answered_by": provenance and provenance.answered_by,
+        "unit": attribution and attribution.unit,
+        "documents": documents,
+        "sentences": len(judged),
+        "caused": num_caused,
+        "supported": num_supported,
+        "contradicted": sum(map(_is_contradicted, judged)),
+        "sentences_to_check": sum(bool(verdict.checks) for verdict in verdicts),
+    }
+    if attribution is None:
+        why = "pending" if run.error is None else type(run.error).__name__
+        return Feedback(NAME, None, "not_attributed", why, metadata)
+    return Feedback(
+        NAME,
+        num_supported / len(judged) if judged else None,
+        _label(num_supported, len(judged)),
+        _explanation(num_caused, num_supported, len(judged), documents, attribution),
+        metadata,
+    )
+
+
+def document_scores(attribution: Attribution) -> list[DocumentScore]:
+    """Per document the sum of its sources' scores."""
+    numbers = cite(attribution).numbers
+    scores = {ranked.index: ranked.score for ranked in attribution.documents_by_effect()}
+    return [
+        {
+            "index": index,
+            "id": document.id,
+            "number": numbers.get(index),
+            "score": round(scores[index], _DECIMALS) if index in scores else None,
+        }
+        for index, document in enumerate(attribution.documents)
+    ]
+
+
+def _counts(verdict: Verdict) -> bool:
+    return verdict.kind not in _NOT_COUNTED or _is_contradicted(verdict)
+
+
+def _is_contradicted(verdict: Verdict) -> bool:
+    return verdict.support is not None and verdict.support.kind == "contradicted"
+
+
+def _is_supported(verdict: Verdict) -> bool:
+    """Whether retrieved text says a sentence; by its cause and checks where that is not stored."""
+    if verdict.support is not None:
+        return verdict.support.kind == "full"
+    return verdict.kind in _CAUSED and not any(
+        check.in_no_document or check.source_value is not None for check in verdict.checks
+    )
+
+
+def _label(num_supported: int, num_judged: int) -> Label:
+    if not num_judged:
+        return "not_judged"
+    if num_supported == num_judged:
+        return "grounded"
+    return "partly_grounded" if num_supported else "ungrounded"
+
+
+def _explanation(
+    num_caused: int,
+    num_supported: int,
+    num_judged: int,
+    documents: Sequence[DocumentScore],
+    attribution: Attribution,
+) -> str:
+    unit, read = attribution.unit, who_read(attribution.provenance)
+    does = "supports" if read else "led to"
+    share = (
+        f"Retrieved text {does} {num_caused} of {num_judged} sentences, and says {num_supported}."
+    )
+    parts = [read, share] if read else [share]
+    cited = [document for document in documents if document["number"]]
+    for document in sorted(cited, key=lambda document: document["number"] or 0):
+        name = f" ({document['id']})" if document["id"] else ""
+        score = "." if document["score"] is None else f": {document['score']:.1f} {unit}."
+        parts.append(f"[{document['number']}] is document {document['index']}{name}{score}")
+    return " ".join(parts)

@@ -13,8 +13,8 @@ from torch import Tensor
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
-from attribot_rag.model.served import ServedWeights
-from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
+from attribot_rag.model.served_model import ServedWeights
+from attribot_rag.model.server import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading
 from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.options import Requested

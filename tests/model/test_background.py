@@ -15,8 +15,8 @@ from support.threads import at_once
 from support.tiny_models import build
 
 from attribot_rag.errors import QueueFull
-from attribot_rag.model.background import Background
 from attribot_rag.model.local_model import LocalWeights
+from attribot_rag.model.threads import Background
 
 
 class Blocker:
@@ -177,7 +177,7 @@ def test_submitted_tasks_finish_before_the_interpreter_exits() -> None:
     program = """
 import threading
 from concurrent.futures import Future
-from attribot_rag.model.background import Background
+from attribot_rag.model.threads import Background
 
 awaited = Future()
 Background().submit(lambda: print("done"), max_pending=1, after=awaited)

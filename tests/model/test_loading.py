@@ -12,7 +12,7 @@ from support.tiny_models import build, byt5_encoder_decoder
 from attribot_rag import LocalModel, load_model
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.model.smollm2 import smollm2_file, smollm2_folder
+from attribot_rag.model.gguf import smollm2_file, smollm2_folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LeaveOneOut, LocalModel, load_model
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model import ollama
+from attribot_rag.model import loading
 
 LIBRARY = "registry.ollama.ai/library"
 PARAMETERS = json.dumps({"stop": ["<|im_end|>"], "temperature": 0.2})
@@ -33,7 +33,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ATTRIBOT_RAG_CACHE", str(cache))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(ollama, "SERVICE", tmp_path / "service")
+    monkeypatch.setattr(loading, "OLLAMA_SERVICE", tmp_path / "service")
     monkeypatch.delenv("OLLAMA_MODELS", raising=False)
     return tmp_path / "home" / ".ollama" / "models"
 

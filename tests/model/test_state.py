@@ -14,7 +14,7 @@ import torch
 from support.implementations import NATS, generation_for, plain_scores
 from support.tiny_models import architecture, unshared
 
-from attribot_rag.model.state import ModelState, model_version
+from attribot_rag.model.local_model import ModelState, model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring.local.backend import LocalBackend
 from attribot_rag.scoring.row import Row

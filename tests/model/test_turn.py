@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from support.patience import scaled
 
-from attribot_rag.model.turn import Turn
+from attribot_rag.model.threads import Turn
 
 
 def started(run: Callable[[], None]) -> threading.Thread:

@@ -15,7 +15,7 @@ from attribot_rag.runtime import (
     RunStore,
     ServiceRegistry,
 )
-from attribot_rag.runtime.registry import service_that_saw
+from attribot_rag.runtime.service import service_that_saw
 
 
 @pytest.fixture

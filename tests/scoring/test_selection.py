@@ -30,7 +30,7 @@ from attribot_rag import Attributor, LocalModel
 from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.state import model_version
+from attribot_rag.model.local_model import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.recording.generating import generate_with
 from attribot_rag.scoring import ScoringOptions

@@ -26,8 +26,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from attribot_rag.model.gguf import smollm2_file
 from attribot_rag.model.local_model import LocalModel
-from attribot_rag.model.smollm2 import smollm2_file
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
 CORPUS = """\

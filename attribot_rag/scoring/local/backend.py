@@ -15,8 +15,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
-from attribot_rag.model.local_model import placeholder_ids
-from attribot_rag.model.state import Derived, reads_elsewhere
+from attribot_rag.model.local_model import Derived, placeholder_ids, reads_elsewhere
 from attribot_rag.scoring.backend import Unsupported
 from attribot_rag.scoring.local.cropped import Cropped
 from attribot_rag.scoring.local.pace import pass_tokens

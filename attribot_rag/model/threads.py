@@ -1,14 +1,104 @@
-"""The use of a model by one thread at a time."""
+"""Threads that share a model: turns, tasks in the background, and locks in forked processes."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
-from attribot_rag.model.forking import ForkSafe
+from attribot_rag.errors import QueueFull
+
+
+class ForkSafe(ABC):
+    """An object with locks, which are made in `_begin`, and made again in a forked child.
+
+    There nobody would release the locks of the parent's threads.
+    """
+
+    _instances: ClassVar[weakref.WeakSet[ForkSafe]] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self._begin()
+        ForkSafe._instances.add(self)
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Make the locks, and all state that belongs to the threads of this process."""
+
+
+def _begin_all() -> None:
+    for instance in list(ForkSafe._instances):
+        instance._begin()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_begin_all)
+
+
+Result = TypeVar("Result")
+
+
+class Background(ForkSafe):
+    """Tasks run in one thread, in their order, and are finished before the interpreter exits.
+
+    A forked process has a background of its own, which is empty.
+    """
+
+    def _begin(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="attribot-rag")
+        self._submitting = threading.RLock()
+        self._futures: WeakSet[Future[Any]] = WeakSet()
+
+    @property
+    def num_pending(self) -> int:
+        """The number of tasks that wait or run."""
+        with self._submitting:
+            return sum(not future.done() for future in self._futures)
+
+    def submit(
+        self, task: Callable[[], Result], *, max_pending: int, after: Future[Any] | None = None
+    ) -> Future[Result]:
+        """Run the task once `after` is done; raises QueueFull if `max_pending` wait or run."""
+        future: Future[Result] = Future()
+        with self._submitting:
+            if self.num_pending >= max_pending:
+                raise QueueFull(
+                    f"{self.num_pending} answers wait for their attribution already "
+                    f"(max_pending={max_pending}); raise it, give each a smaller budget, or "
+                    "attribute inline"
+                )
+            self._futures.add(future)
+
+        def begin(_: object = None) -> None:
+            try:
+                self._thread.submit(_run, task, future)
+            except RuntimeError:  # the interpreter exits, and waits for this thread
+                _run(task, future)
+
+        if after is None:
+            begin()
+        else:
+            after.add_done_callback(begin)
+        return future
+
+
+def _run(task: Callable[[], Result], future: Future[Result]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = task()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
 
 @dataclass(eq=False)

@@ -22,8 +22,8 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedServer,
 )
-from attribot_rag.model.served.client import KEY
 from attribot_rag.model.served_model import ServedModel
+from attribot_rag.model.server import KEY
 
 LOCAL = byte_level()
 

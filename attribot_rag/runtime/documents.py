@@ -1,0 +1,270 @@
+"""Retrieved documents as applications have them: their forms, their lists, what they repeat."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from attribot_rag.context import Document, texts_in_prompt
+from attribot_rag.context.sources import group_duplicates
+from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.errors import InvalidInput
+
+_TEXT_FIELDS = ("page_content", "text")
+
+
+def told_document(value: Any) -> Document:
+    """A document from a search result: as `Document.of`, beside a score, or any mapping.
+
+    The text of a mapping is its `page_content` or `text`, or else its longest text; its other
+    fields are metadata. Raises InvalidInput where there is no text.
+    """
+    if isinstance(value, tuple):
+        parts = [part for part in value if not isinstance(part, Real)]
+        return told_document(parts[0]) if len(parts) == 1 else Document.of(value)
+    if not isinstance(value, Mapping):
+        return Document.of(value)
+    texts = {name: text for name, text in value.items() if isinstance(text, str)}
+    name = next((name for name in _TEXT_FIELDS if name in texts), None)
+    if name is None:
+        name = max(texts, key=lambda name: len(texts[name]), default=None)
+    if name is None:
+        raise InvalidInput(
+            f"a document with the fields {sorted(map(str, value))} has no text; pass it as a str "
+            "under 'text'"
+        )
+    attached = value.get("metadata")
+    metadata = {str(key): field for key, field in value.items() if key not in (name, "id")}
+    if isinstance(attached, Mapping):
+        del metadata["metadata"]
+        metadata.update(attached)
+    if name == "page_content":
+        metadata.pop("type", None)  # the class, which LangChain writes beside it
+    id_ = value.get("id")
+    return Document(texts[name], None if id_ is None else str(id_), metadata)
+
+
+_PIECE = 8  # characters, of which white space is none
+_VERSION_SHARE = 0.7
+_MIN_VALUE = 4
+_METADATA_READ = (
+    "The model also read metadata of the documents, which were not scored: an answer may come from "
+    "them."
+)
+
+
+def by_text(document: Any) -> str:
+    """A key that is equal for a document and its copy with more metadata, such as a rank."""
+    read = Document.of(document)
+    return json.dumps([read.id, read.text])
+
+
+def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> list[Any]:
+    """All documents of all lists, each as often as in the list with most copies.
+
+    Documents with one text are the same document, unless they have different ids, or, if `exact`,
+    another value of the same metadata. Of the same document, the copy that says most is kept.
+    """
+    merged: list[Any] = []
+    places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
+    for documents in lists:
+        free = {text: list(indices) for text, indices in places.items()}
+        for document in documents:
+            read = Document.of(document)
+            alike = [
+                index
+                for index in free.get(read.text, ())
+                if _are_same(read, Document.of(merged[index]), exact=exact)
+            ]
+            if not alike:
+                places[read.text].append(len(merged))
+                merged.append(document)
+                continue
+            index = max(alike, key=lambda index: _equals(read, Document.of(merged[index])))
+            free[read.text].remove(index)
+            if _told(read) > _told(Document.of(merged[index])):
+                merged[index] = document
+    return merged
+
+
+def _are_same(document: Document, other: Document, *, exact: bool) -> bool:
+    if document.id and other.id and document.id != other.id:
+        return False
+    shared = document.metadata.keys() & other.metadata.keys() if exact else ()
+    return all(repr(document.metadata[key]) == repr(other.metadata[key]) for key in shared)
+
+
+def _equals(document: Document, other: Document) -> bool:
+    return document.id == other.id and repr(document.metadata) == repr(other.metadata)
+
+
+def _told(document: Document) -> tuple[bool, int]:
+    """More for a document of which more is known."""
+    return bool(document.id), len(document.metadata)
+
+
+def are_versions(document: Any, other: Any) -> bool:
+    """Whether two documents share an id and differ by a cut or a change of text.
+
+    Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
+    of eight characters, stands in the other.
+    """
+    first, second = Document.of(document), Document.of(other)
+    if not first.id or first.id != second.id:
+        return False
+    small, large = sorted(map(_pieces, (first.text, second.text)), key=len)
+    return len(small & large) >= _VERSION_SHARE * len(small)
+
+
+def _pieces(text: str) -> frozenset[str]:
+    plain = "".join(text.split()).casefold()
+    return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
+
+
+def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
+    """The documents whose text is in the prompt."""
+    texts = [Document.of(document).text for document in documents]
+    present = texts_in_prompt(prompt, texts)
+    return [document for document, text in zip(documents, texts, strict=True) if text in present]
+
+
+def metadata_note(documents: Sequence[Any], prompt: str) -> str:
+    """A note if the prompt also holds values of the documents' metadata, or ''.
+
+    Texts of less than four characters are no sign.
+    """
+    read = list(map(Document.of, documents))
+    texts = "\n".join(document.text for document in read)
+    values = (value for document in read for value in document.metadata.values())
+    readable = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
+    return (
+        _METADATA_READ if any(value in prompt and value not in texts for value in readable) else ""
+    )
+
+
+@dataclass(frozen=True)
+class DeduplicatedText:
+    """A remaining text: its index, its text, and the indices of the texts that it replaces.
+
+    `merged` are the indices of texts that are gone because this one says the same, `overlapping`
+    those of texts that lost a beginning or an end which stands here. Repetitions within one text
+    are removed without a mention.
+    """
+
+    index: int
+    text: str
+    merged: tuple[int, ...] = ()
+    overlapping: tuple[int, ...] = ()
+
+
+def remove_duplicates(
+    texts: Sequence[str], *, threshold: float = 0.9, min_overlap: int | None = 30
+) -> list[DeduplicatedText]:
+    """The rest of the texts, in their order, when nothing is said twice.
+
+    A text is gone if it equals an earlier one, or nearly does, or if another one holds it. Whole
+    sentences at its beginning or end that an earlier text holds are cut off, as chunks that overlap
+    have them. The same goes for the rest, until nothing more can go. Raises InvalidInput for other
+    options.
+
+    Args:
+        texts: The retrieved texts.
+        threshold: The similarity from which two texts are equal, as for sources.
+        min_overlap: The least number of characters that are cut off together; None leaves them.
+    """
+    if not 0 < threshold <= 1:
+        raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
+    if min_overlap is not None and min_overlap < 1:
+        raise InvalidInput(f"min_overlap={min_overlap!r}; use at least 1 character, or None")
+    remaining = _RemainingTexts(texts, min_overlap)
+    before: dict[int, str] = {}
+    while remaining.texts != before:
+        before = dict(remaining.texts)
+        remaining.merge_equal(threshold)
+        remaining.merge_contained()
+        remaining.cut_overlaps()
+    return remaining.deduplicated()
+
+
+class _RemainingTexts:
+    """The rest of each text, by its index in increasing order, and the texts it stands for."""
+
+    def __init__(self, texts: Sequence[str], min_overlap: int | None) -> None:
+        self.texts = dict(enumerate(texts))
+        self._min_overlap = math.inf if min_overlap is None else min_overlap
+        self._merged: dict[int, set[int]] = defaultdict(set)
+        self._overlapping: dict[int, set[int]] = defaultdict(set)
+
+    def merge_equal(self, threshold: float) -> None:
+        indices = list(self.texts)
+        for first, *repeated in group_duplicates(list(self.texts.values()), threshold=threshold):
+            for place in repeated:
+                self._absorb(indices[first], indices[place])
+
+    def merge_contained(self) -> None:
+        """The longest text that contains others absorbs them."""
+        plain = self._plain_texts()
+        holders: list[int] = []
+        for index in sorted(plain, key=lambda index: (-len(plain[index]), index)):
+            holder = next((other for other in holders if plain[index] in plain[other]), None)
+            if holder is None:
+                holders.append(index)
+            else:
+                self._absorb(holder, index)
+
+    def cut_overlaps(self) -> None:
+        """Cut off the sentences at beginning and end that an earlier text contains."""
+        earlier: dict[int, str] = {}
+        for index, plain in self._plain_texts().items():
+            text = self.texts[index]
+            spans = split_spans(text, sentences) if earlier else []
+            beginnings = [text[:stop] for _, stop in reversed(spans[:-1])]
+            endings = [text[start:] for start, _ in spans[1:]]
+            start = self._cut_length(index, beginnings, earlier, len(text))
+            end = self._cut_length(index, endings, earlier, len(text) - start)
+            if start or end:
+                self.texts[index] = text[start : len(text) - end].strip()
+            earlier[index] = plain
+
+    def deduplicated(self) -> list[DeduplicatedText]:
+        return [
+            DeduplicatedText(
+                index,
+                text,
+                tuple(sorted(self._merged[index])),
+                tuple(sorted(self._overlapping[index] - self._merged[index] - {index})),
+            )
+            for index, text in self.texts.items()
+        ]
+
+    def _absorb(self, holder: int, index: int) -> None:
+        del self.texts[index]
+        self._merged[holder] |= {index, *self._merged.pop(index, ())}
+        self._overlapping[holder] |= self._overlapping.pop(index, set())
+
+    def _cut_length(
+        self, index: int, runs: Sequence[str], earlier: dict[int, str], limit: int
+    ) -> int:
+        """The length of the longest run of sentences, below the limit, in an earlier text."""
+        for run in runs:
+            plain = _plain(run)
+            if len(plain) - 2 < self._min_overlap or len(run) >= limit:
+                continue
+            holder = next((place for place, text in earlier.items() if plain in text), None)
+            if holder is not None:
+                self._overlapping[holder].add(index)
+                return len(run)
+        return 0
+
+    def _plain_texts(self) -> dict[int, str]:
+        return {index: _plain(text) for index, text in self.texts.items()}
+
+
+def _plain(text: str) -> str:
+    """Words in lower case between single spaces, so that no word is found within another."""
+    return f" {' '.join(text.split()).casefold()} "

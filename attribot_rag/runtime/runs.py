@@ -1,0 +1,493 @@
+"""Attributed answers, the last runs of an application, and summaries in its outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from attribot_rag.attribution import Attribution, Composition
+from attribot_rag.attribution.composite_summary import summarize_composition
+from attribot_rag.attribution.composition import cited_documents
+from attribot_rag.cached_property import cached_property
+from attribot_rag.context import Document
+from attribot_rag.display.markdown import with_legend, with_reader
+from attribot_rag.display.own_markers import Markers
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun, UnsupportedModel
+from attribot_rag.recording import Answer
+from attribot_rag.result.offsets import Offsets, Shown
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+_MIN_CALL_BYTES = 900  # of an earlier answer's summary
+_EMPTY = "The answer is empty, so there is nothing to attribute."
+_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a question and of an answer in a summary
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttributedRun:
+    """One answer: the model's run, its root run, and the attribution or error.
+
+    Of `attribution` and `error` there is one at most: neither for an answer that is empty, or
+    nothing but earlier answers, end to end. While the run `is_pending`, it has no attribution, or
+    one whose last sentences are still to be judged. `shown` is the text that
+    something made of the answer and the caller was given, None if that is the answer itself, '' if
+    it was given no text. `earlier` are the runs of answers that the answer was made of, each
+    after those that it was made of itself: they stood in its prompt, or in one of theirs, as
+    documents with these runs' ids; or it is these answers end to end, each at its place
+    [start, end) of `places`.
+    """
+
+    run_id: str
+    root_id: str
+    answer: Answer
+    attribution: Attribution | None = None
+    error: BaseException | None = None
+    is_pending: bool = False
+    shown: str | None = None
+    earlier: tuple[AttributedRun, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+
+    def __repr__(self) -> str:
+        state = "pending" if self.is_pending else type(self.error or self.attribution).__name__
+        return f"AttributedRun({self.run_id!r}, {self.text[:60]!r}, {state})"
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return self.answer.text
+
+    @property
+    def documents(self) -> Sequence[Any]:
+        """The framework's own documents, to which the answer was attributed."""
+        return self.answer.documents
+
+    @property
+    def question(self) -> str | None:
+        """The question, if the framework tells it."""
+        return self.answer.question
+
+    @property
+    def span(self) -> Span | None:
+        """The OpenTelemetry span of the model's call, else the current one; None without."""
+        return self.answer.span
+
+    @property
+    def composition(self) -> Composition | None:
+        """The attribution with those of the earlier answers; None without an attribution."""
+        return None if self.attribution is None else self._composed(self.attribution)
+
+    def compositions(self) -> list[tuple[int, Composition]]:
+        """The composition, or its parts, each with its start in the text.
+
+        Documents have the same number in all of them. Raises the run's error if there is one.
+        """
+        if self.error is not None:
+            raise self.error
+        whole = self.composition
+        if whole is not None:
+            return [(0, whole)]
+        compositions: list[tuple[int, Composition]] = []
+        numbers: Mapping[str, int] = {}
+        for (start, _), run in zip(self.places, self.earlier, strict=False):
+            if run.attribution is not None:
+                composition = run._composed(run.attribution, numbers)
+                numbers = composition.numbers
+                compositions.append((start, composition))
+        return compositions
+
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
+    ) -> str:
+        """The answer with the numbers of its citations; as Attribution.to_cited_text.
+
+        If it was composed of earlier answers, the numbers are those of their citations. Raises the
+        run's error if there is one.
+        """
+        compositions = self.compositions()
+        if self.attribution is not None:
+            whole = compositions[0][1] if self.earlier else self.attribution
+            return whole.to_cited_text(remarks=remarks, markers=markers, sources=sources)
+        ends = dict(self.places)
+        text, end = "", 0
+        for start, composition in compositions:
+            # They are joined without the white space around them.
+            cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
+            text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
+        text += self.text[end:]
+        if remarks and compositions:
+            text = with_reader(text, compositions[-1][1].attribution.provenance)
+        documents = cited_documents(composition for _, composition in compositions)
+        return with_legend(text, documents) if sources else text
+
+    def _composed(
+        self, attribution: Attribution, numbers: Mapping[str, int] | None = None
+    ) -> Composition:
+        earlier = {
+            run.run_id: run.attribution for run in self.all_earlier() if run.attribution is not None
+        }
+        retrieved = tuple(map(Document.of, self.answer.retrieved)) if self.earlier else ()
+        return Composition(attribution, earlier, numbers, retrieved)
+
+    def all_earlier(self) -> tuple[AttributedRun, ...]:
+        """The earlier runs and, recursively, their earlier runs, each once, after its own."""
+        runs: dict[str, AttributedRun] = {}
+        for run in self.earlier:
+            if run.run_id not in runs:
+                runs.update((part.run_id, part) for part in run.all_earlier())
+                runs[run.run_id] = run
+        return tuple(runs.values())
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The data attached to the answer: plain, at most 16 KB, with its `status`."""
+        return self.summary_of(MAX_SUMMARY_BYTES)
+
+    def summary_of(self, max_bytes: int) -> dict[str, Any]:
+        """The same in fewer bytes of JSON."""
+        shared = 2 * max_bytes // 3 if self.earlier else 0
+        kept = self.earlier[: shared // _MIN_CALL_BYTES]
+        room = max_bytes - shared
+        texts = self._texts(room // 4)
+        own = self._own_summary(room - len(json.dumps(texts))) | texts
+        own["omitted"]["calls"] = len(self.earlier) - len(kept)
+        if not kept:
+            return own
+        listed = {run.run_id for run in self.earlier}
+        calls = [run._without(listed).summary_of(shared // len(kept)) for run in kept]
+        if self.places and not self.is_pending:
+            whole = all(call["status"] == "complete" for call in calls)
+            own["status"] = "complete" if whole else "partial"
+        return {
+            **own,
+            "calls": calls,
+            "places": [list(place) for place in self.places[: len(kept)]],
+        }
+
+    def _without(self, listed: set[str]) -> AttributedRun:
+        """The run without the earlier runs that are listed beside it."""
+        return replace(self, earlier=tuple(run for run in self.earlier if run.run_id not in listed))
+
+    def _texts(self, max_bytes: int) -> dict[str, str | None]:
+        for length in _TEXT_LENGTHS:
+            question, answer = (self.question or "")[:length], self.text[:length]
+            texts = {"question": question or None, "answer": answer or None}
+            if len(json.dumps(texts)) <= max_bytes:
+                break
+        has_citations = self.error is None and (self.attribution is not None or self.places)
+        whole = texts | {"cited_text": self.to_cited_text() if has_citations else None}
+        return whole if len(json.dumps(whole)) <= max_bytes else texts
+
+    def _own_summary(self, max_bytes: int) -> dict[str, Any]:
+        bounds: dict[str, Any] = {"run_id": self.run_id, "max_bytes": max_bytes}
+        composition = self.composition
+        if composition is not None:
+            offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
+            is_lost = self.shown is not None and offsets is None
+            shown = Shown(self.answer.start, offsets, is_lost)
+            if self.earlier:
+                summary = summarize_composition(composition, shown=shown, **bounds)
+            else:
+                summary = summarize(composition.attribution, shown=shown, **bounds)
+            return summary | ({"status": "pending"} if self.is_pending else {})
+        if not (self.is_pending or self.error or self.earlier):
+            return without_attribution("complete", notes=[_EMPTY], **bounds)
+        length = len(self.text if self.shown is None else self.shown)
+        if self.is_pending:
+            return without_attribution("pending", error=self.error, length=length, **bounds)
+        is_unsupported = isinstance(self.error, UnsupportedModel)
+        status: Literal["error", "unsupported"] = "unsupported" if is_unsupported else "error"
+        return without_attribution(status, error=self.error, length=length, **bounds)
+
+
+_LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
+
+
+class RunStore(Mapping[str, AttributedRun]):
+    """The last `max_results` runs, by the ids of the model's run and of its root.
+
+    Ids may be given as text or not; one that is not kept raises UnknownRun, a KeyError. A root's id
+    names the last of its answers to a prompt with documents, unless `set_answer` chooses another.
+    """
+
+    def __init__(self, max_results: int = 128) -> None:
+        if max_results < 1:
+            raise InvalidInput(f"max_results={max_results!r}; use at least 1")
+        self._max_results = max_results
+        self._runs: OrderedDict[str, AttributedRun] = OrderedDict()
+        self._names: dict[str, str] = {}
+        self._futures: dict[str, Future[AttributedRun]] = {}
+        self._lock = threading.Condition(threading.RLock())
+        self.last: AttributedRun | None = None
+
+    def __getitem__(self, run_id: object) -> AttributedRun:
+        with self._lock:
+            run = self._runs.get(self._key(run_id))
+        if run is None:
+            raise self._unknown(run_id)
+        return run
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(tuple(self._runs))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def num_pending(self) -> int:
+        return len(self._futures)
+
+    def add(self, run: AttributedRun) -> AttributedRun:
+        """Keep the run in place of its earlier state; the displayed text stays."""
+        with self._lock:
+            before = self._runs.get(run.run_id)
+            if before is not None and run.shown is None:
+                run = replace(run, shown=before.shown)
+            if before is None and not self._is_beside_the_answer(run):
+                self._names[run.root_id] = run.run_id
+            self._runs[run.run_id] = run
+            while len(self._runs) > self._max_results:
+                forgotten, _ = self._runs.popitem(last=False)
+                names = self._names.items()
+                self._names = {name: run_id for name, run_id in names if run_id != forgotten}
+            if not run.is_pending:
+                self.last = self._runs.get(self._names.get(run.root_id, ""), run)
+            self._lock.notify_all()
+            return run
+
+    def expect(self, run: AttributedRun, start: Callable[[], Future[AttributedRun]]) -> None:
+        """Keep a pending run and the future of its attribution, made by `start`."""
+        with self._lock:  # so that a run that ends at once is added after the pending one
+            future = self._futures[run.run_id] = start()
+            self.add(run)
+        future.add_done_callback(lambda _: self._ended(run.run_id))
+
+    def _ended(self, run_id: str) -> None:
+        with self._lock:
+            self._futures.pop(run_id, None)
+            self._lock.notify_all()
+
+    def future(self, run_id: object) -> Future[AttributedRun]:
+        """The finished run of this id or with this root, as soon as it is finished.
+
+        Cancelled before its turn, the run has the error AttributionCancelled. Raises UnknownRun for
+        a run without attribution, InvalidInput for one whose stream was not read to its end.
+        """
+        with self._lock:
+            key = self._key(run_id)
+            pending, run = self._futures.get(key), self._runs.get(key)
+        if pending is not None:
+            return pending
+        if run is None:
+            raise self._unknown(run_id)
+        if run.is_pending:
+            raise InvalidInput(
+                f"the answer of the run {run_id} has not ended: read its stream to the end, or "
+                "close it"
+            )
+        return _done(run)
+
+    def ended(self, run: AttributedRun) -> Future[AttributedRun]:
+        """Done when the run is; at once for one that does not wait for its attribution."""
+        if run.is_pending:
+            with suppress(InvalidInput):  # a stream that nobody has read to its end
+                return self.future(run.run_id)
+        return _done(run)
+
+    def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The finished run of this id or with this root, waited for while it is pending.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        """
+        return self.latest(self.future(run_id).result(timeout))
+
+    def follow(self, run_id: object) -> Iterator[AttributedRun]:
+        """The pending run each time that a sentence of it was judged, then the finished run.
+
+        Waits between them, and raises as `wait`. What is read slowly may miss some.
+        """
+        future = self.future(run_id)
+        latest = None
+        while not future.done():
+            with self._lock:
+                run = self._runs.get(self._key(run_id))
+                if run is latest or run is None or run.attribution is None:
+                    self._lock.wait(_LONGEST_WAIT)
+                    continue
+            latest = run
+            if run.is_pending:
+                yield run
+        yield self.wait(run_id)
+
+    async def wait_async(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        future = asyncio.wrap_future(self.future(run_id))
+        return self.latest(await asyncio.wait_for(asyncio.shield(future), timeout))
+
+    def latest(self, run: AttributedRun) -> AttributedRun:
+        """The latest state of the run."""
+        return self._runs.get(run.run_id, run)
+
+    def of_root(self, root_id: object) -> tuple[AttributedRun, ...]:
+        """The runs within a root that are kept, in their order; empty if there are none."""
+        with self._lock:
+            return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
+
+    def by_key(
+        self, texts: Mapping[str, str], branches: Mapping[str, Collection[str]]
+    ) -> dict[str, AttributedRun]:
+        """The run of each of these texts that is an answer, by its key.
+
+        `branches` are the ids of the runs that may have given them. Left out are answers that
+        others of these were made of, and those without their documents.
+        """
+        found: dict[str, AttributedRun] = {}
+        for key, text in texts.items():
+            runs = [self._runs[run_id] for run_id in self if run_id in branches[key]]
+            free = [run for run in runs if run.text == text and run not in found.values()]
+            if free and not isinstance(free[-1].error, DocumentsNotLocated):
+                found[key] = free[-1]
+        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
+        return {key: run for key, run in found.items() if run.run_id not in read}
+
+    def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
+        """Map the root's id to its last answer with one of these texts.
+
+        Answers to prompts with documents come before others. `texts` are what the root gave its
+        caller. If none is an answer, one of them may be made of an answer, the one that is most
+        like it; else it stays the last answer, and no text was shown. The run is None for a root
+        without answers.
+        """
+        with self._lock:
+            runs = list(reversed(self.of_root(root_id)))
+            runs.sort(key=lambda run: isinstance(run.error, DocumentsNotLocated))
+            answer = next((run for run in runs if run.text in texts), None)
+            if answer is None and runs:
+                last = self._runs.get(self._key(root_id), runs[0])
+                answer = self._made_of(runs, texts) or replace(last, shown="")
+                self._runs[answer.run_id] = answer
+            if answer is not None:
+                self._names[answer.root_id] = answer.run_id
+                if self.last is not None and self.last.root_id == answer.root_id:
+                    self.last = answer
+            return answer
+
+    def name_answer(
+        self, step_id: object, texts: Sequence[str], run_ids: Collection[str]
+    ) -> AttributedRun | None:
+        """Map a step's id to the last of these runs, of those with one of these texts if any."""
+        with self._lock:
+            runs = [self._runs[run_id] for run_id in self._runs if run_id in run_ids]
+            answers = [run for run in runs if run.text in texts] or runs
+            if not answers:
+                return None
+            self._names[str(step_id)] = answers[-1].run_id
+            return answers[-1]
+
+    @staticmethod
+    def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
+        """The run with the answer most similar to one of the texts, and that text."""
+        made = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
+        alike = [(run, offsets) for run, offsets in made if offsets is not None]
+        if not alike:
+            return None
+        run, offsets = max(alike, key=lambda pair: pair[1].similarity)
+        return replace(run, shown=offsets.shown)
+
+    def same_answer(self, run: AttributedRun) -> AttributedRun | None:
+        """The attributed run within the root with the same answer and documents."""
+        with self._lock:
+            for other in reversed(self._runs.values()):
+                attribution = other.attribution
+                if attribution is None or other.is_pending or other.root_id != run.root_id:
+                    continue
+                same_documents = list(other.documents) == list(run.documents)
+                if same_documents and attribution.response.strip() == run.text.strip():
+                    return other
+        return None
+
+    def _key(self, run_id: object) -> str:
+        return self._names.get(str(run_id), str(run_id))
+
+    def _unknown(self, run_id: object) -> UnknownRun:
+        return UnknownRun(
+            f"no attribution of the run {run_id}: it retrieved nothing (what another run "
+            "retrieved counts if it is named with the call), its model was not called or called "
+            "tools instead of answering, "
+            f"or others came after it, of which the last {self._max_results} are kept "
+            "(max_results). Pass the id of the model's run, the `run_id` of its summary, or that "
+            "of the root run (in LangChain, the config={'run_id': uuid4()} of the caller)"
+        )
+
+    def _is_beside_the_answer(self, run: AttributedRun) -> bool:
+        """Whether it read no documents, and another run of its root did."""
+        answer = self._runs.get(self._names.get(run.root_id, ""))
+        without = isinstance(run.error, DocumentsNotLocated)
+        return without and answer is not None and answer.attribution is not None
+
+
+def _done(run: AttributedRun) -> Future[AttributedRun]:
+    done: Future[AttributedRun] = Future()
+    done.set_result(run)
+    return done
+
+
+def summaries_of(runs: Mapping[str, AttributedRun]) -> dict[str, Any] | None:
+    """The summary of a single run, or those of several by their keys; None without any."""
+    summaries = {key: run.summary for key, run in runs.items()}
+    return summaries if len(summaries) > 1 else next(iter(summaries.values()), None)
+
+
+def attach_to_mapping(
+    outputs: MutableMapping[Any, Any], key: str, found: dict[str, Any] | None
+) -> bool:
+    """Give an answer's mapping what `summaries_of` found; a value of its own stays as it is.
+
+    An application may give a mapping that it keeps, with what was attached to it before. False if
+    another summary of the same answer is there, which stays.
+    """
+    before = _summaries_in(outputs.get(key))
+    if outputs.get(key) is not None and not before:
+        return True
+    if any(is_taken(present, summary) for present in before for summary in _summaries_in(found)):
+        return False
+    if found is not None:
+        outputs[key] = found
+    elif before:
+        del outputs[key]
+    return True
+
+
+def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
+    """Whether another summary of the same answer is present, and no mere error in its place."""
+    if summary is None or not isinstance(present, dict):
+        return False
+    if present.get("run_id") != summary["run_id"]:
+        return False
+    return present["error"] is None or summary["error"] is not None
+
+
+def _summaries_in(value: Any) -> list[dict[str, Any]]:
+    """A summary, or the summaries of a dict's keys; none for anything else."""
+    if not isinstance(value, dict):
+        return []
+    if {"status", "run_id"} <= value.keys():
+        return [value]
+    inner = [summary for part in value.values() for summary in _summaries_in(part)]
+    return inner if len(inner) == len(value) else []
