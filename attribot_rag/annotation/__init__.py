@@ -10,10 +10,8 @@ The default, `NumbersInDocuments`, needs no language. `sentences`, `words`, `sam
 the package does.
 """
 
-from attribot_rag.annotation.annotation import Annotation
-from attribot_rag.annotation.annotator import AnnotatedSentence, Annotator, CitedText
-from attribot_rag.annotation.numbers import NumbersInDocuments, is_rounded
-from attribot_rag.annotation.visible import Visible
+from attribot_rag.annotation.annotation import AnnotatedSentence, Annotation, Annotator, CitedText
+from attribot_rag.annotation.numbers import NumbersInDocuments, Visible, is_rounded
 from attribot_rag.context.splitting import sentences
 from attribot_rag.context.text import (
     UNSPACED,

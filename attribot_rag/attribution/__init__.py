@@ -1,8 +1,7 @@
 """The result: scores, spans, citations, provenance, its renderings and its serialized form."""
 
-from attribot_rag.attribution.attribution import Attribution
+from attribot_rag.attribution.attribution import Attribution, attribution_schema, summary_schema
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
-from attribot_rag.attribution.schema import attribution_schema, summary_schema
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.result import (
     Basis,

@@ -3,6 +3,6 @@
 import sys
 from pathlib import Path
 
-from attribot_rag.attribution.schema import write_schemas
+from attribot_rag.attribution.attribution import write_schemas
 
 write_schemas(Path(sys.argv[1]))

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
-from attribot_rag.attribution.composite_summary import summarize_composition
-from attribot_rag.attribution.composition import cited_documents
+from attribot_rag.attribution.composition import cited_documents, summarize_composition
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
 from attribot_rag.display.markdown import with_legend, with_reader

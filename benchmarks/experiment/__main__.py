@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from attribot_rag.cli.terminal import encode_stdout, only_on_stderr
+from attribot_rag.cli import encode_stdout, only_on_stderr
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.result.escaping import on_one_line

@@ -15,7 +15,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
-from attribot_rag.attribution.schema import write_schemas
+from attribot_rag.attribution.attribution import write_schemas
 from attribot_rag.errors import SchemaError
 
 ROOT = Path(__file__).parents[2]
