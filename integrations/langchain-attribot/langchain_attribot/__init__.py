@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING
 
 from attribot_rag.runtime import AttributedRun
-from langchain_attribot.compressor import DeduplicatingCompressor
-from langchain_attribot.documents import METADATA_KEY
+from langchain_attribot.callbacks import retrieved
+from langchain_attribot.documents import METADATA_KEY, DeduplicatingCompressor
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
-from langchain_attribot.retrieval import retrieved
 from langchain_attribot.wrapping import attribute, with_attribution
 
 if TYPE_CHECKING:

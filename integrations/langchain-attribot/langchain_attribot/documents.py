@@ -1,14 +1,17 @@
-"""Documents in the inputs, outputs and messages of LangChain."""
+"""Documents in the inputs, outputs and messages of LangChain, and without what they repeat."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.documents import Document
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import BaseMessage
+from pydantic import Field, model_validator
 
-from attribot_rag.runtime import merge_documents, told_document
+from attribot_rag.errors import UnknownOption
+from attribot_rag.runtime import DeduplicatedText, merge_documents, remove_duplicates, told_document
 
 METADATA_KEY = "attribot_documents"
 """Where a run's configuration may name documents that are in the prompt as plain text."""
@@ -67,3 +70,45 @@ def told_documents(values: Iterable[Any]) -> Iterator[Document]:
 def _told_document(value: Any) -> Document:
     document = told_document(value)
     return Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))
+
+
+MERGED_KEY = "attribot_merged"
+
+
+class DeduplicatingCompressor(BaseDocumentCompressor):
+    """Removes retrieved documents, and parts of them, that say what others say already.
+
+    Equal and nearly equal documents (`threshold`, a similarity up to 1) and those that another one
+    holds are removed; sentences that a document shares with an earlier one, as chunks that overlap
+    do, are cut off its beginning and end (`min_overlap` characters or more, None leaves them). A
+    document that stands for others names them under `attribot_merged` in its metadata, with their
+    ids and metadata. Documents are copied, never changed.
+    """
+
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    min_overlap: int | None = Field(default=30, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, options: Any) -> Any:
+        if isinstance(options, dict):
+            UnknownOption.check(cls.__name__, options, cls.model_fields)
+        return options
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        texts = [document.page_content for document in documents]
+        kept = remove_duplicates(texts, threshold=self.threshold, min_overlap=self.min_overlap)
+        return [_copied(documents, text) for text in kept]
+
+
+def _copied(documents: Sequence[Document], kept: DeduplicatedText) -> Document:
+    document = documents[kept.index]
+    duplicates = [documents[index] for index in (*kept.merged, *kept.overlapping)]
+    metadata = dict(document.metadata)
+    if duplicates:
+        metadata[MERGED_KEY] = [
+            {"id": other.id, "metadata": dict(other.metadata)} for other in duplicates
+        ]
+    return document.model_copy(update={"page_content": kept.text, "metadata": metadata})

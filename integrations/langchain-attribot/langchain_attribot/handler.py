@@ -20,11 +20,9 @@ from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.runtime import AttributedRun, RunStore, ServiceOptions, Step
 from langchain_attribot import messages, models
-from langchain_attribot.advice import NOTHING_SEEN, WRONG_PLACE
-from langchain_attribot.asking import AskAgain
 from langchain_attribot.callbacks import RunCallbacks, StreamedCall, span_of
-from langchain_attribot.documents import documents_in, structured_response
-from langchain_attribot.models import ModelHolder, ModelHolders
+from langchain_attribot.documents import METADATA_KEY, documents_in, structured_response
+from langchain_attribot.models import AskAgain, ModelHolder, ModelHolders
 
 logger = logging.getLogger(__name__)
 
@@ -308,3 +306,18 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
         for end in ends:
             end.add_done_callback(tell)
+
+
+NOTHING_SEEN = (
+    "no documents were seen. Say what was retrieved, where it is: from langchain_attribot import "
+    "retrieved; documents = retrieved(documents). Or name it with the call: "
+    f"config={{'metadata': {{'{METADATA_KEY}': documents}}}}. A tool's artifacts and the documents "
+    "of retrievers are seen in the chain that the handler is attached to; those of another "
+    "invoke() count if they are named with this call, within `with attribute(llm)`, or for a "
+    "handler with loose=True, which serves one request at a time"
+)
+
+WRONG_PLACE = (
+    "AttributionCallbackHandler is attached to the model, where it sees no retriever; attach it to "
+    "the chain, chain.with_config(callbacks=[handler]), or pass it per call"
+)

@@ -21,13 +21,10 @@ from attribot_rag import LanguageModel, runtime
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.runtime import AttributedRun, AttributionService, RunStore
 from langchain_attribot import messages, models
-from langchain_attribot.advice import NOTHING_SEEN
-from langchain_attribot.asking import AskAgain
-from langchain_attribot.callbacks import span_of
+from langchain_attribot.callbacks import ObservedRetrieval, observed_retrieval, run_id_of, span_of
 from langchain_attribot.documents import retrieved_documents
-from langchain_attribot.handler import HandlerOptions
-from langchain_attribot.models import ModelHolder
-from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval, run_id_of
+from langchain_attribot.handler import NOTHING_SEEN, HandlerOptions
+from langchain_attribot.models import AskAgain, ModelHolder
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest

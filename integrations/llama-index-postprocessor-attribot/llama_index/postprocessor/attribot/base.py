@@ -6,41 +6,120 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias
+from dataclasses import fields, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 from uuid import uuid4
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
 from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.llms import LLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot import query as queries
-from llama_index.postprocessor.attribot.citing import before_answer, cited_message
 from llama_index.postprocessor.attribot.completion import Completion
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
-from llama_index.postprocessor.attribot.options import (
-    ModelHolder,
-    OptionFields,
-    PostprocessorOptions,
-    language_model_of,
-)
+from llama_index.postprocessor.attribot.query import describe, find_language_model
 from llama_index.postprocessor.attribot.query_tracker import installed
-from pydantic import Field, PrivateAttr, SkipValidation
+from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, create_model, model_validator
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import Counterfactual, Markers
-from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag import LanguageModel
+from attribot_rag.attribution import (
+    CitedOrigin,
+    ComposedSentence,
+    Composition,
+    Counterfactual,
+    Markers,
+)
+from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
     Observer,
+    RunOptions,
     RunStore,
     Scoring,
+    ServiceOptions,
     ServiceRegistry,
     Words,
     answer_without,
 )
+
+ModelHolder: TypeAlias = LLM | LanguageModel
+"""What holds a local model: a HuggingFaceLLM, or the model itself."""
+
+_NO_DATA = ("annotator", "on_result")
+_FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "raise_error"}
+
+
+class EngineOptions(ServiceOptions, total=False):
+    """Options of AttributionPostprocessor by name, less those that change the prompt."""
+
+    language_model: ModelHolder | None
+    reader: ModelHolder | Words | None
+    proxy: ModelHolder | None
+    score_metadata: bool
+
+
+class PostprocessorOptions(EngineOptions, total=False):
+    """Options of AttributionPostprocessor by name."""
+
+    callback_manager: CallbackManager
+    deduplicate: bool
+    threshold: float
+    min_overlap: int | None
+
+
+class _Checked(BaseNodePostprocessor):
+    """A postprocessor that names an option that it does not have, and takes options whole."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, options: Any) -> Any:
+        if not isinstance(options, dict):
+            return options
+        UnknownOption.check(cls.__name__, options, {*cls.model_fields, "options"})
+        whole = RunOptions.of(cls.__name__, {"options": options.get("options")})
+        return {name: getattr(whole, name) for name in _FIELDS} | {
+            name: value for name, value in options.items() if name != "options"
+        }
+
+    @cached_property
+    def run_options(self) -> RunOptions:
+        """The options of every service among the fields."""
+        return RunOptions(**{name: getattr(self, name) for name in _FIELDS})
+
+
+if TYPE_CHECKING:
+    OptionFields = _Checked
+else:
+    hints = get_type_hints(RunOptions)
+    for name in ("method", "annotator"):  # any object that has the methods
+        hints[name] = SkipValidation[hints[name]]
+    OptionFields = create_model(
+        "OptionFields",
+        __base__=_Checked,
+        **{  # what is no data is not written down
+            name: (hints[name], Field(default=field.default, exclude=name in _NO_DATA))
+            for name, field in _FIELDS.items()
+        },
+    )
+
+
+def language_model_of(llm: Any) -> LanguageModel:
+    """The model that a HuggingFaceLLM generates with; raises InvalidInput for another kind."""
+    model = find_language_model(llm)
+    if model is None:
+        raise InvalidInput(
+            f"{describe(llm)} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
+            "attribot_rag.LocalModel(model, tokenizer)"
+        )
+    return model
+
 
 AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 """What a query engine or a chat engine answers."""
@@ -286,3 +365,44 @@ def _told(response: Any, run: AttributedRun) -> AttributedRun:
     if response.metadata[queries.KEY]["status"] == "pending":
         response.metadata[queries.KEY] = run.summary
     return run
+
+
+def cited_message(run: AttributedRun) -> ChatMessage:
+    """The answer as a message with a CitationBlock for every document that a sentence cites.
+
+    `additional_location_info` has the document's `number` and the characters `start` and `end` of
+    the sentence in the answer. Raises the run's error if there is one.
+    """
+    before = len(before_answer(run))
+    blocks: list[TextBlock | CitationBlock] = []
+    for first, composition in run.compositions():
+        for sentence in composition.sentences:
+            for origin in sentence.origins:
+                blocks += _citations(composition, sentence, origin, first - before)
+    text = run.text if run.attribution is None else run.attribution.response
+    return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text[before:]), *blocks])
+
+
+def before_answer(run: AttributedRun) -> str:
+    """What the model said before the answer that was shown, such as an agent's thought."""
+    text = run.text[run.answer.start :]
+    return text.removesuffix(run.shown) if run.shown and text.endswith(run.shown) else ""
+
+
+def _citations(
+    composition: Composition, sentence: ComposedSentence, origin: CitedOrigin, first: int
+) -> list[CitationBlock]:
+    documents = origin.attribution.documents
+    return [
+        CitationBlock(
+            cited_content=TextBlock(text=origin.source.text.strip()),
+            source=str(documents[index].id or ""),
+            title=documents[index].title,
+            additional_location_info={
+                "number": composition.number_of(origin, index),
+                "start": first + sentence.cited.start,
+                "end": first + sentence.cited.end,
+            },
+        )
+        for index in origin.documents
+    ]

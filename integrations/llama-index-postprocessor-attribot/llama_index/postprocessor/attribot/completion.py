@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.llms import LLM
 from llama_index.core.schema import MetadataMode, NodeWithScore
-from llama_index.postprocessor.attribot.asking import ask_again
 from llama_index.postprocessor.attribot.nodes import MERGED_KEY
-from llama_index.postprocessor.attribot.query import ModelCall, TrackedQuery, text_of
-from llama_index.postprocessor.attribot.streamed_response import aobserved, observed
+from llama_index.postprocessor.attribot.query import ModelCall, TrackedQuery, streaming, text_of
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
@@ -242,3 +242,59 @@ def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list
             text = text.replace(label, "", 1).strip()
         documents.append(Document(text, scored.node.node_id, dict(scored.node.metadata)))
     return documents
+
+
+End = Callable[[str, BaseException | None], None]
+"""Is told of the text that was shown, and of what ended the stream if it did not end itself."""
+
+
+def observed(
+    stream: Generator[str, None, None], query: TrackedQuery, end: End
+) -> Generator[str, None, None]:
+    """The stream of a query's response."""
+    with _watched(end) as shown, closing(stream):
+        while True:
+            with streaming(query):
+                piece = next(stream, None)
+            if piece is None:
+                return
+            shown.append(piece)
+            yield piece
+
+
+async def aobserved(
+    stream: AsyncGenerator[str, None], query: TrackedQuery, end: End
+) -> AsyncGenerator[str, None]:
+    """The same of an asynchronous one."""
+    async with aclosing(stream):
+        with _watched(end) as shown:
+            while True:
+                with streaming(query):
+                    piece = await anext(stream, None)
+                if piece is None:
+                    return
+                shown.append(piece)
+                yield piece
+
+
+@contextmanager
+def _watched(end: End) -> Iterator[list[str]]:
+    shown: list[str] = []
+    try:
+        yield shown
+    except BaseException as error:
+        end("".join(shown), error)
+        raise
+    end("".join(shown), None)
+
+
+_PROMPTS = ("self", "messages", "prompt", "args", "kwargs")
+
+
+def ask_again(llm: LLM, arguments: dict[str, Any], prompt: Any, **settings: Any) -> str:
+    """The model's answer to another prompt, with the settings of the call with these arguments."""
+    given = {**arguments, **arguments.get("kwargs", {}), **settings}
+    own = {name: value for name, value in given.items() if name not in _PROMPTS}
+    if isinstance(prompt, str):
+        return str(llm.complete(prompt, **own).text)
+    return llm.chat(prompt, **own).message.content or ""

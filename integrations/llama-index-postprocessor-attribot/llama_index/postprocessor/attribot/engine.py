@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index.postprocessor.attribot.base import AnyResponse, AttributionPostprocessor
-from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
-from llama_index.postprocessor.attribot.engine_span import ObservedEngine
-from llama_index.postprocessor.attribot.options import EngineOptions
+from llama_index.postprocessor.attribot.base import (
+    AnyResponse,
+    AttributionPostprocessor,
+    EngineOptions,
+)
+from llama_index.postprocessor.attribot.query_tracker import ObservedEngine
 from typing_extensions import Unpack
 
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import AttributedRun
+
+SourceNodes = Literal["all", "ranked", "used"]
 
 
 class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
@@ -81,3 +86,23 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
         if self._source_nodes != "all" and run is not None and is_attributed:
             response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)
         return response
+
+
+def used_nodes(
+    nodes: Sequence[NodeWithScore], run: AttributedRun, which: SourceNodes
+) -> list[NodeWithScore]:
+    """Copies of the nodes: those with the best sources first, or only those that are cited."""
+    order: dict[str, int] = {}
+    best: dict[str, float] = {}
+    for _, composition in run.compositions():
+        order.update(composition.numbers)
+        for attribution in (composition.attribution, *composition.earlier.values()):
+            for ranked in attribution.top(len(attribution.sources)):
+                for index in ranked.source.documents:
+                    key = str(attribution.documents[index].id)
+                    best[key] = max(ranked.score, best.get(key, ranked.score))
+    copies = [node.model_copy(update={"node": node.node.model_copy()}) for node in nodes]
+    if which == "used":
+        cited = [copy for copy in copies if copy.node_id in order]
+        return sorted(cited, key=lambda node: order[node.node_id])
+    return sorted(copies, key=lambda node: -best.get(node.node_id, float("-inf")))
