@@ -247,7 +247,7 @@ class Composition:
         """The cited origins of each sentence, by attribution and start of the sentence."""
         known: dict[tuple[int, int], tuple[CitedOrigin, ...]] = {}
 
-        def of(attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
+        def origins_of(attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
             for source_id in sentence.source_ids:
                 documents = attribution.sources[source_id].documents
                 own = [index for index in documents if self._answer(attribution, index) is None]
@@ -258,7 +258,7 @@ class Composition:
 
         for attribution in self._attributions:  # each after those that it was made of
             for sentence in self._citations[id(attribution)]:
-                origins = _each_once(of(attribution, sentence))
+                origins = _each_once(origins_of(attribution, sentence))
                 known[id(attribution), sentence.start] = origins
         return known
 

@@ -438,7 +438,7 @@ def json_values(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
 
 
 @dataclass
-class _Container:
+class _JsonContainer:
     """An object or a list: where it begins, and its members."""
 
     start: int
@@ -456,12 +456,12 @@ def json_members(
     """
     cuts: list[int] = []
     records: list[Interval] = []
-    containers: list[_Container] = []
+    containers: list[_JsonContainer] = []
     for token in _TOKEN.finditer(text, first, last):
         if token["open"]:
             for outer in containers[-1:]:
                 outer.flat = False
-            containers.append(_Container(token.start()))
+            containers.append(_JsonContainer(token.start()))
         elif token["close"] and containers:
             container = containers.pop()
             is_short = token.end() - container.start <= _MAX_RECORD

@@ -111,7 +111,7 @@ def divide(
     For each located text `places` are its locations, `cuts` its pieces, and `holders` the indices
     of the documents with this text.
     """
-    pieces = _Pieces(prompt)
+    pieces = _SourcePieces(prompt)
     located = [(text, place) for text, at in places.items() for place in at]
     located.sort(key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]))
     for text, location in located:
@@ -137,7 +137,7 @@ def divide(
 
 
 @dataclass
-class _Piece:
+class _SourcePiece:
     """Characters [start, end) of the prompt, and `text`, the same without escape sequences.
 
     `spans` are the characters of the documents that hold at least half of it.
@@ -154,16 +154,16 @@ class _Piece:
         return Occurrence(self.start, self.end, tuple(sorted(self.spans, key=order)))
 
 
-class _Pieces:
+class _SourcePieces:
     """Disjoint pieces of the prompt, split as the longest document around them."""
 
     def __init__(self, prompt: TextIndex) -> None:
         self._index = prompt
         self._prompt = prompt.text
-        self._pieces: dict[Interval, _Piece] = {}
+        self._pieces: dict[Interval, _SourcePiece] = {}
         self._intervals: list[Interval] = []
 
-    def in_order(self) -> list[_Piece]:
+    def in_order(self) -> list[_SourcePiece]:
         return [self._pieces[interval] for interval in self._intervals]
 
     def add_documents(
@@ -195,4 +195,4 @@ class _Pieces:
 
     def _insert(self, interval: Interval, text: str, spans: list[DocumentSpan]) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)
-        self._pieces[interval] = _Piece(*interval, text, spans)
+        self._pieces[interval] = _SourcePiece(*interval, text, spans)

@@ -26,9 +26,9 @@ from attribot_rag.model.language_model import LanguageModel, without_folder
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.server import (
     Client,
-    Completion,
     Protocol,
-    Scored,
+    ScoredSequence,
+    ServedAnswer,
     ServerOptions,
     SglangGenerate,
     VllmCompletions,
@@ -289,7 +289,7 @@ class ServedWeights:
         sequences: Sequence[Sequence[int]],
         num_scored: Sequence[int],
         deadline: float | None = None,
-    ) -> list[Scored]:
+    ) -> list[ScoredSequence]:
         """Log-probabilities of the last tokens of each sequence, given all tokens before.
 
         `num_scored` are the numbers of these tokens. The sequences are asked for in their order,
@@ -320,7 +320,7 @@ class ServedWeights:
         bodies: Sequence[Any],
         num_scored: Sequence[int],
         deadline: float | None,
-    ) -> list[Scored | None]:
+    ) -> list[ScoredSequence | None]:
         answers = self._answers(bodies, [*map(len, sequences)], deadline)
         try:
             return [
@@ -369,7 +369,7 @@ class ServedWeights:
         max_new_tokens: int,
         options: dict[str, Any],
         deadline: float | None = None,
-    ) -> Completion:
+    ) -> ServedAnswer:
         """The server's answer to a prompt, greedy by default; `options` are its sampling options.
 
         Raises NoAnswerInTime as `score` does.

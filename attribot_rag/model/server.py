@@ -288,7 +288,7 @@ def _base(url: str) -> str:
 _OTHER_TOKENS = "{} gave log-probabilities of other tokens than it was given"
 
 
-class Scored(NamedTuple):
+class ScoredSequence(NamedTuple):
     """Log-probabilities of the last tokens of a sequence, in nats.
 
     `num_tokens` went through the model for them.
@@ -298,7 +298,7 @@ class Scored(NamedTuple):
     num_tokens: int
 
 
-class Completion(NamedTuple):
+class ServedAnswer(NamedTuple):
     """An answer: its ids where the server tells them, its text, and whether it was cut."""
 
     ids: tuple[int, ...] | None
@@ -341,7 +341,9 @@ class Protocol(ABC):
         return [answer]
 
     @abstractmethod
-    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+    def scored(
+        self, answer: Any, token_ids: Sequence[int], num_scored: int
+    ) -> ScoredSequence | None:
         """The prompt's log-probabilities, or None; raises ServerFailed if of other tokens."""
 
     @abstractmethod
@@ -351,7 +353,7 @@ class Protocol(ABC):
         """The request for an answer; `options` go to the server's sampling as they are."""
 
     @abstractmethod
-    def completion(self, answer: Any) -> Completion:
+    def completion(self, answer: Any) -> ServedAnswer:
         """The answer in a reply."""
 
 
@@ -375,7 +377,9 @@ class VllmCompletions(Protocol):
         choices = {choice["index"]: choice for choice in answer["choices"]}
         return [{"choices": [choices[index]]} for index in range(len(scorings))]
 
-    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+    def scored(
+        self, answer: Any, token_ids: Sequence[int], num_scored: int
+    ) -> ScoredSequence | None:
         positions = answer["choices"][0].get("prompt_logprobs")
         if not positions:
             return None
@@ -383,18 +387,20 @@ class VllmCompletions(Protocol):
         entries = [(position or {}).get(str(token_id)) for position, token_id in pairs]
         if len(positions) != len(token_ids) or not all(entries):
             raise ServerFailed(_OTHER_TOKENS.format(self.path))
-        return Scored(tuple(float(entry["logprob"]) for entry in entries if entry), len(token_ids))
+        return ScoredSequence(
+            tuple(float(entry["logprob"]) for entry in entries if entry), len(token_ids)
+        )
 
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
     ) -> dict[str, Any]:
         return self._asking(prompt_ids, max_new_tokens, return_token_ids=True) | options
 
-    def completion(self, answer: Any) -> Completion:
+    def completion(self, answer: Any) -> ServedAnswer:
         choice = answer["choices"][0]
         ids = choice.get("token_ids")
         is_cut = choice.get("finish_reason") == "length"
-        return Completion(None if ids is None else tuple(ids), choice["text"], is_cut)
+        return ServedAnswer(None if ids is None else tuple(ids), choice["text"], is_cut)
 
     def _asking(self, token_ids: Sequence[int], max_tokens: int, **options: Any) -> dict[str, Any]:
         request = {"model": self.model, "prompt": list(token_ids), "max_tokens": max_tokens}
@@ -426,23 +432,25 @@ class VllmGenerate(Protocol):
         sampling = {**scoring["sampling_params"], "skip_reading_prefix_cache": True}
         return {**scoring, "sampling_params": sampling}
 
-    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+    def scored(
+        self, answer: Any, token_ids: Sequence[int], num_scored: int
+    ) -> ScoredSequence | None:
         encoded = answer.get("prompt_token_id_logprobs")
         if encoded is None:
             return None
         matrix = np.lib.format.read_array(BytesIO(b64decode(encoded)), allow_pickle=False)
         if matrix.shape != (num_scored, 1):
             raise ServerFailed(_OTHER_TOKENS.format(self.path))
-        return Scored(tuple(map(float, matrix[:, 0])), len(token_ids))
+        return ScoredSequence(tuple(map(float, matrix[:, 0])), len(token_ids))
 
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
     ) -> dict[str, Any]:
         return self._asking(prompt_ids, max_tokens=max_new_tokens, **options)
 
-    def completion(self, answer: Any) -> Completion:
+    def completion(self, answer: Any) -> ServedAnswer:
         choice = answer["choices"][0]
-        return Completion(tuple(choice["token_ids"]), "", choice.get("finish_reason") == "length")
+        return ServedAnswer(tuple(choice["token_ids"]), "", choice.get("finish_reason") == "length")
 
     def _asking(self, token_ids: Sequence[int], **sampling: Any) -> dict[str, Any]:
         return {
@@ -480,7 +488,9 @@ class SglangGenerate(Protocol):
                 raise LookupError("a reply is that to another sequence")
         return answer
 
-    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+    def scored(
+        self, answer: Any, token_ids: Sequence[int], num_scored: int
+    ) -> ScoredSequence | None:
         details = answer["meta_info"]
         entries = (details.get("input_token_logprobs") or ())[-num_scored:]
         if not entries:
@@ -488,7 +498,7 @@ class SglangGenerate(Protocol):
         if [entry[1] for entry in entries] != list(token_ids[-num_scored:]):
             raise ServerFailed(_OTHER_TOKENS.format(self.path))
         num_tokens = len(token_ids) - int(details.get("cached_tokens") or 0)
-        return Scored(tuple(float(entry[0]) for entry in entries), num_tokens)
+        return ScoredSequence(tuple(float(entry[0]) for entry in entries), num_tokens)
 
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
@@ -496,7 +506,7 @@ class SglangGenerate(Protocol):
         sampling = {"max_new_tokens": max_new_tokens, "temperature": 0, **options}
         return {"input_ids": list(prompt_ids), "sampling_params": sampling}
 
-    def completion(self, answer: Any) -> Completion:
+    def completion(self, answer: Any) -> ServedAnswer:
         ids = answer.get("output_ids")
         is_cut = answer["meta_info"]["finish_reason"]["type"] == "length"
-        return Completion(None if ids is None else tuple(ids), answer["text"], is_cut)
+        return ServedAnswer(None if ids is None else tuple(ids), answer["text"], is_cut)

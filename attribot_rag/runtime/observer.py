@@ -213,7 +213,7 @@ class Observer:
 
     def _attributed(self, call: Call, text: str, background: bool) -> AttributedRun | None:
         step, prompt = call.step, "\n".join(call.texts)
-        read = self._reach.reading(step, prompt, shares=call.shares)
+        read = self._reach.contents(step, prompt, shares=call.shares)
         documents = read.documents
         run_id, root_id = call.run_id or step.id, call.root_id or step.root.id
         if not (documents or read.earlier):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +49,7 @@ class Reach:
         self.loose_documents: deque[Any] = deque(maxlen=_MAX_LOOSE)
         self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
 
-    def reading(self, step: Step, prompt: str, *, shares: bool = False) -> PromptContents:
+    def contents(self, step: Step, prompt: str, *, shares: bool = False) -> PromptContents:
         """The documents and answers that stand, or may stand, in a call's prompt.
 
         Of documents that it `shares` with other calls, only those in the prompt count.
@@ -76,15 +76,21 @@ class Reach:
         """The documents in reach that may stand in a call's prompt.
 
         Left out, unless the prompt contains them, are documents that an earlier answer within the
-        same root used, and other versions of documents that it contains.
+        same root used, and other versions of documents that it contains. Only where there are such
+        documents is the prompt searched here: the attribution locates them all.
         """
         with self._steps.lock:
-            candidates = self._in_reach(step, prompt)
+            candidates, used = self._in_reach(step, prompt), step.root.used
+            ids = Counter(filter(None, (Document.of(part).id for part in candidates)))
+            is_clear = (
+                used.isdisjoint(map(by_text, candidates)) and max(ids.values(), default=0) < 2
+            )
+            if is_clear and not shares:
+                return candidates
             contained = in_prompt(prompt, candidates)
             if shares and contained:
                 return contained
             texts = set(map(by_text, contained))
-            used = step.root.used
 
             def is_replaced(document: Any) -> bool:
                 return by_text(document) in used or any(

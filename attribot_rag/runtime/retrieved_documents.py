@@ -17,7 +17,7 @@ from attribot_rag.runtime.tracing import document_scores
 _DOCUMENTS_OF = {"RETRIEVER": "retrieval.documents", "RERANKER": "reranker.output_documents"}
 
 
-class _Retrieved(NamedTuple):
+class _RetrievedDocument(NamedTuple):
     """A document in the span of a retriever."""
 
     span_id: str
@@ -41,7 +41,7 @@ class RetrievedDocuments(SpanProcessor):
         if max_traces < 1:
             raise InvalidInput(f"max_traces={max_traces!r}; use at least 1")
         self._max_traces = max_traces
-        self._retrieved: OrderedDict[int, list[_Retrieved]] = OrderedDict()
+        self._retrieved: OrderedDict[int, list[_RetrievedDocument]] = OrderedDict()
         self._lock = threading.Lock()
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -52,7 +52,7 @@ class RetrievedDocuments(SpanProcessor):
             return
         span_id = format_span_id(context.span_id)
         retrieved = [
-            _Retrieved(span_id, int(match[1]), str(value))
+            _RetrievedDocument(span_id, int(match[1]), str(value))
             for key, value in attributes.items()
             if (match := re.fullmatch(rf"{prefix}\.(\d+)\.document\.content", key))
         ]

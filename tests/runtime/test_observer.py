@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from cProfile import Profile
 
 import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered, say
 from support.tiny_models import unshared
 
 from attribot_rag import Document
+from attribot_rag.context.locating import LocatedDocuments
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
 
@@ -65,6 +67,18 @@ def test_an_answer_is_attributed_to_what_its_run_found(observer: Observer) -> No
     assert observer.ended("chain", [ANSWER]) is run
     assert observer.store["chain"] is run
     assert len(observer.steps) == 0
+
+
+def test_documents_are_looked_for_in_the_prompt_once(observer: Observer) -> None:
+    observer.began("searched once")
+    searched(observer, "searched once", *DOCUMENTS)
+    call = asked(observer, "searched once", [text.upper() for text in DOCUMENTS], ANSWER)
+    profile = Profile()
+    run = profile.runcall(observer.answered, call, ANSWER)
+    assert texts_of(run) == list(DOCUMENTS)
+    counts = {entry.code: entry.callcount for entry in profile.getstats()}
+    assert counts[LocatedDocuments.__init__.__code__] == 1
+    observer.ended("searched once")
 
 
 def test_what_was_made_of_an_answer_is_shown_as_it_was_given(observer: Observer) -> None:
