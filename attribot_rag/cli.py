@@ -67,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has gone
-        discard_stdout()
+        _discard_stdout()
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
-        discard_stdout()
+        _discard_stdout()
         return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
     return status or 0
 
@@ -84,7 +84,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _failed(message: str) -> int:
-    sys.stderr.write(f"attribot-rag: {with_flags(on_one_line(message))}\n")
+    sys.stderr.write(f"attribot-rag: {_with_flags(on_one_line(message))}\n")
     return FAILED
 
 
@@ -113,7 +113,7 @@ def _commands(name: str = "") -> dict[str, Command]:
     such a one is left out.
     """
     if name == "ask":
-        return {"ask": ASK}
+        return {"ask": _ASK}
     installed = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name in installed:
         return {name: _loaded(installed[name])}
@@ -123,7 +123,7 @@ def _commands(name: str = "") -> dict[str, Command]:
             f"attribot-rag {name} needs another package: pip install {package}, or pip install "
             f"integrations/{package} in a clone of attribot-rag"
         )
-    commands = {"ask": ASK}
+    commands = {"ask": _ASK}
     for name in sorted(installed):
         try:
             commands[name] = _loaded(installed[name])
@@ -237,7 +237,7 @@ class _Writing(TextStreamer):
         self._status.update(Text(f"{self._answer}\n{doing} ..."))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("question", help="what to ask")
     add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
@@ -296,7 +296,7 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
     else:
         encode_stdout(errors="replace")
-        attribution = replace(attribution, notes=tuple(map(with_flags, attribution.notes)))
+        attribution = replace(attribution, notes=tuple(map(_with_flags, attribution.notes)))
         print_table(attribution, top=options.top * options.verbose, texts=YOUR_FILES)
     if options.html:
         page = attribution.to_html(question=options.question)
@@ -342,8 +342,8 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-ASK = Command(
-    add_arguments,
+_ASK = Command(
+    _add_arguments,
     ask,
     summary="answer a question from files, and show what caused the answer",
     description="Find passages of the files that fit the question, let a local model answer from "
@@ -351,7 +351,7 @@ ASK = Command(
 )
 
 
-def with_flags(message: str) -> str:
+def _with_flags(message: str) -> str:
     """A message of the library, which names its options as the command line calls them."""
     return message.replace("max_new_tokens", "--max-new-tokens")
 
@@ -388,6 +388,6 @@ def encode_stdout(*, encoding: str | None = None, errors: str | None = None) -> 
         sys.stdout.reconfigure(encoding=encoding, errors=errors)
 
 
-def discard_stdout() -> None:
+def _discard_stdout() -> None:
     """Python would write the rest to it once more when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

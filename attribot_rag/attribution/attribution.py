@@ -46,7 +46,7 @@ class Attribution(Result):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
         """The attribution of `to_dict`'s data; raises SchemaError for anything else."""
-        attribution: Attribution = from_plain(cls, data)
+        attribution: Attribution = _from_plain(cls, data)
         return attribution
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -123,7 +123,7 @@ class Attribution(Result):
         return Path(file.name)
 
 
-CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _MAX_PROBLEMS = 3
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
@@ -145,7 +145,7 @@ def parsed(text: str) -> Any:
         raise SchemaError(f"this is not JSON: {error}") from error
 
 
-def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
+def _from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
     """The attribution; raises SchemaError naming the fields that do not follow the schema.
 
     Unknown fields of the attribution are left out: a later minor version may have added them.
@@ -169,7 +169,7 @@ def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
     # Of a list, because pydantic takes no configuration for a dataclass alone.
-    return TypeAdapter(list[kind], config=CONFIG)
+    return TypeAdapter(list[kind], config=_CONFIG)
 
 
 def _described(problem: ErrorDetails) -> str:
@@ -244,7 +244,7 @@ def _head(name: str) -> dict[str, Any]:
 
 
 def _definitions(values: Any) -> dict[str, Any]:
-    schema = TypeAdapter(values, config=CONFIG).json_schema(schema_generator=_WithoutTitles)
+    schema = TypeAdapter(values, config=_CONFIG).json_schema(schema_generator=_WithoutTitles)
     definitions: dict[str, Any] = schema["$defs"]
     return definitions
 

@@ -51,8 +51,8 @@ class AlignedText:
         A document that holds escape sequences of its own loses them, too, so both are unescaped.
         """
         form = self
-        for _ in range(MAX_DEPTH):
-            outer, form = form, form._replaced(ESCAPE, meaning)
+        for _ in range(_MAX_DEPTH):
+            outer, form = form, form._replaced(_ESCAPE, meaning)
             if outer.text == form.text:
                 break
         return form
@@ -71,12 +71,12 @@ class AlignedText:
         White space, case, mark-up, punctuation and typography are left out. Between two digits a
         separator is kept (1.5 is not 15), and so are minus, per cent and currency signs.
         """
-        letters = [*map(letters_of, self.text)]
-        for silent in SILENT.finditer(self.text):
+        letters = [*map(_letters_of, self.text)]
+        for silent in _SILENT.finditer(self.text):
             letters[slice(*silent.span())] = [""] * len(silent[0])
         lengths = numpy.fromiter(map(len, letters), numpy.int64, len(letters))
         form = AlignedText(self.source, "".join(letters), self.origins.repeat(lengths, axis=0))
-        return form._replaced(_SEPARATORS, number_sign)
+        return form._replaced(_SEPARATORS, _number_sign)
 
     def _replaced(
         self, pattern: re.Pattern[str], value: Callable[[re.Match[str]], str]
@@ -122,7 +122,7 @@ class AlignedText:
 
 
 # Without meaning: link targets, rules and separator rows of tables, marks before a line.
-SILENT = re.compile(
+_SILENT = re.compile(
     r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'][^\"'\n]*[\"'])?\)"
     r"|^[ \t]*[|:=*_+-][ \t|:=*_+-]{2,}$"
     r"|^[ \t]*(?:(?:[-*+•‣◦]|\#{1,6}|>)[ \t]+|>)+",
@@ -135,7 +135,7 @@ _LIKE_LETTERS = frozenset("%‰°#")
 _SEPARATING = frozenset(" -.,:;/")
 
 
-def number_sign(separator: re.Match[str]) -> str:
+def _number_sign(separator: re.Match[str]) -> str:
     """The sign of the number that begins after these separators, or nothing."""
     text, start, end = separator.string, *separator.span()
     if not text[end : end + 1].isdecimal():
@@ -148,7 +148,7 @@ def number_sign(separator: re.Match[str]) -> str:
     return "-" if between.endswith("-") and (not before or between != "-") else ""
 
 
-def unified(character: str) -> str:
+def _unified(character: str) -> str:
     """A character without case, with a single kind each of white space, dashes and quotes.
 
     Several characters where it stands for several (an ellipsis, a ligature).
@@ -165,7 +165,7 @@ def unified(character: str) -> str:
 
 
 @cache
-def letters_of(character: str) -> str:
+def _letters_of(character: str) -> str:
     """A character's folded letters, or a separator ("" for mark-up)."""
     if character.isspace() or character == "|":
         return " "
@@ -196,7 +196,7 @@ def _separator(character: str) -> str:
 
 
 _HEX = "[0-9a-fA-F]"
-ESCAPE = re.compile(
+_ESCAPE = re.compile(
     rf"&(?:amp;)+|&(?:#\d{{1,7}}|#[xX]{_HEX}{{1,6}}|[A-Za-z][A-Za-z0-9]{{1,31}});"
     rf"|\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
     rf"|\\(?:u{_HEX}{{4}}|U{_HEX}{{8}}|x{_HEX}{{2}}|\r?\n[ \t]*|[nrtbfvae0NLP_/\\\"' ])"
@@ -205,7 +205,7 @@ ESCAPE = re.compile(
 # Of JSON, Python and YAML, where they stand for something other than themselves.
 _CHARACTERS = dict(zip("nrtbfvae0NLP_", "\n\r\t\b\f\v\a\x1b\0\x85\u2028\u2029\xa0", strict=True))
 # Escapes within escapes: more of them are left as they are.
-MAX_DEPTH = 8
+_MAX_DEPTH = 8
 
 
 def meaning(match: re.Match[str]) -> str:
@@ -503,7 +503,7 @@ def _anchors(
 
 def _folded(text: str) -> str:
     """The text with each character unified, if that is a single character."""
-    alike = map(unified, text)
+    alike = map(_unified, text)
     return "".join(x if len(x) == 1 else y for x, y in zip(alike, text, strict=True))
 
 
@@ -513,7 +513,7 @@ def _claimed(document: str, prompt: str) -> tuple[int, int]:
     The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
     """
     ours, theirs = (
-        [(mark, end) for end, character in enumerate(text, 1) for mark in unified(character)]
+        [(mark, end) for end, character in enumerate(text, 1) for mark in _unified(character)]
         for text in (document, prompt)
     )
     step, claimed = 0, (0, 0)

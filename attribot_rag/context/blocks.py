@@ -37,11 +37,11 @@ def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     row, nor within JSON but for long strings.
     """
     done = 0
-    is_html = tags_of(text).is_html
+    is_html = _tags_of(text).is_html
     spans = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
     for start, end in spans:
         yield from _line_blocks(text[done:start], is_html)
-        for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(spans) > 1):
+        for (first, last), (begin, stop) in _json_members(text, start, end, is_line=len(spans) > 1):
             yield text[first:last], (begin - first, stop - first)
         done = end
     yield from _line_blocks(text[done:], is_html)
@@ -56,8 +56,8 @@ def _has_lines_alone(text: str, start: int, end: int) -> bool:
 def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
     lines: list[str] = _LINE.findall(text)
     if is_html:
-        lines = [part for line in lines for part in BLOCK_START.split(line) if part]
-    rows = rows_of(lines)
+        lines = [part for line in lines for part in _BLOCK_START.split(line) if part]
+    rows = _rows_of(lines)
     entries = _entries(lines)
     pending, listed, index = "", False, 0
     while index < len(lines):
@@ -65,7 +65,7 @@ def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
         end = rows.get(index, index + 1)
         item = _is_item(line, before, listed)
         begins = index in rows or index in entries or item or _parted(before, line)
-        begins = begins or (is_html and BLOCK_START.match(line) is not None)
+        begins = begins or (is_html and _BLOCK_START.match(line) is not None)
         is_open = index - 1 in entries and _OPEN.fullmatch(before)
         if pending and line.strip() and begins and not is_open:
             yield pending, (0, len(pending))
@@ -117,14 +117,14 @@ def _is_item(line: str, before: str, listed: bool) -> bool:
     blank line or a colon.
     """
     if _BULLET.match(line):
-        return not RULE.match(line)
+        return not _RULE.match(line)
     numbered = _NUMBERED.match(line)
     if not numbered or _LETTERED.match(line):
         return False
     return listed or numbered[1] == "1" or not before.strip() or before.rstrip().endswith(":")
 
 
-RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
+_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
 # Delimiters of cells, and the number of consecutive lines with them that make a table.
 _DELIMITERS = (
     (re.compile(r"\|"), 2),
@@ -156,7 +156,7 @@ _CLOSED = re.compile(r'(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
 _MOST_LINES = 20  # of a record of CSV
 
 
-def rows_of(lines: Sequence[str]) -> dict[int, int]:
+def _rows_of(lines: Sequence[str]) -> dict[int, int]:
     """For the first line of each row the line after its last.
 
     The separator row of a table belongs to its header. Consecutive lines with the same number (at
@@ -178,7 +178,7 @@ def rows_of(lines: Sequence[str]) -> dict[int, int]:
 def _ruled_table(lines: Sequence[str], start: int) -> list[int]:
     """The first lines of the rows of a table with a separator row, and its end."""
     header = lines[start : start + 2]
-    if len(header) < 2 or not all("|" in line for line in header) or not RULE.match(header[1]):
+    if len(header) < 2 or not all("|" in line for line in header) or not _RULE.match(header[1]):
         return []
     end = start + 2
     while end < len(lines) and "|" in lines[end]:
@@ -318,7 +318,7 @@ TAG = re.compile(
     rf"(?=(?P<attribute>\s+[a-z-]+\s*=)?){_ATTRIBUTES}|{_COMMENT}",
     re.IGNORECASE | re.DOTALL,
 )
-BLOCK_START = re.compile(rf"(?=<(?:{'|'.join(_BLOCK)}){_ATTRIBUTES})", re.IGNORECASE)
+_BLOCK_START = re.compile(rf"(?=<(?:{'|'.join(_BLOCK)}){_ATTRIBUTES})", re.IGNORECASE)
 _CODE = r"(?P<fence>`{3,}|~{3,}).*?(?:(?P=fence)|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)"
 _CODE_OR_TAG = re.compile(rf"{_CODE}|{TAG.pattern}", re.IGNORECASE | re.DOTALL)
 _UNCLOSED = frozenset(["br", "hr", "wbr", "img"])
@@ -358,7 +358,7 @@ class Tags:
 
 
 @lru_cache(maxsize=256)
-def tags_of(document: str) -> Tags:
+def _tags_of(document: str) -> Tags:
     """The tags of a document, read once however many ask."""
     tags, text = Tags(), document
     for _ in range(_MAX_NESTED):
@@ -383,7 +383,7 @@ def tags_of(document: str) -> Tags:
 
 def without_tags(text: str, document: str | None = None) -> str:
     """The text as a reader of the page sees it; it may be a part of a longer `document`."""
-    return tags_of(text if document is None else document).without(text)
+    return _tags_of(text if document is None else document).without(text)
 
 
 # Elsewhere in a line, square brackets are the text's own.
@@ -446,7 +446,7 @@ class _JsonContainer:
     commas: list[int] = field(default_factory=list)
 
 
-def json_members(
+def _json_members(
     text: str, first: int, last: int, *, is_line: bool = False
 ) -> Iterator[tuple[Interval, Interval]]:
     """The members of the JSON in [first, last), each with its only string, if there is one.

@@ -131,7 +131,7 @@ class Context:
     def parts(self) -> Mapping[PromptPart, Sequence[Interval]]:
         """The characters of the instructions, the question and the earlier turns."""
         whole, turns = self.whole.characters, self.conversation
-        return prompt_parts(len(self.prompt.text), whole, turns, self.message)
+        return _prompt_parts(len(self.prompt.text), whole, turns, self.message)
 
     @cached_property
     def end(self) -> int:
@@ -163,7 +163,7 @@ class Context:
             kept = [region for region in labelled if overlapping(places, region)]
             if kept and kept[0] != labelled[0]:
                 start, end = kept[0]
-                kept[0] = start + len(separator(self.prompt.text, regions)), end
+                kept[0] = start + len(_separator(self.prompt.text, regions)), end
             around += subtract(stretch, kept)
         return Ablation(frozenset(self.present) - frozenset(source_ids), tuple(around))
 
@@ -235,7 +235,7 @@ class PromptInput:
 PromptPart = Literal["instructions", "question", "turn"]
 
 
-def prompt_parts(
+def _prompt_parts(
     length: int,
     retrieved: Sequence[Interval],
     turns: Sequence[Interval],
@@ -292,7 +292,7 @@ def _label(prompt: str, first: int, start: int) -> str:
     return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
 
 
-def separator(prompt: str, regions: Sequence[Interval]) -> str:
+def _separator(prompt: str, regions: Sequence[Interval]) -> str:
     """The separator of documents: the beginning common to the texts between them.
 
     If these are not the same, it ends with a line, so that it is no part of a label; with white

@@ -124,14 +124,14 @@ def document_labels(
     of an earlier document. Searches of one turn that each count from 1 share their labels.
     Documents without a number are given unused ones, by their places in the prompt.
     """
-    places = document_places(sources)
+    places = _document_places(sources)
     intervals = sorted({place for of_document in places.values() for place in of_document})
     texts = _texts_before(prompt, intervals)
-    retrievals = retrievals_of(intervals, turns)
+    retrievals = _retrievals_of(intervals, turns)
     kind, numbers = _numbers(texts, retrievals, num_documents)
     if not knows_turns:
-        retrievals = with_restarts(retrievals, numbers)
-    shown = ShownDocuments(places, retrievals)
+        retrievals = _with_restarts(retrievals, numbers)
+    shown = _ShownDocuments(places, retrievals)
     written = shown.labels(numbers)
     first = {document: int(labels[0]) for document, labels in written.items()}
     used = {int(label) for labels in written.values() for label in labels}
@@ -151,7 +151,7 @@ def document_labels(
     )
 
 
-def _signs(texts: Mapping[int, str], labels: Labels) -> Iterator[tuple[str, str]]:
+def _signs(texts: Mapping[int, str], labels: _Labels) -> Iterator[tuple[str, str]]:
     """The signs right before and right after labels in these texts."""
     for place, label in labels.items():
         text = texts[place]
@@ -174,15 +174,15 @@ def _texts_before(prompt: str, places: Iterable[Interval]) -> dict[int, str]:
 
 def _numbers(
     texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
-) -> tuple[_Kind, Labels]:
+) -> tuple[_Kind, _Labels]:
     """The kind of numbers before most places, with these numbers; empty without such a kind."""
-    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
+    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
     for place, text in texts.items():
         for kind, number, before in _numbers_in(text):
             if kind.is_bracketed or number <= num_documents:
-                by_kind[kind][place] = Label(str(number), before)
+                by_kind[kind][place] = _Label(str(number), before)
     is_one_each = len(set(retrievals.values())) == len(retrievals)
-    candidates: list[tuple[_Kind, Labels]] = [(_Kind(), {})]
+    candidates: list[tuple[_Kind, _Labels]] = [(_Kind(), {})]
     for kind, labels in by_kind.items():
         differ = len({label.text for label in labels.values()}) > 1
         is_bare = bool(kind.bracket) and not (kind.word or kind.marks)
@@ -192,11 +192,11 @@ def _numbers(
     return max(candidates, key=lambda candidate: _rank(candidate[1]))
 
 
-def _is_usual(labels: Labels, texts: Mapping[int, str]) -> bool:
+def _is_usual(labels: _Labels, texts: Mapping[int, str]) -> bool:
     return 2 * len(labels) > len(texts)
 
 
-def _rank(labels: Labels) -> tuple[int, bool, bool]:
+def _rank(labels: _Labels) -> tuple[int, bool, bool]:
     """The number of labelled places, and whether their labels count up: strictly, or with gaps."""
     numbers = [int(label.text) for label in labels.values()]
     are_counted = all(after == before + 1 for before, after in pairwise(numbers))
@@ -226,7 +226,7 @@ class _Names:
     They are `counted` if they differ only by a letter or number at the end.
     """
 
-    forms: tuple[Labels, ...]
+    forms: tuple[_Labels, ...]
     counted: bool
 
 
@@ -236,10 +236,10 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
     What all names of a kind begin with is no part of them. A line that is always the same, without
     a key or brackets, is none.
     """
-    by_kind: dict[_Kind, dict[int, Label]] = defaultdict(dict)
+    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
     for place, text in texts.items():
         for kind, name, before in _names_in(text):
-            by_kind[kind][place] = Label(" ".join(name.split()), before)
+            by_kind[kind][place] = _Label(" ".join(name.split()), before)
     for kind, labels in by_kind.items():
         first, last = min(labels.values()).text, max(labels.values()).text
         is_line = kind == _Kind() and first == last and len(texts) > 1
@@ -251,8 +251,8 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
         short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
         is_marked = bool(kind.bracket or kind.marks)
         short = {place: x for place, x in short.items() if _is_name(x.text, is_marked)}
-        longer = {place: Label(labels[place].text, "") for place in short}
-        keyed = {place: Label(f"{kind.word}: {x.text}", "") for place, x in longer.items()}
+        longer = {place: _Label(labels[place].text, "") for place in short}
+        keyed = {place: _Label(f"{kind.word}: {x.text}", "") for place, x in longer.items()}
         ends = {label.text[alike:] for label in labels.values()}
         if short:
             forms = (short, longer, keyed) if kind.word else (short, longer)
@@ -281,17 +281,17 @@ def _is_name(text: str, is_marked: bool) -> bool:
 _SAID = re.compile(r"[^\W_][\"'”’»)\]]*[.!?。！？।؟](?!\w)")  # the end of a sentence
 
 
-class Label(NamedTuple):
+class _Label(NamedTuple):
     """A label before a document, and the text between the document before and the label."""
 
     text: str
     before: str
 
 
-Labels = Mapping[int, Label]  # by where the document begins
+_Labels = Mapping[int, _Label]  # by where the document begins
 
 
-def document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
+def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
     """The stretches of the prompt with each document, each from its beginning on."""
     pieces = [
         (occurrence, span)
@@ -311,7 +311,7 @@ def document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]
     return {document: tuple(places[document]) for document in sorted(places)}
 
 
-def retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
+def _retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
     """The number of the retrieval, from 0, of each place; turns separate retrievals."""
     bounds = [bound for turn in turns for bound in turn]
     retrievals: dict[int, int] = {}
@@ -324,7 +324,7 @@ def retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict
     return retrievals
 
 
-def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, int]:
+def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, int]:
     """The retrievals, split further where the labels restart after a question and an answer.
 
     Where they restart after anything else, such as a heading, one turn searched several times.
@@ -344,7 +344,7 @@ def with_restarts(retrievals: Mapping[int, int], labels: Labels) -> dict[int, in
     return parted
 
 
-class ShownDocuments:
+class _ShownDocuments:
     """The places of documents in their last retrieval.
 
     Documents of the same text have a place each, as far as there are enough.
@@ -372,7 +372,7 @@ class ShownDocuments:
             first.setdefault(self._starts[document][0], document)
         return [*(first[start] for start in sorted(first)), *sorted(self._starts)]
 
-    def labels(self, *forms: Labels, last_only: bool = True) -> dict[int, tuple[str, ...]]:
+    def labels(self, *forms: _Labels, last_only: bool = True) -> dict[int, tuple[str, ...]]:
         """The labels of each document that has some.
 
         With `last_only`, a label counts only in its last retrieval.

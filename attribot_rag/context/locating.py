@@ -136,7 +136,7 @@ class LocatedDocuments:
     the prompt and the documents are read as they are, then without their escape sequences.
     `crowded` are documents with further places. `index` is that of the prompt.
 
-    `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `similar_passage`).
+    `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `_similar_passage`).
     `occupied` are characters of the prompt that are no document's own, such as earlier turns.
     """
 
@@ -281,7 +281,7 @@ class Locator:
     def _similar(self, form: AlignedText) -> Iterator[Sequence[Run]]:
         runs: Sequence[Run] = ()
         if len(form.source) <= len(self.prompt.text):
-            runs = similar_passage(form, self.letters, self._threshold, self._work)
+            runs = _similar_passage(form, self.letters, self._threshold, self._work)
         if not runs:
             return
         first, last = runs[0].start, runs[-1].end
@@ -327,7 +327,7 @@ _STRETCH = 2_048
 _PIN, _GAP = 8, 2
 
 
-def similar_passage(
+def _similar_passage(
     document: AlignedText, prompt: AlignedText, threshold: float, work: Work
 ) -> Sequence[Run]:
     """The common runs of a document and the passage most similar to it, ascending.

@@ -35,7 +35,7 @@ def sentences(text: str, language: str | None = None) -> list[str]:
     language = language or language_of(text)
     pieces: list[str] = []
     for block, (first, last) in blocks(text):
-        ends = [first + end for end in sentence_ends(block[first:last], language)[:-1]]
+        ends = [first + end for end in _sentence_ends(block[first:last], language)[:-1]]
         for start, end in pairwise([0, *ends, len(block)]):
             piece = block[start:end]
             if pieces and (_says_nothing(piece) or _begins(pieces[-1])):
@@ -181,7 +181,7 @@ _SPACED_LETTER = re.compile("[\u0e01-\u0eff]")
 _MIN_SPACED = 40
 
 
-def sentence_ends(text: str, language: str) -> list[int]:
+def _sentence_ends(text: str, language: str) -> list[int]:
     """The ends of sentences, ascending, by sentencex; the last is the end of the text.
 
     Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
@@ -231,11 +231,11 @@ def _with_closing(text: str, end: int) -> int:
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end belongs to an abbreviation or a number."""
     has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
-    if is_joined(text, end):
+    if _is_joined(text, end):
         return True
-    if is_within_date(text, end, has_dotted_ordinals=has_dotted_ordinals):
+    if _is_within_date(text, end, has_dotted_ordinals=has_dotted_ordinals):
         return True
-    if is_within_citation(text, end, language):
+    if _is_within_citation(text, end, language):
         return True
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
     if _SHORT.search(before) and after[:1].islower():
@@ -244,7 +244,7 @@ def _goes_on(text: str, end: int, language: str) -> bool:
         return True
     ordinal = _ORDINAL.search(before) if has_dotted_ordinals else None
     if ordinal and not _REFERENCE.search(before, 0, ordinal.start()):
-        return after[:1].isalpha() and not begins_sentence(text, end, language)
+        return after[:1].isalpha() and not _begins_sentence(text, end, language)
     if before.rstrip()[-1:] in ("」", "』", "）") and _GOES_ON.match(after):
         return True
     return _NUMBER.match(text, end) is not None and _REFERENCE.search(before) is not None
@@ -290,7 +290,7 @@ _DATE = re.compile(
 )
 
 
-def is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
+def _is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
     """Whether the full stop before this end belongs to a month or weekday in a date.
 
     Such words are short. A month stands between a day and a year, or before a year that ends its
@@ -319,7 +319,7 @@ def _are_names(weekday: re.Match[str], month: str) -> bool:
     return weekday["word"].istitle() and month.istitle() and (before == "," or before.islower())
 
 
-def is_joined(text: str, end: int) -> bool:
+def _is_joined(text: str, end: int) -> bool:
     """Whether a hyphen or a sign such as º stands right after a full stop: J.-C., n.º 7."""
     sign = text[end : end + 1]
     is_raised = sign.isalpha() and unicodedata.decomposition(sign).startswith("<super>")
@@ -390,7 +390,7 @@ _BEGINNING = {
 _NO_WORD = re.compile(r"(?<![\w.])[B-DF-HJ-NP-TV-Z][b-df-hj-np-tv-xz]{1,4}\.\s+\Z")
 
 
-def is_within_citation(text: str, end: int, language: str) -> bool:
+def _is_within_citation(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end belongs to an abbreviation as citations have it.
 
     As in 'Fed. R. Civ. P. 12', 'Az. I ZR 121/08' or 'Cass. civ. 1re'; in English, German and
@@ -401,10 +401,10 @@ def is_within_citation(text: str, end: int, language: str) -> bool:
     is_cited = citing is not None and (
         citing.search(text, first, end) or _NO_WORD.search(text, first, end)
     )
-    return bool(is_cited) and not begins_sentence(text, end, language)
+    return bool(is_cited) and not _begins_sentence(text, end, language)
 
 
-def begins_sentence(text: str, start: int, language: str) -> bool:
+def _begins_sentence(text: str, start: int, language: str) -> bool:
     """Whether an article or the like with a capital, or a quotation mark, stands at this place."""
     beginning = _BEGINNING.get(language)
     return beginning is not None and beginning.match(text, start) is not None

@@ -48,10 +48,10 @@ def single_spaced(text: str) -> str:
 
 def stands_alone(text: str, start: int, end: int) -> bool:
     """Whether the characters [start, end) are not part of a longer word."""
-    return not within_word(text, start) and not within_word(text, end)
+    return not _within_word(text, start) and not _within_word(text, end)
 
 
-def within_word(text: str, index: int) -> bool:
+def _within_word(text: str, index: int) -> bool:
     """Whether the characters on both sides of this place are letters or digits."""
     return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
 

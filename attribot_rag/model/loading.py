@@ -56,7 +56,7 @@ def load_model(
         torch.empty(0, device=device)
     if dtype is None and torch.device(device).type == "cpu":
         dtype = torch.float32
-    in_ollama = OllamaModel.of(name) if name.startswith(_OLLAMA) else None
+    in_ollama = _OllamaModel.of(name) if name.startswith(_OLLAMA) else None
     location = in_ollama.weights if in_ollama else _location(name)
     cached_only = True
     if location.is_dir():
@@ -189,7 +189,7 @@ _MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
-class OllamaModel:
+class _OllamaModel:
     """A model's GGUF file, and what Ollama puts before the messages of a prompt.
 
     `system` comes first unless they begin with a system message, then `examples`.
@@ -200,7 +200,7 @@ class OllamaModel:
     examples: Sequence[Mapping[str, str]]
 
     @classmethod
-    def of(cls, name: str) -> OllamaModel:
+    def of(cls, name: str) -> _OllamaModel:
         """The model of 'ollama:NAME', for a name as `ollama run` takes it.
 
         Raises InvalidInput if it is not there, or is more or less than one GGUF file.

@@ -159,7 +159,7 @@ class ServedModel(LanguageModel):
         try:
             alone = self.weights.score([ids], [num_scored])[0]
         except Refused as error:
-            raise UnsupportedServer(f"{error}; {SERVERS}") from error
+            raise UnsupportedServer(f"{error}; {_SERVERS}") from error
         if max(alone.log_probabilities) > 0:
             raise UnsupportedServer(
                 f"the server at {self.weights.client.url} gives logits, not log-probabilities; "
@@ -192,7 +192,7 @@ def _served_models(client: Client) -> list[dict[str, Any]]:
     models = listed.get("data") if isinstance(listed, dict) else None
     if not models:
         raise UnsupportedServer(
-            f"the server at {client.url} has no list of models at /v1/models; {SERVERS}"
+            f"the server at {client.url} has no list of models at /v1/models; {_SERVERS}"
         )
     return cast(list[dict[str, Any]], models)
 
@@ -226,7 +226,7 @@ def _loaded(tokenizer: PreTrainedTokenizerBase | str) -> PreTrainedTokenizerBase
 
 _MOST_TOKENS = 1 << 15  # of a list: gateways refuse requests of a megabyte
 
-SERVERS = (
+_SERVERS = (
     "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
     "llama.cpp's server, Ollama, TGI and the APIs of OpenAI and the like do not"
 )
@@ -310,7 +310,8 @@ class ServedWeights:
         scored = [answer for answer in answers if answer is not None]
         if len(scored) < len(answers):
             raise UnsupportedServer(
-                f"the server at {self.client.url} gives no log-probabilities of a prompt; {SERVERS}"
+                f"the server at {self.client.url} gives no log-probabilities of a prompt; "
+                f"{_SERVERS}"
             )
         return scored
 

@@ -250,7 +250,8 @@ class RunStore(Mapping[str, AttributedRun]):
 
     @property
     def num_pending(self) -> int:
-        return len(self._futures)
+        with self._lock:
+            return sum(not future.done() for future in self._futures.values())
 
     def add(self, run: AttributedRun) -> AttributedRun:
         """Keep the run in place of its earlier state; the displayed text stays."""
