@@ -37,7 +37,14 @@ from attribot_rag.runtime.documents import (
     told_document,
 )
 from attribot_rag.runtime.observer import Advice, Call, Observer, Only
-from attribot_rag.runtime.options import Mode, RunOptions, Scoring, ServiceOptions, Words
+from attribot_rag.runtime.options import (
+    Mode,
+    RunOptions,
+    Scoring,
+    ServiceOptions,
+    Words,
+    scoring_model,
+)
 from attribot_rag.runtime.reach import Step, Steps
 from attribot_rag.runtime.runs import (
     AttributedRun,
@@ -82,6 +89,7 @@ __all__ = [
     "is_taken",
     "merge_documents",
     "remove_duplicates",
+    "scoring_model",
     "summaries_of",
     "texts_in_prompt",
     "told_document",

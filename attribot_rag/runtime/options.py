@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
 from attribot_rag.errors import InvalidInput
@@ -83,6 +83,22 @@ class RunOptions(Options):
                     asyncio.run_coroutine_threadsafe(finish(told), loop)
                 else:
                     asyncio.run(finish(told))
+
+
+def scoring_model(
+    language_model: Any, reader: Any, convert: Callable[[Any], LanguageModel]
+) -> Scoring | None:
+    """What scores what others answer: the model with the same weights, or a reader; or None.
+
+    `convert` makes a LanguageModel of a framework's model. Raises InvalidInput for both.
+    """
+    if language_model is not None and reader is not None:
+        raise InvalidInput(
+            "language_model= has the weights of the model that answers, reader= reads what another "
+            "one answered; pass one of them"
+        )
+    scoring: Any = language_model if reader is None else reader
+    return scoring if scoring is None or isinstance(scoring, str) else convert(scoring)
 
 
 def check_words(scoring: str, proxy: object = None) -> None:

@@ -95,7 +95,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         beside = {*HandlerOptions.__optional_keys__, "loose"}
         self._options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
         store = RunStore(self._options.max_results)
-        scoring = models.scoring_model(language_model, reader)
+        scoring = runtime.scoring_model(language_model, reader, models.language_model_of)
         scorers: list[runtime.Scoring] = (
             [*models.language_models_in(llm)] if scoring is None else [scoring]
         )

@@ -71,7 +71,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         super().__init__()
         beside = HandlerOptions.__optional_keys__ - {"only"}
         run_options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
-        self._scoring = models.scoring_model(language_model, reader)
+        self._scoring = runtime.scoring_model(language_model, reader, models.language_model_of)
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._attach = attach

@@ -14,7 +14,6 @@ from langchain_core.runnables import Runnable, RunnableLambda
 import attribot_rag
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import Scoring
 from langchain_attribot.callbacks import unobserved
 from langchain_attribot.messages import answer_text
 
@@ -84,21 +83,6 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
         if language_model is not None:
             models.setdefault(language_model.weights, language_model)
     return list(models.values())
-
-
-def scoring_model(language_model: LanguageModel | None, reader: Scoring | None) -> Scoring | None:
-    """What scores what others answer: the model with the same weights, or a reader; or None.
-
-    Raises InvalidInput for both.
-    """
-    if language_model is not None and reader is not None:
-        raise InvalidInput(
-            "language_model= has the weights of the model that answers, reader= reads what another "
-            "one answered; pass one of them"
-        )
-    if reader is None or isinstance(reader, str):
-        return reader or language_model
-    return language_model_of(reader)
 
 
 def answering_models_in(chain: Any) -> list[BaseLanguageModel[Any]]:

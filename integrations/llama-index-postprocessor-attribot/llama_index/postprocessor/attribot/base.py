@@ -45,6 +45,7 @@ from attribot_rag.runtime import (
     ServiceRegistry,
     Words,
     answer_without,
+    scoring_model,
 )
 
 ModelHolder: TypeAlias = LLM | LanguageModel
@@ -175,15 +176,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         super().__init__(**options)  # type: ignore[misc]  # the fields of OptionFields, too
 
     def model_post_init(self, _: Any) -> None:
-        if self.language_model is not None and self.reader is not None:
-            raise InvalidInput(
-                "language_model= has the weights of the model that answers, reader= reads what "
-                "another one answered; pass one of them"
-            )
-        if isinstance(self.reader, str):
-            self._scoring_model = self.reader
-        elif (scoring := self.reader or self.language_model) is not None:
-            self._scoring_model = language_model_of(scoring)
+        self._scoring_model = scoring_model(self.language_model, self.reader, language_model_of)
         self._services = ServiceRegistry(
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             is_reader=self.reader is not None,
