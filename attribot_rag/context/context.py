@@ -278,16 +278,16 @@ def with_labels(
         first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
         is_near = start - last <= _MAX_GAP
         if is_near and not any(last <= bound <= start for bound in bounds):
-            labels.add(_label(prompt, last, start))
+            labels.add(_line_before(prompt, last, start))
             joined[-1] = first, end
         else:
             joined.append((start, end))
     if "" in labels or not labels:
         return tuple(joined)
-    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
+    return tuple((start - len(_line_before(prompt, 0, start)), end) for start, end in joined)
 
 
-def _label(prompt: str, first: int, start: int) -> str:
+def _line_before(prompt: str, first: int, start: int) -> str:
     """The text on the same line before a document, from `first` on."""
     return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
 
