@@ -82,7 +82,7 @@ class Annotation:
         self._context = context
         self._checks: dict[Verdict, tuple[Check, ...]] = {}
 
-    def checked(
+    def of(
         self, verdicts: Sequence[Verdict], markers: Iterable[Interval] = ()
     ) -> tuple[Verdict, ...]:
         """The same verdicts with the checks of their sentences, at characters of the response.

@@ -97,7 +97,7 @@ def _assembled(
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
     markers = [(marker.start, marker.end) for marker in judgement.markers]
-    verdicts = supported(annotation.checked(judgement.verdicts, markers), markers=markers)
+    verdicts = supported(annotation.of(judgement.verdicts, markers), markers=markers)
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,

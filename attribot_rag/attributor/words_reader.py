@@ -228,7 +228,7 @@ class _Reading:
         spans = [(marker.start, marker.end) for marker in markers]
         annotation = Annotation(self.options.annotator, text, context)
         verdicts = with_support(
-            annotation.checked(found, spans),
+            annotation.of(found, spans),
             text,
             self.retrieved,
             question=self.question,

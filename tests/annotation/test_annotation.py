@@ -55,7 +55,7 @@ def verdicts(context: Context, *others: dict[str, Any]) -> tuple[Verdict, ...]:
 def test_an_annotator_reads_the_sentence_and_what_the_model_read(context: Context) -> None:
     asked = Asked()
     marker = (ANSWER.index("[1]"), ANSWER.index("[1]") + 3)
-    Annotation(asked, ANSWER, context).checked(verdicts(context), [marker])
+    Annotation(asked, ANSWER, context).of(verdicts(context), [marker])
     loaf, so = asked.sentences
     assert (loaf.start, loaf.end) == (0, ANSWER.index("So"))
     assert loaf.text == ANSWER[: loaf.end].replace("[1]", "   ")
@@ -71,7 +71,7 @@ def test_an_annotator_reads_the_sentence_and_what_the_model_read(context: Contex
 
 def test_checks_are_moved_to_the_response_and_nothing_else_changes(context: Context) -> None:
     before = verdicts(context)
-    after = Annotation(Asked(), ANSWER, context).checked(before)
+    after = Annotation(Asked(), ANSWER, context).of(before)
     assert tuple(replace(verdict, checks=()) for verdict in after) == before
     places = [
         (check.start, check.end, check.value) for verdict in after for check in verdict.checks
@@ -85,14 +85,14 @@ def test_each_sentence_is_given_once(context: Context) -> None:
     annotation = Annotation(asked, ANSWER, context)
     follows = {"kind": "follows", "follows": 0}
     for others in ((PENDING, PENDING), (follows, PENDING), (follows, CITES_NOTHING)):
-        last = annotation.checked(verdicts(context, *others))
+        last = annotation.of(verdicts(context, *others))
     assert [sentence.text.split()[0] for sentence in asked.sentences] == ["A", "So"]
     assert asked.calls == 2
     assert [len(verdict.checks) for verdict in last] == [1, 1, 0]
 
 
 def test_without_an_annotator_there_are_no_checks(context: Context) -> None:
-    assert Annotation(None, ANSWER, context).checked(verdicts(context)) == verdicts(context)
+    assert Annotation(None, ANSWER, context).of(verdicts(context)) == verdicts(context)
 
 
 class Raises:
@@ -141,7 +141,7 @@ def test_a_failure_costs_the_checks_alone(
 ) -> None:
     annotation = Annotation(annotator, ANSWER, context)
     before = verdicts(context)
-    assert annotation.checked(before) == before == annotation.checked(before)
+    assert annotation.of(before) == before == annotation.of(before)
     (note,) = annotation.notes
     assert re.search(reason, note)
     (record,) = caplog.records
@@ -158,7 +158,7 @@ def test_a_failure_keeps_the_checks_that_were_given(context: Context) -> None:
 
     annotation = Annotation(FailsLater(), ANSWER, context)
     follows = {"kind": "follows", "follows": 0}
-    annotation.checked(verdicts(context, PENDING, PENDING))
-    last = annotation.checked(verdicts(context, follows, CITES_NOTHING))
+    annotation.of(verdicts(context, PENDING, PENDING))
+    last = annotation.of(verdicts(context, follows, CITES_NOTHING))
     assert [len(verdict.checks) for verdict in last] == [1, 0, 0]
     assert "no more" in annotation.notes[0]

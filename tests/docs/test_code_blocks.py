@@ -209,7 +209,7 @@ def test_a_model_judges_the_sentences() -> None:
     context = scorer(documents=TREATY).context
     cited = {"kind": "grounded", "source_ids": (0,)}
     annotation = Annotation(names["Judge"](answer), response, context)
-    first, second = annotation.checked(verdicts_of(response, cited, cited))
+    first, second = annotation.of(verdicts_of(response, cited, cited))
     assert not annotation.notes and names["attribution"].response == response
     assert first.checks == ()
     (check,) = second.checks
