@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
 from attribot_rag.errors import InvalidInput
@@ -97,8 +97,10 @@ def scoring_model(
             "language_model= has the weights of the model that answers, reader= reads what another "
             "one answered; pass one of them"
         )
-    scoring: Any = language_model if reader is None else reader
-    return scoring if scoring is None or isinstance(scoring, str) else convert(scoring)
+    if isinstance(reader, str):
+        return cast(Words, reader)
+    scoring = language_model if reader is None else reader
+    return None if scoring is None else convert(scoring)
 
 
 def check_words(scoring: str, proxy: object = None) -> None:
