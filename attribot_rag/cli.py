@@ -29,6 +29,7 @@ from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.attributor import Attributor
 from attribot_rag.corpus import read_chunks, retrieve
+from attribot_rag.corpus.chunks import SUFFIXES
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.methods import METHODS
@@ -240,7 +241,8 @@ class _Writing(TextStreamer):
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("question", help="what to ask")
-    add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
+    suffixes = ", ".join(SUFFIXES)
+    add("files", nargs="+", type=Path, metavar="FILES", help=f"{suffixes} files, or folders")
     add("--verbose", action="store_true", help="show scores, and how they came about, too")
     add("--top", type=_positive, default=5, metavar="N", help="scores to show (default: 5)")
     add("--passages", type=_positive, default=4, metavar="N", help="how many to read (default: 4)")

@@ -185,7 +185,7 @@ async def starters() -> list[cl.Starter]:
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
-    hints = [shared.HINT] if shared.HINT else []
+    hints = [*filter(None, [kept.not_read(), shared.HINT])]
     if not await starters():
         suffixes = ", ".join(shared.SUFFIXES)
         hints.insert(0, f"Ask about the files in {shared.FOLDER.name}, or add one ({suffixes}).")

@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from transformers import LogitsProcessor
 
 from attribot_rag import AttributionError
-from attribot_rag.corpus.chunks import read_text
+from attribot_rag.corpus.chunks import SUFFIXES, read_text
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, on_one_line, render_document, summary_data
 from attribot_rag.model import DEFAULT_MODEL
@@ -42,7 +42,6 @@ OWN = Path(__file__).with_name("corpus")
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or OWN).resolve()
 QUESTIONS = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 EXAMPLES = QUESTIONS if OWN.resolve() == FOLDER else ()  # to begin with
-SUFFIXES = (".md", ".txt", ".csv", ".pdf")
 LONGEST = 2000  # characters of a question
 CHARACTERS = (200, 350)  # of a passage
 RETRIEVED = 3  # passages
@@ -124,6 +123,10 @@ class Store:
             return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
         except (AttributionError, LookupError):
             return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
+
+    def not_read(self) -> str:
+        """Which of the folder's files can't be read, '' for none."""
+        return f"Skipped: {', '.join(self.skipped)}" if self.skipped else ""
 
     def files(self) -> int:
         """How many files there are."""

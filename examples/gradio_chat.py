@@ -254,8 +254,8 @@ def begun() -> gr.Chatbot:
     sources = {str(passage["source"]) for passage in passages}
     names = ", ".join(map(as_it_is, sorted(sources)))
     examples = [{"text": question} for question in shared.EXAMPLES] or None
-    skipped = "".join(f"\n\nSkipped: {as_it_is(name)}" for name in kept.skipped)
-    placeholder = f"Ask about {names or 'files that you add'}.{skipped}\n\n{shared.HINT}"
+    about = f"Ask about {names or 'files that you add'}."
+    placeholder = "\n\n".join([about, as_it_is(kept.not_read()), shared.HINT])
     return gr.Chatbot(placeholder=placeholder, examples=examples)
 
 

@@ -223,7 +223,7 @@ def test_nothing_in_the_name_of_a_file_reaches_the_terminal(
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside of pytest
     assert main(["ask", "zebra?", str(tmp_path), "--passages", "1"]) == 2
     said = capsys.readouterr().err
-    assert "left out: " in said and "a␛]0;owned␇<U+202E>.md is empty" in said
+    assert "Skipped: " in said and "a␛]0;owned␇<U+202E>.md is empty" in said
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
 
 

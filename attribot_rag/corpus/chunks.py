@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import logging
+import re
 import unicodedata
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
+from xml.parsers.expat import ExpatError
+from zipfile import BadZipFile
 
 from attribot_rag.context import Document
 from attribot_rag.context.text import num_unspaced
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 
-SUFFIXES = (".md", ".txt", ".pdf")
-_NAMED = ".md, .txt or .pdf"
+SUFFIXES = (".md", ".txt", ".csv", ".html", ".htm", ".docx", ".pdf")
 CHUNK_CHARACTERS = (400, 700)
+_NAMED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+_MARKUP = (".html", ".htm", ".docx")
+_BROKEN = (BadZipFile, zlib.error, ExpatError, EOFError, LookupError, RuntimeError, ValueError)
+_MOST_NAMED = 10  # files that are skipped in a folder
 
 logger = logging.getLogger(__name__)
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
-    """The chunks, without overlap, of files and of all .md, .txt and .pdf files in folders.
+    """The chunks, without overlap, of files and of all such files in folders: see `SUFFIXES`.
 
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
     `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
-    folder's files without readable text (a scanned PDF, another encoding than UTF-8), and links to
-    files outside of it, are left out with a logged warning. Raises InvalidInput with the path that
-    cannot be read, or has no text, and MissingExtra without semantic-text-splitter or, for PDF
-    files, pypdfium2.
+    folder's files of other kinds or without readable text (a scanned PDF, another encoding than
+    UTF-8), and links to files outside of it, are skipped with a logged warning. Raises InvalidInput
+    with the path that cannot be read, or has no text, and MissingExtra for a package of the extra.
     """
     MissingExtra.check("reading files", "cli", "semantic_text_splitter")
     try:
@@ -48,16 +56,52 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
 
 def read_text(file: Path) -> str:
-    """The file's text; raises NoText if it is empty or cannot be read as UTF-8."""
+    """The text of a file that is no PDF; raises NoText if it is empty or cannot be read.
+
+    An HTML or DOCX file is read as Markdown: its headings, lists and tables, without links,
+    pictures and emphasis. Any other file is UTF-8 text.
+    """
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise NoText(f"{file} cannot be read: {error.strerror}") from error
+        if file.suffix.lower() in _MARKUP:
+            text = _markdown(file)
+        else:
+            text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise NoText(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except OSError as error:
+        raise NoText(f"{file} cannot be read: {error.strerror or error}") from error
+    except _BROKEN as error:
+        raise NoText(f"{file} cannot be read as {file.suffix[1:].upper()}") from error
     if not text.strip():
         raise NoText(f"{file} is empty")
     return text
+
+
+def _markdown(file: Path) -> str:
+    MissingExtra.check(f"the file {file}", "cli", "mammoth", "markdownify")
+    import mammoth
+    from bs4 import BeautifulSoup, MarkupResemblesLocatorWarning
+    from bs4.element import NavigableString
+    from markdownify import ATX, MarkdownConverter
+
+    content = file.read_bytes()
+    if file.suffix.lower() == ".docx":
+        content = mammoth.convert_to_html(BytesIO(content)).value.encode()
+    with catch_warnings():  # of a page that is one word
+        simplefilter("ignore", MarkupResemblesLocatorWarning)
+        page = BeautifulSoup(content, "html.parser")
+    comments = page.find_all(string=lambda text: type(text) is not NavigableString)
+    for part in [*page(["title", "script", "style", "template", "noscript"]), *comments]:
+        part.extract()
+    converter = MarkdownConverter(
+        heading_style=ATX,
+        strip=["a", "img", "b", "strong", "i", "em"],
+        escape_asterisks=False,
+        escape_underscores=False,
+        table_infer_header=True,
+    )
+    text = re.sub(r"[ \t]+\n", "\n", str(converter.convert_soup(page)))
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
@@ -132,17 +176,24 @@ def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
 
 
 def _texts_within(folder: Path) -> Iterator[tuple[Path, str | PdfText]]:
+    others = []
     for file in sorted(folder.rglob("*")):
-        if any(part.startswith(".") for part in file.relative_to(folder).parts):
+        name = file.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
             continue
         if not file.resolve().is_relative_to(folder.resolve()):
-            logger.warning("left out: %s is a link out of the folder; name it itself", file)
-            continue
-        if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size:
+            logger.warning("Skipped: %s is a link out of the folder; name it itself", file)
+        elif file.suffix.lower() not in SUFFIXES:
+            others += [str(name)] if file.is_file() else []
+        elif file.is_file():
             try:
                 yield file, _text(file)
             except NoText as error:
-                logger.warning("left out: %s", error)
+                logger.warning("Skipped: %s", error)
+    if others:
+        names = ", ".join(others[:_MOST_NAMED])
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        logger.warning("Skipped: %s%s (only %s files are read)", names, more, _NAMED)
 
 
 def _text(file: Path) -> str | PdfText:
@@ -152,7 +203,7 @@ def _text(file: Path) -> str | PdfText:
 def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-    kind = MarkdownSplitter if file.suffix.lower() == ".md" else TextSplitter
+    kind = MarkdownSplitter if file.suffix.lower() in (".md", *_MARKUP) else TextSplitter
     chunks = kind(CHUNK_CHARACTERS).chunk_indices(text if isinstance(text, str) else text.text)
     for number, (start, chunk) in enumerate(chunks, start=1):
         metadata = {"title": file.name, "file": str(file), "start": start}

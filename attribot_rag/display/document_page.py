@@ -12,13 +12,13 @@ from attribot_rag.context.alignment import Location
 from attribot_rag.context.locating import Locator
 from attribot_rag.context.splitting import language_of
 from attribot_rag.context.text import Interval, stands_alone
+from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.html.script import script_of
 from attribot_rag.display.html.templates import page_part, page_templates
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.rendered import html_of, reads_as_markdown, tree_of
 from attribot_rag.display.report import title_of
-from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
 from attribot_rag.result.escaping import on_one_line
 
@@ -43,7 +43,7 @@ def render_document(
     document = attribution.documents[index]
     spans = cited_spans(attribution, index, sentence)
     pdf = read_pdf(file) if file.suffix.lower() == ".pdf" else None
-    text = pdf.text if pdf else _text(file)
+    text = pdf.text if pdf else read_text(file)
     marked = sorted(places_in(text, document, spans))
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
     titled = document.title and document.title == document.metadata.get("title")
@@ -134,13 +134,6 @@ def _sentence(attribution: Result, index: int | None) -> str:
 def _style() -> str:
     """The element's own style, for a page."""
     return page_part("answer.css").replace(":host {", ":root {") + page_part("document_page.css")
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}") from error
 
 
 def _content(text: str, name: str, marked: Sequence[Interval]) -> Markup:

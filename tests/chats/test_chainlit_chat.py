@@ -31,6 +31,7 @@ CHAINLITS_OWN = {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
+    (folder / "price-list.xyz").write_text("child;9 crowns", "utf-8")
     with chainlit_chat(folder, tmp_path_factory.mktemp("temporary")) as url:
         yield url
 
@@ -67,6 +68,7 @@ def receipts(page: Page) -> Locator:
 
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     growing: list[str] = []
+    expect(page.get_by_text("Skipped: price-list.xyz")).to_be_visible(timeout=PATIENCE)
     ask(page, HIGH)
     while not receipts(page).count():
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]

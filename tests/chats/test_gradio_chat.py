@@ -30,6 +30,7 @@ LONG = "Tell me everything about the lighthouse, in many sentences."
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
+    (folder / "price-list.xyz").write_text("child;9 crowns", "utf-8")
     with gradio_chat(folder, tmp_path_factory.mktemp("temporary")) as url:
         yield url
 
@@ -92,6 +93,10 @@ def test_all_files_are_searched_for_a_sentence(page: Page, address: str) -> None
     assert any("38 metres" in each["text"] for each in found)
     other = page.request.get(f"{address}/search", params={"text": "Quarks are confined."})
     assert other.json() == []
+
+
+def test_a_file_that_is_skipped_is_named(page: Page) -> None:
+    expect(page.get_by_text("Skipped: price-list.xyz")).to_be_visible(timeout=PATIENCE)
 
 
 def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:

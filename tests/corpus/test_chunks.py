@@ -1,3 +1,4 @@
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,78 @@ def test_a_file_counts_once_and_equal_names_get_different_ids(tmp_path: Path) ->
     ]
 
 
-def test_folders_are_searched_through_but_for_hidden_and_other_files(tmp_path: Path) -> None:
+def test_folders_are_searched_through_but_for_hidden_and_other_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "deep" / ".hidden").mkdir(parents=True)
     (tmp_path / "deep" / "READ.MD").write_text("# Read me")
     (tmp_path / "deep" / ".hidden" / "secret.md").write_text("# Secret")
-    (tmp_path / "table.csv").write_text("a,b")
+    (tmp_path / "deep" / "price-list.xyz").write_text("a,b")
     (tmp_path / "empty.txt").write_text("")
     assert [chunk.id for chunk in read_chunks([tmp_path])] == ["READ.MD#1"]
+    empty, other = caplog.messages
+    assert empty == f"Skipped: {tmp_path / 'empty.txt'} is empty"
+    assert other.startswith(f"Skipped: {Path('deep', 'price-list.xyz')} (only .md, ")
+    for number in range(30):
+        (tmp_path / f"{number:02}.png").touch()
+    read_chunks([tmp_path])
+    assert caplog.messages[-1].startswith("Skipped: 00.png, 01.png, ")
+    assert "09.png and 21 more (only" in caplog.messages[-1]
+
+
+PAGE = """<!DOCTYPE html><title>Home</title><style>p { color: red }</style><!-- none -->
+<script>alert("script")</script><h1>Ferry</h1>
+<p>The <b>ferry</b> carries <a href="javascript:alert(1)">84 passengers</a>.<br>It is_red*.</p>
+<table><tr><td>Kind</td><td>Price</td></tr><tr><td>child</td><td>9&nbsp;crowns</td></tr></table>"""
+MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+SCHEMAS = "http://schemas.openxmlformats.org"
+
+
+def docx(file: Path, body: str) -> Path:
+    """A DOCX file with these elements as its body, in the namespace `w`."""
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{SCHEMAS}/package/2006/content-types">'
+        f'<Override PartName="/word/document.xml" ContentType="{MAIN}"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{SCHEMAS}/package/2006/relationships"><Relationship '
+        f'Id="r" Type="{SCHEMAS}/officeDocument/2006/relationships/officeDocument" '
+        'Target="word/document.xml"/></Relationships>',
+        "word/document.xml": f'<w:document xmlns:w="{SCHEMAS}/wordprocessingml/2006/main">'
+        f"<w:body>{body}</w:body></w:document>",
+    }
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in parts.items():
+            package.writestr(name, content)
+    return file
+
+
+def test_html_is_read_as_markdown_without_what_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(PAGE, "utf-8")
+    (chunk,) = read_chunks([tmp_path])
+    assert chunk.text == (
+        "# Ferry\n\nThe ferry carries 84 passengers.\nIt is_red*.\n\n"
+        "| Kind | Price |\n| --- | --- |\n| child | 9\xa0crowns |"
+    )
+    assert chunk.id == "page.html#1"
+
+
+def test_docx_is_read_with_its_headings_and_tables(tmp_path: Path) -> None:
+    def paragraph(text: str, style: str = "") -> str:
+        named = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+        return f"<w:p>{named}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+    row = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("child", "9 crowns"))
+    table = f"<w:tbl><w:tr>{row}</w:tr></w:tbl>"
+    file = docx(tmp_path / "prices.docx", paragraph("Prices", "Heading1") + table)
+    (chunk,) = read_chunks([file])
+    assert chunk.text == "# Prices\n\n| child | 9 crowns |\n| --- | --- |"
+
+
+def test_csv_is_read_line_by_line(tmp_path: Path) -> None:
+    lines = [f"{number};Ferry {number};{number + 10} crowns" for number in range(200)]
+    (tmp_path / "prices.csv").write_text("\n".join(["number;ferry;price", *lines]), "utf-8")
+    chunks = read_chunks([tmp_path])
+    assert "\n".join(chunk.text for chunk in chunks).split("\n") == ["number;ferry;price", *lines]
+    assert "7;Ferry 7;17 crowns" in retrieve("What is the price of Ferry 7?", chunks, 1)[0].text
 
 
 def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
@@ -67,13 +133,13 @@ def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("missing.txt", "there is no file"),
-        ("page.html", "is not a .md, .txt or .pdf file"),
+        ("page.xyz", "is not a .md, .txt, .csv, .html, .htm, .docx or .pdf file"),
         ("empty.txt", "is empty"),
         (f"{'long' * 100}.txt", "cannot be read: "),
     ],
 )
 def test_a_missing_or_unsuitable_file_is_named(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "page.html").write_text("<p>")
+    (tmp_path / "page.xyz").write_text("<p>")
     (tmp_path / "empty.txt").touch()
     with pytest.raises(InvalidInput, match=message) as raised:
         read_chunks([tmp_path / name])
@@ -86,6 +152,9 @@ def test_a_missing_or_unsuitable_file_is_named(tmp_path: Path, name: str, messag
         ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
         ("blank.md", b" \n\n", "is empty"),
         ("paper.pdf", b"%PDF", "cannot be read: Failed to load document"),
+        ("letter.docx", b"PK", "cannot be read as DOCX"),
+        ("deep.html", b"<div>" * 5000 + b"deep", "cannot be read as HTML"),
+        ("bare.html", b"<script>alert(1)</script>", "is empty"),
     ],
 )
 def test_an_unreadable_file_is_named_and_does_not_stop_its_folder(
@@ -98,7 +167,7 @@ def test_an_unreadable_file_is_named_and_does_not_stop_its_folder(
     (tmp_path / "bell.txt").write_text("The bell is green.")
     assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
     (logged,) = caplog.messages
-    assert logged.startswith(f"left out: {tmp_path / name} ")
+    assert logged.startswith(f"Skipped: {tmp_path / name} ")
 
 
 def test_links_out_of_a_folder_are_not_followed(
