@@ -187,7 +187,7 @@ def support_of(
         and not foreign
         and not any(word.is_number or word.is_name for word in new)
         and not any(check.in_no_document for check in verdict.checks)
-        and not (missing and _is_replaced(words, missing, cited, wording))
+        and not (missing and _is_replaced(stated.text, missing, cited, wording))
     )
     return Support(
         kind="contradicted" if differs else "full" if is_full else "partial",
@@ -205,22 +205,31 @@ def _nats(word: Word, likelihoods: Likelihoods) -> float:
 
 
 def _is_replaced(
-    words: Sequence[Word], missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
+    text: str, missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
 ) -> bool:
     """Whether a passage is the sentence with one other word in the place of a missing one.
 
-    Another spelling ("meters" for "metres") is no other word.
+    The two stand beside the same word. Another spelling ("meters" for "metres") is no other word.
     """
-    own = frozenset(word.key for word in words)
+    own = wording.keys(text)
     lost = {word.text.casefold() for word in missing}
     for passage in passages:
-        others = {
-            word.text.casefold() for word in wording.lacking(wording.content(passage.text), own)
-        }
+        theirs = wording.lacking(wording.content(passage.text), own)
+        others = {word.text.casefold() for word in theirs}
         if len(lost) == len(others) == 1:
-            similarity = OSA.normalized_similarity(*lost, *others)
-            return similarity < _ANOTHER_SPELLING
+            is_there = not _beside(missing, text, wording).isdisjoint(
+                _beside(theirs, passage.text, wording)
+            )
+            return is_there and OSA.normalized_similarity(*lost, *others) < _ANOTHER_SPELLING
     return False
+
+
+def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:
+    """The keys of the words before and after some words of a text."""
+    starts = {word.start for word in words}
+    pairs = list(pairwise(wording.words(text)))
+    before = {("before", first.key) for first, second in pairs if second.start in starts}
+    return before | {("after", second.key) for first, second in pairs if first.start in starts}
 
 
 def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:
@@ -264,17 +273,22 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
     """The passages that say another number, or another name, of the same thing.
 
     A rival has all other words of the sentence, and says nothing else; or it is cited, lacks a
-    number of the sentence, and has one other number before the same word.
+    number of the sentence, and has one other number before the same word. What a conclusion is
+    drawn from is no rival: if a ticket costs 18 crowns, two cost 36.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
+    premises = wording.keys(stated.earlier)
     own = frozenset(word.key for word in words)
     told: set[int] = set()
     for passage in retrieved.passages:
         theirs = [word for word in wording.content(passage.text) if not wording.has(own, word.key)]
         differs = wording.lacking(words, wording.keys(passage.read))
         num_same = len(own - {word.key for word in differs})
-        if differs and theirs and num_same >= _LEAST_WORDS and _are_one_kind([*differs, *theirs]):
+        is_drawn = len(differs) > len(theirs) and not wording.lacking(theirs, premises)
+        if not differs or not theirs or is_drawn:
+            continue
+        if num_same >= _LEAST_WORDS and _are_one_kind([*differs, *theirs]):
             told.update(word.start for word in differs)
             yield _rival(stated, differs, passage, theirs)
     known = wording.keys("\n".join(passage.read for passage in cited))
@@ -283,7 +297,7 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
             other.key: (passage, other)
             for passage in cited
             for other, theirs in _counted(wording.words(passage.text))
-            if theirs.key == unit.key
+            if theirs.key == unit.key and other.key not in premises
         }
         if len(others) == 1 and number.start not in told and not wording.has(known, number.key):
             ((passage, other),) = others.values()

@@ -172,6 +172,52 @@ def test_a_conclusion_has_the_support_of_what_it_follows_from() -> None:
         assert first.support.source_ids == second.support.source_ids
 
 
+TICKET = "A ticket costs 18 crowns."
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "rivals"),
+    [
+        ("So two tickets cost 36 crowns.", []),
+        ("So the way there and back costs 36 crowns.", []),
+        ("So a ticket costs 36 crowns.", ["18"]),
+    ],
+)
+def test_a_premise_is_no_rival_of_its_conclusion(conclusion: str, rivals: list[str]) -> None:
+    follows = {"kind": "follows", "follows": 0}
+    made = answered(f"{TICKET} {conclusion}", TICKET, follows, files=(Document(TICKET),))
+    support = made.verdicts[1].support
+    assert support is not None
+    assert [rival.value for rival in support.rivals] == rivals
+    assert support.kind == ("contradicted" if rivals else "full")
+
+
+PRICES = """| Service | Price |
+|---|---|
+| Copy | 1 euro |
+| Passport photo | 20 euros |
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("20 euros", "full"),
+        ("A photo costs 20 euros.", "full"),
+        ("The photo costs **20 euros**.", "full"),
+        ("Passport film: 20 euros", "partial"),
+    ],
+)
+def test_a_row_of_a_table_says_a_value_without_a_verb(answer: str, kind: str) -> None:
+    row = "| Passport photo | 20 euros |"
+    made = answered(
+        answer, row, question="What does a photo cost?", files=(Document(PRICES), *FILES)
+    )
+    support = made.verdicts[0].support
+    assert support is not None
+    assert support.kind == kind
+
+
 def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
     answer = "The ferry Velmara carries 84 passengers."
     made = answered(answer, FERRY)
