@@ -80,7 +80,8 @@ class Attribution(Result):
         effect on it)'; 'written', they stay as the model wrote them, beside the citations;
         'removed', only measured citations are shown. Raises InvalidInput for another option.
 
-        With `remarks`, what the numbers do not show stands in brackets after the sentences. Of the
+        With `remarks`, what the numbers do not show stands in brackets after the sentences, which a
+        table, Markdown and the page count in a line above the answer. Of the
         cause: '(from the conversation)', '(follows from sentence 1)', '(needs both)', '(source
         unclear)', '(answer cut off by the length limit)'. Of the support: '(prompted by [2], which
         does not mention tenant, notice)', '(84 in [2])', '(also in [2])', '(not in the 3 passages

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.attributions import FERRY, ISLAND, handmade
+from support.attributions import FERRY, ISLAND, handmade, verdicts_of
 from support.hostile import ADDRESSES, HOSTILE, HTML
 
 from attribot_rag import Document
@@ -76,6 +76,28 @@ def test_its_data_is_a_summary_with_documents_quotes_and_evidence() -> None:
         ISLAND.response
     )
     assert [node[1] for node in paragraph[1:] if node[0] == "cite"] == [0, 1, 2]
+
+
+HIGH = "It is 38 metres high."
+
+
+def test_influence_is_worked_out_before_the_browser() -> None:
+    def influence(score: float, **fields: float) -> dict[str, object]:
+        answer = "It is 38 metres high."
+        verdict = {"kind": "grounded", "source_ids": (0,), **fields}
+        made = handmade(answer, [HIGH], {HIGH: (score,)}, verdicts=verdicts_of(answer, verdict))
+        (told,) = answer_data(made)["influence"]
+        return dict(told)
+
+    assert influence(9.0) == {"level": "very strong", "times": None, "of_all": None}
+    assert influence(9.0, effect=5.0, kept=0.9, reliance=5.0) == {
+        "level": "strong",
+        "times": 150.0,
+        "of_all": 1,
+    }
+    assert influence(9.0, effect=9.0, kept=0.4, reliance=9.0)["level"] == "weak"
+    assert influence(0.5)["level"] is None
+    assert influence(9.0, effect=20.0)["times"] is None
 
 
 def test_without_scripts_it_is_the_cited_text() -> None:

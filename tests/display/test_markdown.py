@@ -4,7 +4,7 @@ import cmarkgfm
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from support.attributions import ISLAND, handmade
+from support.attributions import ISLAND, handmade, supported, verdicts_of
 from support.hostile import HALF_OF_A_PAIR, HOSTILE
 
 from attribot_rag import Document
@@ -20,6 +20,29 @@ def test_answer_citations_sources_and_provenance() -> None:
     assert "[1] **ferry.txt#2**\n> The ferry carries 84 passengers." in text
     assert len(re.findall(r"^\| -?\d+\.\d\d \|", text, re.M)) == len(ISLAND.sources)
     assert "smollm2" in text
+
+
+def test_a_line_above_the_answer_counts_what_stands_in_the_documents() -> None:
+    answer = "The ferry carries 48 passengers. A ticket costs 18 crowns. The moon is far."
+    made = handmade(
+        answer,
+        ["The ferry carries 84 passengers. A ticket costs 18 crowns."],
+        {
+            "The ferry carries 84 passengers.": (9.0, 0.0, 0.0),
+            "A ticket costs 18 crowns.": (0.0, 9.0, 0.0),
+        },
+        verdicts=verdicts_of(
+            answer,
+            {"kind": "grounded", "source_ids": (0,)},
+            {"kind": "grounded", "source_ids": (1,)},
+            {"kind": "unsupported", "reliance": 0.0},
+        ),
+    )
+    judged = supported(made)
+    line, _, shown = render_markdown(judged, top=0).replace("\\", "").partition("\n\n")
+    assert line.strip("*") == judged.to_table(top=0, width=300).partition("\n")[0]
+    assert "1 of 3 sentences stand in the documents · 1 differs" in line
+    assert shown.startswith("The ferry carries 48 passengers. [1] *(84 in [1])*")
 
 
 def test_paragraphs_of_the_answer_stay() -> None:

@@ -32,6 +32,7 @@ export interface AnswerData {
   /** For each sentence, the words that it shares with its sources, and their other values. */
   compared?: ({ same: [number, number][]; sources: Record<string, { same: [number, number][]; differs: [number, number][] }> } | null)[];
   evidence?: { source: number; score: number; exact: boolean }[][];
+  influence?: { level: string | null; times: number | null; of_all: number | null }[];
   /** How many files were searched. */
   searched?: { files: number };
   /** What the model answers without some documents, by their indices ("0" or "0,2"). */

@@ -119,14 +119,14 @@ class Card {
   // The figures, folded.
   figures(sentence) {
     const { receipts, say, number } = this;
-    const { level, effect, reliance, evidence, state } = { ...sentence, level: receipts.level(sentence) };
-    const rows = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
+    const { effect, reliance, evidence: rows, state, influence } = sentence;
     const score = `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${number(effect ?? 0)}`;
-    const times = effect < 14 ? say("times", { n: Number(Math.exp(effect).toPrecision(2)).toLocaleString(receipts.language) }) : say("million");
+    const times = influence.times != null ? say("times", { n: influence.times.toLocaleString(receipts.language) }) : say("million");
+    const level = LEVELS.indexOf(influence.level);
     const lines = [
       !receipts.reads && state === "document" && level >= 0 && `${say("levels", { at: level })} ${say("truth")}`,
       sentence.wrong.length > 0 && say("wrong", { n: sentence.wrong.length, labels: sentence.wrong.join(", ") }),
-      receipts.inNats && (effect != null ? say("effect", { score, times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: much(reliance) }), score: number(reliance) }))].filter(Boolean);
+      receipts.inNats && influence.of_all !== undefined && (effect != null ? say("effect", { score, times }) : !receipts.reads && reliance != null && say("all", { much: say("much", { at: influence.of_all }), score: number(reliance) }))].filter(Boolean);
     const scored = ({ source, score: value }) => {
       const [{ document, start, end, plain, text } = {}] = receipts.places(source);
       const shown = plain ?? text ?? Array.from(receipts.texts[document] || "").slice(start, end).join("");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from math import exp
 from typing import Any
 
 from attribot_rag.context.blocks import without_tags
@@ -17,7 +18,11 @@ from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import Verdict
 from attribot_rag.support import Retrieved, Wording, with_support
 
-_NOISE = 1.0  # nats, as in receipts.js
+_NOISE = 1.0  # nats, below which nothing is shown
+# An influence needs as many nats, and as large a share kept with the cited sources alone, if known.
+_INFLUENCES = {"very strong": (8.0, 0.8), "strong": (4.0, 0.5), "weak": (_NOISE, 0.0)}
+_OF_ALL = (2.0, 6.0)  # nats of all texts together: hardly any influence, weak, strong
+_MILLION = 14.0  # nats
 _MOST_ROWS = 8
 _MOST_PLACES = 20
 
@@ -45,10 +50,13 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
         )
         for index, document in documents.items()
     }
+    summary = summarize(attribution, max_bytes=None)
     return {
-        **summary_data(
-            summarize(attribution, max_bytes=None), answer=attribution.response, question=question
-        ),
+        **summary_data(summary, answer=attribution.response, question=question),
+        "influence": [
+            _influence(told, sum(row["score"] for row in rows if row["source"] in told["source_ids"]))
+            for told, rows in zip(summary["sentences"], evidence, strict=True)
+        ],
         "language": language,
         "documents": {index: document.text for index, document in documents.items()},
         "rendered": rendered,
@@ -85,6 +93,9 @@ def summary_data(
         split = segments(answer, 0, len(answer), splitter, AnswerMarks())
         spans = [span for span, is_sentence in split if is_sentence]
     data: dict[str, Any] = {"summary": dict(summary), "question": question, "answer": answer}
+    is_measured = summary.get("status") != "composite"  # else on earlier answers
+    if sentences and is_measured and (summary.get("unit") or "nats") == "nats":
+        data["influence"] = [_influence(sentence) for sentence in sentences]
     if is_placed:
         hidden = spaces_and(answer, _hidden(summary, answer))
         data["blocks"] = tree_of(answer, _ascending(spans), removed=hidden)
@@ -131,6 +142,21 @@ def without_data(
         "said": [list(dict.fromkeys(indices)) for indices in said],
         "is_same": text.split() == attribution.response.split(),
     }
+
+
+def _influence(sentence: Mapping[str, Any], score: float = 0.0) -> dict[str, Any]:
+    """How much a sentence owes to what it cites, and to all texts together.
+
+    `times` less likely is it without what it cites, None for more than a million; `of_all` is 0
+    for hardly any influence, 1 for a weak and 2 for a strong one. `score`, in nats, stands in for
+    an effect that was not measured.
+    """
+    effect, kept, reliance = sentence["effect"], sentence["kept"], sentence["reliance"]
+    nats, share = score if effect is None else effect, 1.0 if kept is None else kept
+    levels = (name for name, (n, k) in _INFLUENCES.items() if nats >= n and share >= k)
+    times = None if effect is None or effect >= _MILLION else float(f"{exp(effect):.2g}")
+    of_all = None if reliance is None else sum(reliance >= least for least in _OF_ALL)
+    return {"level": next(levels, None), "times": times, "of_all": of_all}
 
 
 def _compared(
@@ -221,14 +247,14 @@ def _hidden(summary: Mapping[str, Any], answer: str) -> Iterator[Interval]:
 
 
 def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
-    """The sources that a sentence cites, those above the noise, or else the best."""
+    """The sources above the noise whose scores for a sentence are largest, and those it cites."""
     span = (sentence.start, sentence.end)
-    ranked = attribution.top(len(attribution.sources), *span)
     count = 0
-    for place, ranking in enumerate(ranked):
-        source_id, matters = ranking.source.id, abs(ranking.score) >= _NOISE
-        listed = (matters and count < _MOST_ROWS) or not place
-        if listed or source_id in sentence.source_ids:
+    for ranking in attribution.top(len(attribution.sources), *span):
+        source_id = ranking.source.id
+        if attribution.unit == "nats" and abs(ranking.score) < _NOISE:
+            continue
+        if count < _MOST_ROWS or source_id in sentence.source_ids:
             count += 1
             yield {
                 "source": source_id,

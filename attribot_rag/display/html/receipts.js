@@ -1,8 +1,5 @@
-// What the data of an answer says of its sentences. The scale of scores in nats is the same in every answer.
-const NOISE = 1; // nats: nothing below is shown
-// A level needs as many nats, and, where it was measured, as large a share kept with the cited sources alone.
-const LEVELS = [{ nats: 8, kept: 0.8 }, { nats: 4, kept: 0.5 }, { nats: NOISE, kept: 0 }];
-const much = (reliance) => [2, 6].filter((nats) => reliance >= nats).length; // of all files together: hardly any influence, weak, strong
+// What the data of an answer says of its sentences.
+const LEVELS = ["very strong", "strong", "weak"];
 const DOUBTS = ["disputed", "differs", "partial", "none", "open", "elsewhere"]; // as in trust.py; amber up to 'none'
 const AMBER = DOUBTS.slice(1, 4);
 
@@ -10,7 +7,7 @@ class Receipts {
   constructor(data, { stopped, language }) {
     const fields = data.summary ? data : { summary: data };
     const { summary } = fields;
-    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], compared: fields.compared || [] });
+    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], influence: fields.influence || [], compared: fields.compared || [] });
     Object.assign(this, { stage: fields.stage, others: fields.without || {}, spoken: fields.language, searched: fields.searched });
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
     this.reads = summary.basis === "reader";
@@ -61,8 +58,8 @@ class Receipts {
     const state = also.length ? "also" : this.state(sentence);
     const wrong = ((measured && sentence.markers) || []).filter(({ document, supported }) => document == null || supported === false);
     return {
-      ...sentence, index, text, words: text.trimEnd(), state, also, remarks, standing, checks: sentence.checks || [], rivals: support?.rivals ?? [], evidence: this.evidence[index] || [], compared: this.compared[index] ?? { same: [], sources: {} },
-      effect: measured ? sentence.effect : null, kept: measured ? sentence.kept : null, prompted: remarks.some(({ key }) => key.startsWith("prompted")), wrong: [...new Set(wrong.map(({ label }) => `[${brief(label, 30)}]`))],
+      ...sentence, index, text, words: text.trimEnd(), state, also, remarks, standing, checks: sentence.checks || [], rivals: support?.rivals ?? [], evidence: this.evidence[index] || [], influence: this.influence[index] || {}, compared: this.compared[index] ?? { same: [], sources: {} },
+      effect: measured ? sentence.effect : null, prompted: remarks.some(({ key }) => key.startsWith("prompted")), wrong: [...new Set(wrong.map(({ label }) => `[${brief(label, 30)}]`))],
     };
   }
 
@@ -143,11 +140,6 @@ class Receipts {
     return places.filter((place, at) => places.findIndex((other) => other.id === place.id && other.document === place.document) === at);
   }
 
-  level({ effect: measured, kept, source_ids: sources, evidence }) {
-    const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
-    return LEVELS.findIndex((level) => this.inNats && effect >= level.nats && (kept ?? 1) >= level.kept);
-  }
-
   // Whether one sentence stands in several passages, or any of several sources is enough.
   shared({ source_ids: sources, relation, documents }) {
     if (documents.length < 2) return null;
@@ -178,8 +170,9 @@ class Receipts {
 
   // What else there is to say of it.
   meaning(sentence) {
-    const [{ state, reliance, reason, documents }, shared] = [sentence, this.shared(sentence)];
-    if (state === "own" || state === "also") return this.say("own", { at: state === "also" ? 3 : much(reliance) });
+    const [{ state, influence, reason, documents }, shared] = [sentence, this.shared(sentence)];
+    if (state === "also") return this.say("own", { at: 3 });
+    if (state === "own") return influence.of_all == null ? "" : this.say("own", { at: influence.of_all });
     if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (["conversation", "instructions", "asked"].includes(state)) return this.reads ? "" : this.say("origin");
     return shared ? this.say(shared, { n: documents.length, most: 2 }) : "";
