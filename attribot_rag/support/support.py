@@ -20,6 +20,7 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
 _ANOTHER_SPELLING = 0.8  # of the letters of two words that are one
+_similarity = OSA.normalized_similarity
 _LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
 _LEAST_WORDS = 2  # that a rival shares with a sentence
 
@@ -168,8 +169,12 @@ def support_of(
             mean = sum(nats for _, _, nats in likely) / len(likely)
             score = estimate(replace(signals, question_likely=mean))
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
-    missing = wording.lacking(words, known)
-    telling = wording.telling(missing, words)
+    texts = "\n".join(passage.text for passage in passages)
+    missing = _not_respelled(wording.lacking(words, known), wording.content(texts))
+    elsewhere = wording.lacking(question, frozenset(word.key for word in nowhere))
+    new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
+    facts = [word for word in new if word.is_number or word.is_name]
+    telling = [*facts, *wording.telling(missing, words)]
     told = tuple(
         MissingWord(
             start=stated.start + word.start,
@@ -179,13 +184,11 @@ def support_of(
         for word in missing
         if word in telling or wording.has(foreign, word.key)
     )
-    elsewhere = wording.lacking(question, frozenset(word.key for word in nowhere))
-    new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     is_full = (
         score >= FULL
         and not foreign
-        and not any(word.is_number or word.is_name for word in new)
+        and not facts
         and not any(check.in_no_document for check in verdict.checks)
         and not (missing and _is_replaced(stated.text, missing, cited, wording))
     )
@@ -204,12 +207,27 @@ def _nats(word: Word, likelihoods: Likelihoods) -> float:
     return sum(nats for start, end, nats in likelihoods if start < word.end and word.start < end)
 
 
+def _not_respelled(missing: Sequence[Word], words: Sequence[Word]) -> list[Word]:
+    """The missing words of which no word is another spelling, as "meters" is of "metres"."""
+    others = [word.text.casefold() for word in words if not (word.is_number or word.is_name)]
+
+    def is_respelled(word: str) -> bool:
+        alike = (other for other in others if other[0] == word[0])
+        return any(_similarity(word, other) >= _ANOTHER_SPELLING for other in alike)
+
+    return [
+        word
+        for word in missing
+        if word.is_number or word.is_name or not is_respelled(word.text.casefold())
+    ]
+
+
 def _is_replaced(
     text: str, missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
 ) -> bool:
     """Whether a passage is the sentence with one other word in the place of a missing one.
 
-    The two stand beside the same word. Another spelling ("meters" for "metres") is no other word.
+    The two stand beside the same word.
     """
     own = wording.keys(text)
     lost = {word.text.casefold() for word in missing}
@@ -217,10 +235,8 @@ def _is_replaced(
         theirs = wording.lacking(wording.content(passage.text), own)
         others = {word.text.casefold() for word in theirs}
         if len(lost) == len(others) == 1:
-            is_there = not _beside(missing, text, wording).isdisjoint(
-                _beside(theirs, passage.text, wording)
-            )
-            return is_there and OSA.normalized_similarity(*lost, *others) < _ANOTHER_SPELLING
+            around = _beside(theirs, passage.text, wording)
+            return not around.isdisjoint(_beside(missing, text, wording))
     return False
 
 

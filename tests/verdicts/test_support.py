@@ -97,6 +97,16 @@ def test_what_the_source_says_has_its_number_alone(question: str, answer: str, c
     assert made.to_cited_text() == f"{answer} [1]"
 
 
+def test_another_spelling_is_not_missing_and_a_name_that_is_makes_it_partial() -> None:
+    answer = "The lighthouse of Skerry is 38 meters high and made of granite."
+    files = (*FILES, Document("The people of Skerry fish. The boats of Skerry are blue."))
+    made = answered(answer, HIGH, files=files)
+    support = made.verdicts[0].support
+    assert support is not None
+    assert support.kind == "partial"
+    assert [answer[word.start : word.end] for word in support.missing] == ["Skerry", "granite"]
+
+
 @pytest.mark.parametrize(
     ("answer", "cited", "value", "own", "text"),
     [
