@@ -83,7 +83,7 @@ def take_chat(browser: Browser) -> None:
 
 
 def take_service(browser: Browser) -> None:
-    with service(DEFAULT_MODEL) as (address, _):
+    with service(DEFAULT_MODEL, "--seconds", "600") as (address, _):  # a slow machine, too
         page = browser.new_page(viewport={"width": 1000, "height": 860})
         page.goto(address)
         page.locator("form summary").click()
