@@ -36,6 +36,7 @@ NOTEBOOK = ".ipynb"
 LANGUAGES = {".py": "python", ".jsonl": "json"}
 
 _LINK = re.compile(r"""(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<=src=")[^":]+|(?<=srcset=")[^":]+""")
+_CHIP = re.compile(r"(?<=<tr>\n)<td>(.*?)(?: ?\((dashed|amber)\))?</td>")
 _FIGURE = re.compile(r"^!\[[^\]]*\]\(([^)\s]+)\)$", re.MULTILINE)
 
 
@@ -62,14 +63,27 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, **_: object) -> str:
-    """The home with the answer of its first picture as the element itself, below the caption."""
+    """The home with the answer itself for its picture, which is for readers without scripts."""
     if page.file.src_uri != PAGES["README.md"]:
-        return html
-    end = html.index("</p>", html.index("<em>", html.index("</picture>"))) + len("</p>")
+        return _CHIP.sub(_chip, html) if page.file.src_uri == "answers.md" else html
+    picture = html[html.index("<picture>") : html.index("</picture>") + len("</picture>")]
     data = json.dumps(json.loads((ROOT / "docs" / "site" / "answer.json").read_text("utf-8")))
     script = runpy.run_path(str(ROOT / "attribot_rag" / "display" / "html" / "script.py"))
-    element = f'<attribot-answer data="{escape(data)}"></attribot-answer>'
-    return f"{html[:end]}{element}<script>{script['element_script']()}</script>{html[end:]}"
+    element = (
+        f'<attribot-answer data="{escape(data)}" cards="flow" open>{picture}</attribot-answer>'
+    )
+    return html.replace(picture, f"{element}<script>{script['element_script']()}</script>")
+
+
+def _chip(cell: re.Match[str]) -> str:
+    """What stands after a sentence, as it looks there."""
+    shown, look = cell[1], {"dashed": "part", "amber": "warn"}.get(cell[2] or "", "note")
+    parts = re.split(r"<strong>(.*?)</strong>", shown.strip())
+    if len(parts) > 1:
+        look = "" if look == "note" else look
+        inside = (f'<span class="chip {look}">{text}</span>' for text in parts[1::2])
+        return f"<td>{f' {parts[2].strip()} '.join(inside)}</td>"
+    return f'<td><span class="chip {look}">{shown.strip()}</span></td>'
 
 
 def on_post_page(output: str, **_: object) -> str:

@@ -37,13 +37,18 @@ def is_elsewhere(text: str, site: str) -> bool:
     return not text.startswith((site, "blob:", "data:"))
 
 
-def test_searching_asks_this_host_alone(site: str, new_page: Callable[..., Page]) -> None:
+def test_searching_finds_what_people_look_for_and_asks_this_host_alone(
+    site: str, new_page: Callable[..., Page]
+) -> None:
     page = new_page(viewport={"width": 360, "height": 740})
     happened = happening(page)
     page.goto(site)
     page.locator("label[for=__search].md-header__button").click()
-    page.locator("input.md-search__input").press_sequentially("patching")
-    expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=scaled(60_000))
+    for words in ("patching", "hallucination", "latency", "colours", "hosted", "GPT-4"):
+        page.locator("input.md-search__input").fill("")
+        expect(page.locator(".md-search-result__item")).to_have_count(0)
+        page.locator("input.md-search__input").press_sequentially(words)
+        expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=scaled(60_000))
     assert happened
     assert [text for text in happened if is_elsewhere(text, site)] == []
 
@@ -74,16 +79,29 @@ def test_pages_are_accessible_and_ask_this_host_alone(
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_home_begins_with_a_picture_and_the_same_answer_live(
+def test_the_home_begins_with_a_live_answer_whose_card_is_open(
     site: str, new_page: Callable[..., Page], width: int
 ) -> None:
     page = new_page(viewport={"width": width, "height": 800})
     page.goto(site)
-    pictures = page.locator("picture img")
-    assert pictures.evaluate("one => one.decode().then(() => one.naturalWidth)") >= 2 * 390
-    assert ("phone" in pictures.evaluate("one => one.currentSrc")) == (width == 390)
     answer = page.locator("attribot-answer")
-    answer.locator(".answer .chip").first.click()
+    expect(answer.locator(".answer .chip").first).to_be_in_viewport()
     expect(answer.locator(".card dd").nth(1)).to_contain_text("up to 40 passengers")
     expect(answer.locator(".counterfactual .text").first).to_contain_text("84 passengers")
+    expect(
+        page.locator("attribot-answer ~ ol, p:has(attribot-answer) + ol").locator("li")
+    ).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_stands_after_a_sentence_is_shown_as_it_looks(
+    site: str, new_page: Callable[..., Page], scheme: str
+) -> None:
+    page = new_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    page.goto(f"{site}/answers/")
+    chips = page.locator("table").first.locator("td:first-child .chip")
+    expect(chips.first).to_have_text("1")
+    expect(page.locator(".chip.part").first).to_have_text("1 ?")
+    expect(page.locator(".chip.warn").first).to_have_text("84 in 2")
+    assert page.locator("table").first.locator("tbody tr:not(:has(.chip))").count() == 0

@@ -5,7 +5,7 @@ const sheet = new CSSStyleSheet();
 sheet.replaceSync(STYLE);
 
 class AttribotAnswer extends HTMLElement {
-  static observedAttributes = ["data", "stopped", "no-question", "no-answer", "open-at", "answers-without", "cards", "lang"];
+  static observedAttributes = ["data", "stopped", "no-question", "no-answer", "open-at", "answers-without", "cards", "lang", "open"];
   static shown = new Set();
 
   constructor() {
@@ -24,6 +24,8 @@ class AttribotAnswer extends HTMLElement {
   }
 
   get data() { return this.content; }
+
+  get inFlow() { return this.hasAttribute("no-answer") || this.getAttribute("cards") === "flow"; } // a card stands in the page
 
   set data(data) {
     this.content = data;
@@ -76,7 +78,7 @@ class AttribotAnswer extends HTMLElement {
     // What was open stays open when more verdicts come.
     const same = (old) => receipts.judged.find(({ index, words }) => index === old.index && words === old.words);
     const sentence = before?.sentence && same(before.sentence);
-    this.view = before && (sentence || !before.sentence) && (before.help || before.list || sentence || receipts.texts[before.file] != null) ? { ...before, sentence } : isHidden && receipts.judged.length ? { sentence: receipts.judged[0] } : null;
+    this.view = before && (sentence || !before.sentence) && (before.help || before.list || sentence || receipts.texts[before.file] != null) ? { ...before, sentence } : (isHidden || (this.hasAttribute("open") && !this.mode)) && receipts.judged.length ? { sentence: receipts.judged[0], chip: receipts.judged[0].chips[0]?.key } : null;
     this.place();
     this.panel.scrollTop = top;
     this.shadowRoot.querySelector(focused && `[data-at="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -190,7 +192,7 @@ class AttribotAnswer extends HTMLElement {
 
   draw() {
     const { view, card, mode, panel } = this;
-    const isFlow = this.hasAttribute("no-answer"); // the evidence alone, which stands in the page
+    const isFlow = this.inFlow;
     const shown = !view ? [] : view.help ? card.help() : view.list ? [card.controls(h("h2", {}, this.receipts.say("where")))] : view.file != null ? card.file(view.file, view.sentence) : card.of(view.sentence, view.chosen);
     const list = mode === "side" || view?.list ? card.list() : [];
     filled(panel, shown.length > 0 && h("section", { class: "card" }, shown), list.length > 0 && h("section", { class: "list" }, list));
@@ -220,14 +222,13 @@ class AttribotAnswer extends HTMLElement {
     if (!this.receipts) return;
     const cards = this.getAttribute("cards");
     const mode = ["side", "below", "none"].includes(cards) ? cards : this.clientWidth >= SIDE ? "side" : "below";
-    const isFlow = this.hasAttribute("no-answer");
     this.frame.style.setProperty("--room", `${this.room()}px`);
     // A page that is dark without saying so by `color-scheme` has light text.
     const [red, green, blue] = getComputedStyle(this.parentElement ?? this).color.match(/[\d.]+/g);
     this.frame.style.colorScheme = getComputedStyle(this).colorScheme !== "normal" ? "" : red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "dark" : "light";
     if (mode === this.mode && this.drawn === this.receipts) return;
     [this.mode, this.drawn] = [mode, this.receipts];
-    this.frame.className = `frame ${mode} ${isFlow ? "flow" : ""}`;
+    this.frame.className = `frame ${mode} ${this.inFlow ? "flow" : ""}`;
     this.draw();
   }
 
