@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -172,8 +172,19 @@ app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
 
 @cl.on_app_startup
-def read_folder() -> None:
+def begin_to_serve() -> None:
     kept.read_folder(insert)
+    if kept.collection.count() and not shared.API:
+        Thread(target=warm_up, daemon=True).start()
+
+
+def warm_up() -> None:
+    """One attribution while the page loads, so that the first question is no slower."""
+    stopped = Event()
+    response = engine(Memory.from_defaults(token_limit=1024), stopped).stream_chat(shared.OPENING)
+    for _ in response.response_gen:
+        stopped.set()  # one piece is enough
+    postprocessor.results.wait(response.metadata["attribution"]["run_id"])
 
 
 @cl.set_starters

@@ -42,6 +42,7 @@ OWN = Path(__file__).with_name("corpus")
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or OWN).resolve()
 QUESTIONS = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 EXAMPLES = QUESTIONS if OWN.resolve() == FOLDER else ()  # to begin with
+OPENING = "What is this about?"  # asked while the page loads
 LONGEST = 2000  # characters of a question
 CHARACTERS = (200, 350)  # of a passage
 RETRIEVED = 3  # passages

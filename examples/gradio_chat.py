@@ -315,7 +315,7 @@ with gr.Blocks(
 
 def warm_up() -> None:
     """One attribution while the page loads, so that the first question is no slower."""
-    turn = Turn("What is this about?")
+    turn = Turn(shared.OPENING)
     for _ in answer(turn, []):
         turn.stopped.set()  # one piece is enough
     for _ in data_of(turn):
