@@ -98,11 +98,12 @@ class Attribution(Result):
     ) -> str:
         """A page of HTML that loads nothing, or a part of one (`page` False).
 
-        The answer, in which a click on a sentence shows what made the model say it. `theme` is
-        'auto', 'light' or 'dark'; without `answer`, only the evidence is shown. Raises InvalidInput
-        for another theme.
+        The answer, in which a click on a sentence shows what made the model say it, below the
+        question, by default its own. `theme` is 'auto', 'light' or 'dark'; without `answer`, only
+        the evidence is shown. Raises InvalidInput for another theme.
         """
-        return render_html(self, question=question, theme=theme, answer=answer, page=page)
+        asked = question or self.question
+        return render_html(self, question=asked, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
         """The HTML fragment for notebooks."""

@@ -293,7 +293,8 @@ class Attributor:
             between_steps=self.between_steps,
             **generate,
         )
-        return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
+        made = self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
+        return replace(made, question=question)
 
     def answer_without(
         self, attribution: Attribution, *documents: int, ask: Ask | None = None, **generate: Any

@@ -138,6 +138,8 @@ class Result:
     numbering: Numbering = "by_marker"
     """How cited documents are numbered: as the model's own markers number them, where it wrote
     any (by_marker), or always from 1 in the order in which they are first cited (by_citation)."""
+    question: str = ""
+    """What was asked, where it is known apart from the prompt: by `Attributor.ask`."""
 
     def __post_init__(self) -> None:
         """Raises InvalidInput if the fields do not fit together."""

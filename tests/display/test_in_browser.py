@@ -157,6 +157,31 @@ def test_it_is_accessible_and_what_is_marked_is_in_sight(
     assert_accessible(page)
 
 
+def test_a_notebook_shows_the_question_and_fits_its_scheme(new_page: Callable[..., Page]) -> None:
+    """Also a page that is dark without saying so, as notebooks are."""
+    asked = replace(ISLAND, question="What does the ferry cost?")
+    for colours in ("color: #111; background: #fff", "color: #eee; background: #111"):
+        page = new_page(viewport={"width": DESKTOP, "height": HEIGHT})
+        page.set_content(f"<!DOCTYPE html><body style='{colours}'>{asked._repr_html_()}")
+        expect(page.locator(".question")).to_have_text(asked.question)
+        is_dark = page.locator(".frame").evaluate("one => one.style.colorScheme === 'dark'")
+        assert is_dark == ("#eee" in colours)
+
+
+def test_without_javascript_a_page_has_its_answer_and_what_that_cites(
+    new_page: Callable[..., Page],
+) -> None:
+    page = new_page(java_script_enabled=False, viewport={"width": PHONE, "height": HEIGHT})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    for shown in (ISLAND.to_html(question="How many?"), ISLAND.to_html(page=False)):
+        page.set_content(shown)
+        expect(page.get_by_text("The ferry carries 84 people. [1 or 2]")).to_be_visible()
+        expect(page.locator("attribot-answer li").first).to_be_visible()
+    assert errors == []
+
+
 def test_markdown_is_rendered_and_each_sentence_has_its_citation_at_its_end(view: View) -> None:
     answer = view(hosted()).locator(".answer")
     expect(answer.locator("strong")).to_have_text(["130 euros", "Berlin:"])
