@@ -54,7 +54,9 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
     return {
         **summary_data(summary, answer=attribution.response, question=question),
         "influence": [
-            _influence(told, sum(row["score"] for row in rows if row["source"] in told["source_ids"]))
+            _influence(
+                told, sum(row["score"] for row in rows if row["source"] in told["source_ids"])
+            )
             for told, rows in zip(summary["sentences"], evidence, strict=True)
         ],
         "language": language,
