@@ -55,12 +55,12 @@ def attributed(
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)
     question = PromptPieces(context, scorer.language_model.boundary_ids).asked.strip()
+    language = context.answer_language(shown.text)
+    retrieved = Retrieved(context.documents, context.sources, language)
     supported = partial(
         with_support,
         response=shown.text,
-        retrieved=Retrieved(
-            context.documents, context.sources, context.answer_language(shown.text)
-        ),
+        retrieved=retrieved,
         question=question,
         question_likely=cache(partial(_question_likely, scorer, question)),
     )
@@ -79,8 +79,8 @@ def attributed(
         markers = markers_of(markers_in(shown.text, scorer.context).markers)
         return made(Judgement(scores=scores, markers=markers))
     settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
-    is_reader = answered_by is not None
-    return made(judge(scorer, ranking, shown, options.verdicts, settled, is_reader=is_reader))
+    read = None if answered_by is None else retrieved
+    return made(judge(scorer, ranking, shown, options.verdicts, settled, read=read))
 
 
 def _assembled(

@@ -31,12 +31,10 @@ from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.language_model import Prompt, is_chat
 from attribot_rag.result.provenance import WORD_COMPARISON, WORDS, ByProvenance
 from attribot_rag.support import (
+    ByWords,
     Passage,
     Retrieved,
-    Stated,
-    passages_saying,
     with_support,
-    word_weight,
 )
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.marker_audit import MarkerAudit
@@ -194,8 +192,7 @@ class _Reading:
     response: ResponseText
     context: Context
     options: Options
-    retrieved: Retrieved
-    question: str
+    words: ByWords
 
     @classmethod
     def of(cls, response: str, context: Context, options: Options) -> _Reading:
@@ -205,8 +202,11 @@ class _Reading:
             ResponseText(response, spans),
             context,
             options,
-            Retrieved(context.documents, context.sources, language),
-            PromptPieces(context).asked,
+            ByWords(
+                Retrieved(context.documents, context.sources, language),
+                PromptPieces(context).asked,
+                context.asked,
+            ),
         )
 
     def attribution(self, provenance: Provenance) -> Attribution:
@@ -215,7 +215,7 @@ class _Reading:
         tags = None if self.options.verdicts is None else self.options.verdicts.thinking_tags
         language = context.answer_language(text)
         sentences = sentences_of(
-            self.response, marked, thinking_in(text, tags), language, self.question
+            self.response, marked, thinking_in(text, tags), language, self.words.question
         )
         said = [self._passages_saying(sentence) for sentence in sentences]
         found = [self._verdict(*pair) for pair in zip(sentences, said, strict=True)]
@@ -230,8 +230,8 @@ class _Reading:
         verdicts = with_support(
             annotation.of(found, spans),
             text,
-            self.retrieved,
-            question=self.question,
+            self.words.retrieved,
+            question=self.words.question,
             markers=spans,
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
@@ -239,8 +239,7 @@ class _Reading:
     def _passages_saying(self, sentence: AnswerSentence) -> Sequence[tuple[Passage, ...]]:
         if not sentence.is_judged:
             return ()
-        stated = Stated(start=sentence.start, text=sentence.words, question=self.question)
-        return passages_saying(stated, self.context.asked, self.retrieved)
+        return self.words.passages_saying(sentence.start, sentence.words)
 
     def _verdict(self, sentence: AnswerSentence, groups: Sequence[tuple[Passage, ...]]) -> Verdict:
         verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
@@ -248,14 +247,11 @@ class _Reading:
             return replace(verdict, kind="reasoning")
         if not sentence.is_judged:
             return verdict
-        if not groups:
-            if may_rest_on_unlocated(self.context, sentence.words):
-                return replace(verdict, kind="open", reason="not_located")
-            return replace(verdict, kind="unsupported")
-        source_ids = tuple(dict.fromkeys(passage.source for passage in groups[0]))
-        if len(source_ids) == 1:
-            return replace(verdict, kind="grounded", source_ids=source_ids)
-        return replace(verdict, kind="redundant", relation="either", source_ids=source_ids)
+        if said := self.words.cited(verdict, groups):
+            return said
+        if may_rest_on_unlocated(self.context, sentence.words):
+            return replace(verdict, kind="open", reason="not_located")
+        return replace(verdict, kind="unsupported")
 
     def _assembled(
         self,
@@ -287,7 +283,7 @@ class _Reading:
 
     def _scores(self, sentences: Sequence[AnswerSentence]) -> tuple[tuple[float, ...], ...]:
         """For each source, the weights of the words of the judged sentences that it has."""
-        wording = self.retrieved.wording
+        wording = self.words.retrieved.wording
         rows = [[0.0] * len(self.response.token_spans) for _ in self.context.sources]
         weights: dict[int, tuple[str, float]] = {}
         for sentence in filter(lambda sentence: sentence.is_judged, sentences):
@@ -296,8 +292,8 @@ class _Reading:
                 start = sentence.start + word.start
                 token = next(iter(self.response.tokens_in(start, start + 1)), None)
                 if token in own:
-                    weights[token] = word.key, round(word_weight(word, self.retrieved), 4)
-        for passage in self.retrieved.passages:
+                    weights[token] = word.key, round(self.words.weight(word), 4)
+        for passage in self.words.retrieved.passages:
             keys = wording.keys(passage.text)
             for token, (key, weight) in weights.items():
                 if wording.has(keys, key):

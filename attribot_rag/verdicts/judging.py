@@ -19,6 +19,7 @@ from attribot_rag.methods.sufficiency import carriers_of
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason
 from attribot_rag.scoring import Scorer
+from attribot_rag.support import ByWords, Retrieved
 from attribot_rag.verdicts.citation import Citing
 from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
 from attribot_rag.verdicts.marker_audit import MarkerAudit
@@ -58,7 +59,7 @@ def judge(
     options: VerdictOptions,
     settled: Callable[[Judgement], None] | None = None,
     *,
-    is_reader: bool = False,
+    read: Retrieved | None = None,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
@@ -66,9 +67,12 @@ def judge(
     earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
     judged one after another, and it is called with each judgement but the last, in which later
     sentences are open and `pending`. With a ranking on demand, the search is the method's: no limit
-    holds for it. A model that `is_reader` of another one's answer has limits of its own.
+    holds for it.
+
+    What another model answered is `read`, with limits of its own: what retrieved text says by its
+    words is cited from it, and only other sentences are scored.
     """
-    limits = options.limits(is_reader=is_reader)
+    limits = options.limits(is_reader=read is not None)
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
     likely, reliance = _baseline(scorer, ranking.measured)
@@ -76,10 +80,11 @@ def judge(
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
-    question = PromptPieces(scorer.context, scorer.language_model.boundary_ids).question
-    sentences = sentences_of(response, marked, thinking, language, question)
+    pieces = PromptPieces(scorer.context, scorer.language_model.boundary_ids)
+    sentences = sentences_of(response, marked, thinking, language, pieces.question)
+    words = None if read is None else ByWords(read, pieces.asked, scorer.context.asked)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits)
+    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits, words)
 
     def scores() -> Scores:
         so_far = judged.evidence.refine(ranking.scores)
@@ -107,7 +112,8 @@ def judge(
             )
     if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
         for part, index in judged.parts.items():
-            cited = verdicts[index].source_ids if index < len(verdicts) else ()
+            is_scored = index < len(verdicts) and index not in judged.said
+            cited = verdicts[index].source_ids if is_scored else ()
             judged.evidence.of(part).fetch_without([source] for source in cited)
     audit = MarkerAudit(marked.markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
@@ -138,7 +144,9 @@ class _Judge:
         ranking: Ranking,
         response: ResponseText,
         limits: Limits,
+        words: ByWords | None = None,
     ) -> None:
+        self._words = words
         self._sentences = sentences
         self._scorer = scorer
         self._meter = scorer.session.meter
@@ -164,7 +172,7 @@ class _Judge:
             with self._without_limit():
                 self._expect_origins()
             carriers = carriers_of(
-                self.parts,
+                [part for part, index in self.parts.items() if index not in self.said],
                 self.evidence,
                 self._order,
                 self._limits,
@@ -176,12 +184,31 @@ class _Judge:
             verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
             if sentence.thinking:
                 verdict = replace(verdict, kind="reasoning")
+            elif index in self.said:
+                part = next(parts)
+                reliance = None if self._reliance is None else total(self._reliance, part.tokens)
+                verdict = replace(self.said[index], reliance=reliance)
             elif sentence.is_judged:
                 with self._without_limit():
                     carried = next(carriers, Carriers())
                 verdict = self._judged(index, next(parts), carried)
             self._given.append(verdict)
             yield verdict
+
+    @cached_property
+    def said(self) -> dict[int, Verdict]:
+        """The verdicts on sentences of another model's answer that passages say by their words."""
+        if self._words is None:
+            return {}
+        judged = {i: each for i, each in enumerate(self._sentences) if each.is_judged}
+        found = {
+            index: self._words.cited(
+                Verdict(start=sentence.start, end=sentence.end, kind="open"),
+                self._words.passages_saying(sentence.start, sentence.words),
+            )
+            for index, sentence in judged.items()
+        }
+        return {index: verdict for index, verdict in found.items() if verdict is not None}
 
     @cached_property
     def parts(self) -> dict[Part, int]:
@@ -194,16 +221,19 @@ class _Judge:
 
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
         """The verdict on a sentence; measurements that it depends on are made first."""
-        measured = self._measure(index, part, carriers)
+        sentence, measured = self._sentences[index], self._measure(index, part, carriers)
         while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
                 (origin,) = self.evidence.in_rounds([self._said_before(part)])
                 measured = replace(measured, said_before=self._traced(origin, part))
             else:
                 measured = replace(measured, stated=self._stated(index, measured.reliance or 0.0))
-        text = self._response.text[measured.start : measured.end]
-        logger.debug("%r\n%s\n%s", text, self._now(measured), verdict)
-        return verdict
+        logger.debug("%r\n%s\n%s", sentence.text, self._now(measured), verdict)
+        words, is_cited = self._words, verdict.kind in ("grounded", "redundant")
+        if words is None or not is_cited or words.may_say(verdict.source_ids, sentence.words):
+            return verdict
+        uncited = Verdict(start=verdict.start, end=verdict.end, kind="unsupported")
+        return replace(uncited, reliance=verdict.reliance)
 
     def _now(self, measured: Measured) -> Measured:
         """The measurements, and whether the budget ended them."""
