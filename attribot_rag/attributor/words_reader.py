@@ -32,7 +32,6 @@ from attribot_rag.model.language_model import Prompt, is_chat
 from attribot_rag.result.provenance import WORD_COMPARISON, WORDS, ByProvenance
 from attribot_rag.support import (
     ByWords,
-    Passage,
     Retrieved,
     with_support,
 )
@@ -217,14 +216,14 @@ class _Reading:
         sentences = sentences_of(
             self.response, marked, thinking_in(text, tags), language, self.words.question
         )
-        said = [self._passages_saying(sentence) for sentence in sentences]
-        found = [self._verdict(*pair) for pair in zip(sentences, said, strict=True)]
+        found, by_any = [], []
+        for sentence in sentences:
+            verdict, every = self._verdict(sentence)
+            found.append(verdict)
+            by_any.append(replace(verdict, source_ids=every))
         # A marker is right if its document says the sentence, though another may say it better.
-        by_any = [
-            replace(verdict, source_ids=tuple(p.source for group in groups for p in group))
-            for verdict, groups in zip(found, said, strict=True)
-        ]
-        markers = tuple(MarkerAudit(marked.markers, context).of_answer(sentences, by_any))
+        audit = MarkerAudit(marked.markers, context, may_say=self._may_say)
+        markers = tuple(audit.of_answer(sentences, by_any))
         spans = [(marker.start, marker.end) for marker in markers]
         annotation = Annotation(self.options.annotator, text, context)
         verdicts = with_support(
@@ -236,22 +235,25 @@ class _Reading:
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
 
-    def _passages_saying(self, sentence: AnswerSentence) -> Sequence[tuple[Passage, ...]]:
-        if not sentence.is_judged:
-            return ()
-        return self.words.passages_saying(sentence.start, sentence.words)
-
-    def _verdict(self, sentence: AnswerSentence, groups: Sequence[tuple[Passage, ...]]) -> Verdict:
+    def _verdict(self, sentence: AnswerSentence) -> tuple[Verdict, tuple[int, ...]]:
+        """The verdict, and all sources that say the sentence."""
         verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
         if sentence.thinking:
-            return replace(verdict, kind="reasoning")
+            return replace(verdict, kind="reasoning"), ()
         if not sentence.is_judged:
-            return verdict
-        if said := self.words.cited(verdict, groups):
-            return said
+            return verdict, ()
+        said, every = self.words.verdict(verdict, sentence.words)
+        if said is not None:
+            return said, every
         if may_rest_on_unlocated(self.context, sentence.words):
-            return replace(verdict, kind="open", reason="not_located")
-        return replace(verdict, kind="unsupported")
+            return replace(verdict, kind="open", reason="not_located"), ()
+        return replace(verdict, kind="unsupported"), ()
+
+    def _may_say(self, source_ids: Sequence[int], tokens: Sequence[int]) -> bool:
+        """Whether sources may say these tokens in other words."""
+        spans = self.response.token_spans
+        text = self.response.text[spans[tokens[0]][0] : spans[tokens[-1]][1]]
+        return self.words.may_say(source_ids, text)
 
     def _assembled(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, combinations, groupby
 from math import log
 
 from attribot_rag.result.verdict import Verdict
@@ -19,8 +19,16 @@ ENOUGH_ASKED = 1.6
 """Or the weight of these words, where 1 is a long word that one passage alone has."""
 ENOUGH_NEW = 5.0
 """Or that of the sentence's new words, so many that they can hardly be about something else."""
-MIN_OWN = 0.25
-"""The least share of a sentence's words, by weight, that sources have on which a reader relies."""
+MIN_REPEATED = 0.75
+"""Or the least share of the words that the sentence itself has from the prompt."""
+VERBATIM = 0.8
+"""The share of all its words, by weight, with which passages say a sentence whatever was asked."""
+MIN_WORDS = 3
+"""The least number of words that tell what such a sentence is about."""
+MIN_ADDED = 0.25
+"""The least share that each of two passages has alone which say a sentence together."""
+MIN_SHARED = 0.2
+"""The least share of a sentence's new words, by weight, in sources that may say it otherwise."""
 
 
 @dataclass(frozen=True)
@@ -34,51 +42,52 @@ class ByWords:
     question: str
     told: str
 
-    def passages_saying(self, start: int, text: str) -> list[tuple[Passage, ...]]:
-        """The passages that say a sentence, the best first, each with those that say it alike.
+    def verdict(self, verdict: Verdict, text: str) -> tuple[Verdict | None, tuple[int, ...]]:
+        """The verdict on a sentence that passages say, and all sources that say it, best first.
 
-        `start` is the sentence's first character in the response. A passage that says it has half
-        of its new words, with all numbers and names among them, and is about what was asked, or has
-        very many of them. New words are those that the prompt lacks without its documents; all, if
-        it has all. Without such a passage, those that say the sentence by the estimate of support.
+        It cites the best ones: each enough by itself, or else two that say it together. None and
+        no sources if no passage says it.
         """
-        stated = Stated(start=start, text=text, question=self.question)
+        stated = Stated(start=verdict.start, text=text, question=self.question)
+        if groups := self._groups(stated):
+            best, *others = ([passage.source for passage in group] for group in groups)
+            source_ids = tuple(dict.fromkeys(best))
+            if len(source_ids) > 1:
+                verdict = replace(verdict, kind="redundant", relation="either")
+            else:
+                verdict = replace(verdict, kind="grounded")
+        elif source_ids := tuple(passage.source for passage in self._together(stated)):
+            verdict, others = replace(verdict, kind="grounded"), []
+        else:
+            return None, ()
+        every = tuple(dict.fromkeys(chain(source_ids, *others)))
+        return replace(verdict, source_ids=source_ids), every
+
+    def _groups(self, stated: Stated) -> list[tuple[Passage, ...]]:
+        """The passages that each say a sentence, the best first, with those that say it alike.
+
+        Such a passage has all new numbers and names of the sentence and half of its new words, and
+        is about what was asked or what the sentence repeats of the prompt; or it has nearly all
+        words of the sentence. Else, those that say the sentence by the estimate of support.
+        """
         said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
         groups = groupby(said, key=lambda ranked: ranked[0])
         found = [tuple(passage for _, passage in group) for _, group in groups]
         return found or list(filter(None, [says(stated, self.retrieved)[0]]))
 
-    @staticmethod
-    def cited(verdict: Verdict, groups: Sequence[Sequence[Passage]]) -> Verdict | None:
-        """The verdict on a sentence that passages say: the best are cited, each enough by itself.
-
-        None without any.
-        """
-        best = (passage for group in groups[:1] for passage in group)
-        source_ids = tuple(dict.fromkeys(passage.source for passage in best))
-        if len(source_ids) > 1:
-            return replace(verdict, kind="redundant", relation="either", source_ids=source_ids)
-        return replace(verdict, kind="grounded", source_ids=source_ids) if source_ids else None
-
-    def may_say(self, source_ids: Iterable[int], text: str) -> bool:
-        """Whether sources have enough words of a sentence to say it."""
-        wording = self.retrieved.wording
-        known = wording.keys("\n".join(passage.read for passage in self.retrieved.of(source_ids)))
-        return wording.covered(wording.content(text), known) >= MIN_OWN
-
-    def weight(self, word: Word) -> float:
-        """How much a word tells, where 1 is a long word that one of the passages has."""
-        return self.retrieved.wording.weight(word) / log((len(self.retrieved.passages) + 1) / 1.5)
-
     def _ranked(self, stated: Stated) -> Iterator[tuple[float, Passage]]:
         """The passages that say a sentence, each with the weight of what it has."""
         wording = self.retrieved.wording
-        words = wording.content(stated.text)
-        words = wording.lacking(words, wording.keys(self.told)) or words
+        every = wording.content(stated.text)
+        words = self._new(every)
         facts = [word for word in words if word.is_number or word.is_name]
-        new, asked = (
+        new, asked, repeated = (
             {word.key: self.weight(word) for word in of}
-            for of in (words, wording.content(stated.question))
+            for of in (
+                words,
+                wording.content(stated.question),
+                [word for word in every if word not in words],
+            )
         )
 
         def held(weights: Mapping[str, float], keys: frozenset[str]) -> float:
@@ -89,6 +98,48 @@ class ByWords:
             if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
                 continue
             about = held(asked, known)
-            is_asked = about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
-            if is_asked or held(new, known) >= ENOUGH_NEW:
+            is_about = (
+                about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
+                or held(new, known) >= ENOUGH_NEW
+                or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
+                or self._has_all(every, known)
+            )
+            if is_about:
                 yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
+
+    def _together(self, stated: Stated) -> tuple[Passage, ...]:
+        """Two passages that say a sentence only together, in the order of what they add."""
+        wording = self.retrieved.wording
+        words = wording.content(stated.text)
+        keys = [(wording.keys(passage.read), passage) for passage in self.retrieved.passages]
+        facts = [word for word in words if word.is_number or word.is_name]
+        shares = [(wording.covered(words, known), known, passage) for known, passage in keys]
+        shares = [each for each in shares if each[0] >= MIN_ADDED]
+        for (one, first, passage), (two, second, other) in combinations(shares, 2):
+            both = first | second
+            whole = wording.covered(words, both)
+            is_shared = min(whole - one, whole - two) >= MIN_ADDED
+            if is_shared and self._has_all(words, both) and not wording.lacking(facts, both):
+                return (passage, other) if one >= two else (other, passage)
+        return ()
+
+    def _has_all(self, words: Sequence[Word], keys: frozenset[str]) -> bool:
+        """Whether nearly all words are there, and enough to tell what they are about."""
+        wording = self.retrieved.wording
+        is_enough = len({word.key for word in words}) >= MIN_WORDS
+        return is_enough and wording.covered(words, keys) >= VERBATIM
+
+    def may_say(self, source_ids: Iterable[int], text: str) -> bool:
+        """Whether sources have enough new words of a sentence to say it in other words."""
+        wording = self.retrieved.wording
+        known = wording.keys("\n".join(passage.read for passage in self.retrieved.of(source_ids)))
+        return wording.covered(self._new(wording.words(text)), known) >= MIN_SHARED
+
+    def _new(self, words: Sequence[Word]) -> Sequence[Word]:
+        """The words that the prompt lacks without its documents; all, if it has all."""
+        wording = self.retrieved.wording
+        return wording.lacking(words, wording.keys(self.told)) or words
+
+    def weight(self, word: Word) -> float:
+        """How much a word tells, where 1 is a long word that one of the passages has."""
+        return self.retrieved.wording.weight(word) / log((len(self.retrieved.passages) + 1) / 1.5)

@@ -257,7 +257,7 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
     added = wording.lacking(words, frozenset(word.key for word in asked))
     return Signals(
         added_covered=wording.covered(added, cited) if added else 0.0,
-        question_covered=wording.covered(findable, cited) if findable or not asked else 0.0,
+        question_covered=wording.covered(findable, cited),
         question_repeated=wording.covered(asked, wording.keys(stated.text)),
     )
 

@@ -200,15 +200,13 @@ class _Judge:
         """The verdicts on sentences of another model's answer that passages say by their words."""
         if self._words is None:
             return {}
-        judged = {i: each for i, each in enumerate(self._sentences) if each.is_judged}
-        found = {
-            index: self._words.cited(
-                Verdict(start=sentence.start, end=sentence.end, kind="open"),
-                self._words.passages_saying(sentence.start, sentence.words),
-            )
-            for index, sentence in judged.items()
-        }
-        return {index: verdict for index, verdict in found.items() if verdict is not None}
+        said: dict[int, Verdict] = {}
+        for index, sentence in enumerate(self._sentences):
+            verdict = Verdict(start=sentence.start, end=sentence.end, kind="open")
+            if sentence.is_judged:
+                found, _ = self._words.verdict(verdict, sentence.words)
+                said |= {index: found} if found else {}
+        return said
 
     @cached_property
     def parts(self) -> dict[Part, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
@@ -27,13 +27,15 @@ class MarkerAudit:
 
     A marker is supported if a source of its document is cited for the marked text, or if the
     document is worth `min_effect` nats to it; of several documents with its label, if one of them
-    is. Without `evidence`, only the citations count.
+    is. Without `evidence`, only the citations count, and it is not known of a document whose
+    sources `may_say` the tokens.
     """
 
     markers: tuple[WrittenMarker, ...]
     context: Context
     evidence: Evidence | None = None
     min_effect: float = 0.0
+    may_say: Callable[[Sequence[int], Sequence[int]], bool] | None = None
 
     def of_answer(
         self, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
@@ -76,7 +78,7 @@ class MarkerAudit:
         if not own or not tokens:
             return None
         if self.evidence is None:
-            return False
+            return None if self.may_say and self.may_say(own, tokens) else False
         evidence = self.evidence.of(Part(tuple(tokens)))
         evidence.fetch_without([own])
         row = evidence.without(own)
