@@ -213,7 +213,7 @@ def marked_by(citations: Citations) -> Marked:
 
     def marked(documents: Sequence[int]) -> str:
         mark = mark_of(documents, citations)
-        return "" if mark is None else f"[{on_one_line(str(mark))}]"
+        return "" if mark is None else f"[{on_one_line(', '.join(mark.labels))}]"
 
     return marked
 

@@ -141,8 +141,9 @@ def support_of(
     """Compare a sentence with the sources that it cites, or else with the text that says it.
 
     A rival, or a check with another value, makes the support contradicted. It is full if the score
-    is high enough, no number or name is missing, no word of the question that no text has is an
-    unlikely one after the cited text, and that text is not the same sentence with another word.
+    is high enough, or no word is missing; if no number or name is missing, no word of the question
+    that no text has is an unlikely one after the cited text, and that text is not the same sentence
+    with another word.
     """
     wording = retrieved.wording
     words, question = wording.content(stated.text), wording.content(stated.question)
@@ -186,7 +187,7 @@ def support_of(
     )
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     is_full = (
-        score >= FULL
+        (score >= FULL or not (missing or asked))
         and not foreign
         and not facts
         and not any(check.in_no_document for check in verdict.checks)
@@ -257,7 +258,7 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
     added = wording.lacking(words, frozenset(word.key for word in asked))
     return Signals(
         added_covered=wording.covered(added, cited) if added else 0.0,
-        question_covered=wording.covered(findable, cited),
+        question_covered=wording.covered(findable, cited) if findable or not asked else 0.0,
         question_repeated=wording.covered(asked, wording.keys(stated.text)),
     )
 

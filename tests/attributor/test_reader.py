@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.tiny_models import byte_level, metaspace
 
-from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
+from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions, WordsReader
 from attribot_rag.attributor.cut_prompt import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 
@@ -55,7 +55,7 @@ def test_notes_on_a_generation_are_not_for_a_reader() -> None:
 def test_a_reader_cites_for_less_than_what_a_cause_takes(smollm2: LanguageModel) -> None:
     attributor = Attributor(smollm2, progress=False)
     prompt = [{"role": "user", "content": f"{MILL}\n\n{INN}\n\nWhen is breakfast?"}]
-    given: Any = prompt, "The answer is seven.", [MILL, INN]
+    given: Any = prompt, "The answer is seven.", [MILL, INN]  # words alone do not find it
     own, read = attributor.attribute(*given), attributor.attribute(*given, answered_by="gpt-4o")
     assert own.verdicts[0].kind == "unsupported" and read.verdicts[0].kind == "grounded"
     (cited,) = read.verdicts[0].source_ids
@@ -63,6 +63,22 @@ def test_a_reader_cites_for_less_than_what_a_cause_takes(smollm2: LanguageModel)
     strict = VerdictOptions(min_effect=4.0, min_reliance=6.0)
     other = Attributor(smollm2, progress=False, verdicts=strict)
     assert other.attribute(*given, answered_by="gpt-4o").verdicts[0].kind != "grounded"
+
+
+def test_what_words_find_needs_no_rows(
+    smollm2: LanguageModel,
+) -> None:
+    attributor = Attributor(smollm2, progress=False)
+    prompt = [{"role": "user", "content": f"{MILL}\n\n{INN}\n\n{QUESTION}"}]
+    given: Any = prompt, "The inn has nine rooms.", [MILL, INN]
+    own, read = attributor.attribute(*given), attributor.attribute(*given, answered_by="gpt-4o")
+    assert own.verdicts[0].effect is not None
+    (verdict,) = read.verdicts
+    assert (verdict.kind, verdict.effect, verdict.source_ids) == ("grounded", None, (2,))
+    assert verdict.reliance == own.verdicts[0].reliance
+    assert read.provenance.scored_tokens < own.provenance.scored_tokens
+    words = WordsReader().attribute(*given, answered_by="gpt-4o")
+    assert verdict.source_ids == words.verdicts[0].source_ids
 
 
 @pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])

@@ -85,6 +85,44 @@ def test_another_number_or_name_or_question_is_not_said(answer: str) -> None:
     assert (verdict.kind, verdict.source_ids) == ("unsupported", ())
 
 
+@pytest.mark.parametrize(
+    "question", ["Summarise the passages.", "What is the price?", "How many rooms has the inn?"]
+)
+def test_what_stands_in_the_text_is_said_whatever_was_asked(question: str) -> None:
+    attribution = read("A ticket costs 18 crowns [3]. Breakfast is at seven [2].", question)
+    assert cited(attribution) == [
+        ("grounded", ["A ticket costs 18 crowns."]),
+        ("grounded", ["Breakfast is at seven."]),
+    ]
+    assert all(marker.supported for marker in attribution.markers)
+    if question.startswith("Summarise"):
+        assert "(" not in attribution.to_cited_text().split("\n")[0]
+
+
+def test_what_a_sentence_repeats_of_a_question_about_several_things_is_enough() -> None:
+    question = "Tell me about the mill, the inn, the ferry and the island."
+    (verdict,) = read("The number of rooms in the inn is nine.", question).verdicts
+    assert verdict.kind == "grounded"
+
+
+def test_two_passages_that_say_a_sentence_only_together_are_both_cited() -> None:
+    answer = "The inn has nine rooms, and a ticket costs 18 crowns [2][3]."
+    attribution = read(answer, "Tell me more.")
+    assert cited(attribution) == [
+        ("grounded", ["The inn at Orrin has nine rooms.", "A ticket costs 18 crowns."])
+    ]
+    assert [marker.supported for marker in attribution.markers] == [True, True]
+    other = read("The inn has nine rooms, and a ticket costs 40 euros [2][3].", "Tell me more.")
+    assert other.verdicts[0].kind == "unsupported"
+
+
+def test_it_is_not_known_whether_a_document_says_it_in_other_words() -> None:
+    attribution = read("Guests eat their breakfast early [2]. Anna Berg built the inn [3].")
+    assert [marker.supported for marker in attribution.markers] == [None, False]
+    text = attribution.to_cited_text()
+    assert "early [2]." in text and "(the model cites [3], which does not support it)" in text
+
+
 def test_what_several_say_alike_is_cited_from_either() -> None:
     again = "Travellers like it. The inn at Orrin has nine rooms, all with a view of the harbour."
     attribution = read("The inn has nine rooms.", documents=(MILL, INN, again))
