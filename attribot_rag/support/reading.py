@@ -23,8 +23,8 @@ MIN_REPEATED = 0.75
 """Or the least share of the words that the sentence itself has from the prompt."""
 VERBATIM = 0.8
 """The share of all its words, by weight, with which passages say a sentence whatever was asked."""
-MIN_WORDS = 3
-"""The least number of words that tell what such a sentence is about."""
+MIN_WORDS = (4, 2)
+"""The least number of words of such a sentence, and of those that state something."""
 MIN_ADDED = 0.25
 """The least share that each of two passages has alone which say a sentence together."""
 MIN_SHARED = 0.2
@@ -102,13 +102,13 @@ class ByWords:
                 about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
                 or held(new, known) >= ENOUGH_NEW
                 or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
-                or self._has_all(every, known)
+                or self._has_all(stated.text, known)
             )
             if is_about:
                 yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
 
     def _together(self, stated: Stated) -> tuple[Passage, ...]:
-        """Two passages that say a sentence only together, in the order of what they add."""
+        """Two passages that say a sentence only together."""
         wording = self.retrieved.wording
         words = wording.content(stated.text)
         keys = [(wording.keys(passage.read), passage) for passage in self.retrieved.passages]
@@ -119,15 +119,17 @@ class ByWords:
             both = first | second
             whole = wording.covered(words, both)
             is_shared = min(whole - one, whole - two) >= MIN_ADDED
-            if is_shared and self._has_all(words, both) and not wording.lacking(facts, both):
-                return (passage, other) if one >= two else (other, passage)
+            if is_shared and self._has_all(stated.text, both) and not wording.lacking(facts, both):
+                return passage, other
         return ()
 
-    def _has_all(self, words: Sequence[Word], keys: frozenset[str]) -> bool:
-        """Whether nearly all words are there, and enough to tell what they are about."""
+    def _has_all(self, text: str, keys: frozenset[str]) -> bool:
+        """Whether nearly all words of a sentence are there, which tells what it is about."""
         wording = self.retrieved.wording
-        is_enough = len({word.key for word in words}) >= MIN_WORDS
-        return is_enough and wording.covered(words, keys) >= VERBATIM
+        words, content = wording.words(text), wording.content(text)
+        least, least_content = MIN_WORDS
+        is_sentence = len(words) >= least and len({*content}) >= least_content
+        return is_sentence and wording.covered(content, keys) >= VERBATIM
 
     def may_say(self, source_ids: Iterable[int], text: str) -> bool:
         """Whether sources have enough new words of a sentence to say it in other words."""

@@ -101,7 +101,7 @@ def test_what_stands_in_the_text_is_said_whatever_was_asked(question: str) -> No
 
 def test_what_a_sentence_repeats_of_a_question_about_several_things_is_enough() -> None:
     question = "Tell me about the mill, the inn, the ferry and the island."
-    (verdict,) = read("The number of rooms in the inn is nine.", question).verdicts
+    (verdict,) = read("The price of a ticket for the ferry is 18 crowns.", question).verdicts
     assert verdict.kind == "grounded"
 
 
@@ -117,10 +117,10 @@ def test_two_passages_that_say_a_sentence_only_together_are_both_cited() -> None
 
 
 def test_it_is_not_known_whether_a_document_says_it_in_other_words() -> None:
-    attribution = read("Guests eat their breakfast early [2]. Anna Berg built the inn [3].")
+    attribution = read("Breakfast starts early, around seven [2]. Anna Berg built the inn [3].")
     assert [marker.supported for marker in attribution.markers] == [None, False]
     text = attribution.to_cited_text()
-    assert "early [2]." in text and "(the model cites [3], which does not support it)" in text
+    assert "seven [2]." in text and "(the model cites [3], which does not support it)" in text
 
 
 def test_what_several_say_alike_is_cited_from_either() -> None:
