@@ -83,7 +83,7 @@ class Attribution(Result):
         With `remarks`, what the numbers do not show stands in brackets after the sentences, which a
         table, Markdown and the page count in a line above the answer. Of the
         cause: '(from the conversation)', '(follows from sentence 1)', '(needs both)', '(source
-        unclear)', '(answer cut off by the length limit)'. Of the support: '(prompted by [2], which
+        unclear)', '(answer cut off)'. Of the support: '(prompted by [2], which
         does not mention tenant, notice)', '(84 in [2])', '(also in [2])', '(not in the 3 passages
         found)', '(12.90 is in none of the documents)'.
         """

@@ -243,14 +243,16 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         remedy = (
             "raise max_new_tokens"
             if room is None or cut_at < room
-            else ("no more fit into the model's positions: retrieve fewer or shorter documents")
+            else (
+                "no more tokens fit into the model's context: retrieve fewer or shorter documents"
+            )
         )
         yield (
             f"The answer was cut off at its length limit of {cut_at} tokens; {remedy} for a longer "
             "one."
         )
     if scorer.generation.out_of_time:
-        yield "The answer was cut off when its time was over; raise max_time for a longer one."
+        yield "The answer was cut off when its time was over; allow more time for a longer one."
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
         names = ", ".join(settings.constraints)

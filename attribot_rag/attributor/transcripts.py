@@ -126,6 +126,7 @@ def read_transcript(
 
 def _without_prompt(prompt: Prompt, rendered: PromptText, response: str) -> str:
     """The response without the prompt before it and the special tokens after it."""
+    given = response[:60]
     before = (prompt,) if isinstance(prompt, str) else ()
     for text in chain(before, rendered.texts):
         if text.strip() and response.startswith(text):
@@ -137,7 +138,9 @@ def _without_prompt(prompt: Prompt, rendered: PromptText, response: str) -> str:
             next(token for token in special_tokens if response.endswith(token))
         )
     if not response.strip():
-        raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
+        raise InvalidInput(
+            f"the response {given!r} is empty, but for the prompt: nothing can be attributed"
+        )
     return response
 
 

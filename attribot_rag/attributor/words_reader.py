@@ -172,6 +172,7 @@ def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
             "a reader does not know the token ids of the model that answered; pass prompt and "
             "response as texts, or the prompt as chat messages"
         )
+    given = response[:60]
     if isinstance(prompt, str):
         read = prompt
         response = response.removeprefix(prompt) if prompt.strip() else response
@@ -180,7 +181,9 @@ def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
     if not read.strip():
         raise InvalidInput(f"the prompt is empty: {prompt!r}; pass what the model was given")
     if not response.strip():
-        raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
+        raise InvalidInput(
+            f"the response {given!r} is empty, but for the prompt: nothing can be attributed"
+        )
     return read, response
 
 

@@ -122,7 +122,7 @@ def _check_length(generation: Generation, proxy: LanguageModel) -> None:
     length = len(generation.prompt_ids) + len(generation.response_ids) - 1
     if proxy.weights.max_positions is not None and length > proxy.weights.max_positions:
         raise ContextTooLong(
-            f"prompt and response take {length} positions of the proxy {proxy.public_name!r}, "
+            f"prompt and response take {length} tokens of the proxy {proxy.public_name!r}, "
             f"which has {proxy.weights.max_positions}; use another proxy"
         )
 

@@ -158,7 +158,7 @@ class LanguageModel:
         length = max(lengths) if self.weights.is_encoder_decoder else sum(lengths)
         if limit is not None and length > limit:
             raise ContextTooLong(
-                f"prompt and response take {length} positions, {self.public_name!r} has {limit}; "
+                f"prompt and response take {length} tokens, {self.public_name!r} has {limit}; "
                 "retrieve fewer or shorter documents"
             )
 

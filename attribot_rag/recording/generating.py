@@ -133,8 +133,8 @@ class _Limits(StoppingCriteria):
 
     def no_answer(self, num_read: int) -> InvalidInput:
         return InvalidInput(
-            f"the {self._seconds:g} seconds of max_time were over when {num_read:,} tokens of the "
-            "prompt were read and nothing was answered; allow more time, or retrieve fewer or "
+            f"the {self._seconds:g} seconds for the answer were over when {num_read:,} tokens of "
+            "the prompt were read and nothing was answered; allow more time, or retrieve fewer or "
             "shorter documents"
         )
 

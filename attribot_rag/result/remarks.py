@@ -33,7 +33,7 @@ WORDS = {
     "not_located": "source unclear: part of {texts} did not reach the model",
     "budget": "not fully checked",
     "limit": "not fully checked",
-    "cut": "answer cut off by the length limit",
+    "cut": "answer cut off",
     "pending": "still being checked",
     "sentence": "follows from sentence {number}",
     "reasoning": "follows from the model's own reasoning",

@@ -129,14 +129,14 @@ def test_an_unlikely_answer_is_noted() -> None:
 def test_too_long_for_the_model() -> None:
     model = build("llama")
     prompt, document = "x" * 200 + " The treaty. ", "The treaty."
-    with pytest.raises(ContextTooLong, match=r"take 257 positions, .* has 256; retrieve fewer"):
+    with pytest.raises(ContextTooLong, match=r"take 257 tokens, .* has 256; retrieve fewer"):
         attributor_of(model).attribute(prompt, "y" * (258 - len(prompt)), [document])
 
 
 def test_a_question_is_too_long_before_the_model_runs() -> None:
     model = build("llama")
     model.model.register_forward_pre_hook(lambda *_: pytest.fail("the model runs"))
-    with pytest.raises(ContextTooLong, match=r"take \d+ positions, .* has 256; retrieve fewer"):
+    with pytest.raises(ContextTooLong, match=r"take \d+ tokens, .* has 256; retrieve fewer"):
         attributor_of(model).ask("Where?", ["The treaty was signed here. " * 20])
 
 

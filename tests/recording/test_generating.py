@@ -84,7 +84,9 @@ def test_beams_have_the_answer_that_they_have_without_pieces() -> None:
 @pytest.mark.usefixtures("short_pieces")
 def test_time_that_ends_before_the_answer_is_said_so() -> None:
     passes = Passes(language_model := unshared())
-    with pytest.raises(InvalidInput, match=r"max_time.*7 tokens of the prompt.*allow more time"):
+    with pytest.raises(
+        InvalidInput, match=r"for the answer were over.*7 tokens of the prompt.*allow more time"
+    ):
         answer(language_model, LONG, max_time=1e-9)
     assert passes.lengths == [PIECE]
 

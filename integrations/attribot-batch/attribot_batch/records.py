@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -29,6 +32,7 @@ TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 MAX_BYTES = 4_000_000
 _MAX_PROBLEMS = 3
+_TYPE = re.compile(r"[^a-z0-9_]|^(?:str|int)$")
 _QUERY_LENGTH = 300
 _PIECE = 1_000_000  # bytes of a long line that are read at a time
 
@@ -91,16 +95,12 @@ class Record(_Given):
     @classmethod
     def of(cls, value: object) -> Record:
         """A record of a value; raises InvalidInput that names the fault."""
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"it is {reprlib.repr(value)}; a record is an object with fields")
         try:
             record = cls.model_validate(value)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-            raise InvalidInput(
-                "; ".join(
-                    f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-                    for problem in problems
-                )
-            ) from error
+            raise InvalidInput(_described(error, value)) from error
         if record.prompt is None and record.messages is None and record.question is None:
             raise InvalidInput("it has neither a prompt, nor messages, nor a question")
         return record
@@ -130,6 +130,20 @@ class Record(_Given):
         if self.messages is not None:
             return [message.model_dump() for message in self.messages]
         return rag_prompt(str(self.question), self.read_documents(), chats)
+
+
+def _described(error: ValidationError, value: Mapping[str, Any]) -> str:
+    """The first faults of a record; where it lacks a field, those that it has."""
+    problems = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+    messages: dict[str, None] = {}
+    for problem in problems:
+        # Not the alternatives of a union, which pydantic names by their types.
+        place = [str(part) for part in problem["loc"] if not _TYPE.search(str(part))]
+        messages[f"{'.'.join(place)}: {problem['msg']}"] = None
+    if any(problem["type"] == "missing" and len(problem["loc"]) == 1 for problem in problems):
+        names = ", ".join(map(repr, islice(value, _MAX_PROBLEMS)))
+        messages[f"it has {names}; --fields NAME=PLACE tells what stands where"] = None
+    return "; ".join(messages)
 
 
 class Given(NamedTuple):

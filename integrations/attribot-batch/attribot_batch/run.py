@@ -105,6 +105,7 @@ def _written(
     statistics = Statistics.of(lines(output.results))
     rejects = Counter(reject["error"]["type"] for reject in lines(output.rejects))
     statistics.rejected, statistics.waits = rejects.total(), log.waits
+    statistics.reason = next((line["error"]["message"] for line in lines(output.rejects)), "")
     counts = {"records": output.num_done, "rejected": statistics.rejected, "waits": log.waits}
     text = json.dumps({**counts, **statistics.to_dict()}, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")

@@ -33,14 +33,15 @@ class Statistics:
 
     `to_check` counts the sentences with values that their cited sources do not have, `states` the
     judged ones by the words for readers: a value that is in no document comes from none. `support`
-    counts them by whether retrieved text says them. `read` is
-    the number of answers by each model that read them and did not give them. `rejected` are records
-    without an attribution, and `waits` says that the input ends with half a line, which was left
-    for later.
+    counts them by whether retrieved text says them. `read` is the number of answers by each model
+    that read them and did not give them. `rejected` are records without an attribution, the first
+    of them for this `reason`; `waits` says that the input ends with half a line, which was left for
+    later.
     """
 
     answers: int = 0
     rejected: int = 0
+    reason: str = ""
     waits: bool = False
     partial: int = 0
     to_check: int = 0
@@ -114,9 +115,11 @@ class Statistics:
 
     def to_text(self) -> str:
         """A few lines for the terminal; nothing in a name takes effect there."""
-        lines = [f"{self.answers} answers, {self.partial} of them not fully checked"]
+        partial = f", {self.partial} of them not fully checked" if self.partial else ""
+        lines = [f"{self.answers} answers{partial}"]
         if self.rejected:
-            lines.append(f"{self.rejected} rejected: rejects.jsonl has the reasons")
+            first = f", the first is: {on_one_line(self.reason)}" if self.reason else ""
+            lines.append(f"{self.rejected} rejected: rejects.jsonl has the reasons{first}")
         if self.waits:
             lines.append("1 line waits: the input ends with it, and it has no line break yet")
         lines += [self.readers_line] if self.readers_line else []

@@ -21,6 +21,7 @@ from support.scorers import ANSWER, RECORD, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_batch import Statistics, WorkerLost, run_batch
+from attribot_batch.records import Record
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.cli import main
 from attribot_rag.display import YOUR_FILES, digest, words_for
@@ -30,7 +31,7 @@ LOCAL = byte_level()
 GOOD = {**RECORD, "id": "a"}
 BAD: list[tuple[str, str]] = [
     ("{", "not JSON"),
-    ("[1]", "valid dictionary"),
+    ("[1]", "a record is an object with fields"),
     (json.dumps({**GOOD, "id": "cut in an emoji: \ud83d"}), "not JSON"),
     (json.dumps({**GOOD, "response": ""}), "response"),
     (json.dumps({**GOOD, "messages": None}), "neither a prompt"),
@@ -115,10 +116,15 @@ def test_the_standings_of_an_answer_are_a_map_in_parquet(tmp_path: Path) -> None
     assert dict(row["summary"]["trust"]["standings"]) == trust["standings"] != {}
 
 
+def test_a_record_with_other_fields_is_told_how_they_are_named() -> None:
+    with pytest.raises(InvalidInput, match="it has 'inputs', 'outputs'; --fields NAME=PLACE"):
+        Record.of({"inputs": "Who?", "outputs": "Ann."})
+
+
 def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, *(text for text, _ in BAD), GOOD])
     told = run_batch(attributor(), path, tmp_path / "out").to_text()
-    assert f"{len(BAD)} rejected" in told and "rejects.jsonl" in told
+    assert f"{len(BAD)} rejected: rejects.jsonl has the reasons, the first is: " in told
     rejects = lines(tmp_path / "out/rejects.jsonl")
     assert [reject["number"] for reject in rejects] == list(range(1, len(BAD) + 1))
     for reject, (_, reason) in zip(rejects, BAD, strict=True):
