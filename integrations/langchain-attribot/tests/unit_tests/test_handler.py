@@ -234,7 +234,7 @@ def test_citations_are_standard_annotations_and_history_keeps_working(
     message = chain.invoke(QUESTION, {"callbacks": [making(citations=True)]})
     assert isinstance(message.content, str)
     summary = message.response_metadata["attribution"]
-    summary["sentences"] = [{"start": 0, "end": 5, "sources": [0], "documents": [0]}]
+    summary["sentences"] = [{"start": 0, "end": 5, "source_ids": [0], "documents": [0]}]
     (block,) = message.content_blocks
     assert (block["type"], block["text"]) == ("text", message.content)
     (citation,) = block["annotations"]
