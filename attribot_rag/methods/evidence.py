@@ -92,9 +92,11 @@ class Evidence:
     def leave_out_earlier(self) -> list[Request]:
         """Leave it out from now on, where something stands before the part; gives the row of that.
 
-        Masks are needed, or a row without a unit would read half of the prompt a second time.
+        Masks are needed, or a row without a unit would read half of the prompt a second time. Where
+        passes are dear it is read at once: a part that needs it would take more of them.
         """
-        if self._own == self._beginning or not (self.can_mask and self._may_be_alone):
+        may_be_alone = self._may_be_alone and self.can_mask and not self.scorer.num_spare
+        if self._own == self._beginning or not may_be_alone:
             return []
         self._asked.alone[self._own] = self._first
         return [(self._own, None)]

@@ -118,7 +118,7 @@ SMALL = with_limits(
     [
         ("The ships came.", VerdictOptions(), 0, 3, 850),
         ("The ships came.", VerdictOptions(), 2000, 2, 350),
-        (ANSWER, VerdictOptions(), 0, 3, 910),
+        (ANSWER, VerdictOptions(), 0, 4, 1250),
         (ANSWER, VerdictOptions(), 2000, 3, 540),
         (ANSWER, SMALL, 0, 10, 4000),
         (ANSWER, SMALL, 2000, 7, 1650),
