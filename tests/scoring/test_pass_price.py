@@ -144,6 +144,16 @@ def test_an_attribution_has_so_many_passes_and_operations(
     assert attribution.provenance.forward_passes == num_passes - 1
 
 
+def test_probes_share_passes_and_run_once() -> None:
+    backend, generation = LocalBackend(model_of(ARCHITECTURES[0])), generation_for(ARCHITECTURES[0])
+    passes = []
+    for _ in range(2):
+        with Dispatched() as dispatched:
+            backend.encode_prefix(generation, pass_tokens=0)
+        passes.append(dispatched.passes)
+    assert passes == [10, 0]
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_a_pass_is_counted_once(architecture: Architecture) -> None:
     model, ids = model_of(architecture), torch.tensor([generation_for(architecture).prompt_ids])

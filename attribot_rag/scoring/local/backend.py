@@ -58,8 +58,8 @@ class LocalBackend:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._name = without_folder(model.name_or_path or type(model).__name__)
-        self._probes = Probes(model, self.make, self.twin)
         self._derived = Derived(model)
+        self._probes = Probes(model, self.make, self.twin, self._derived)
         self._logged: set[type[LocalPrefix]] = set()
 
     @cached_property

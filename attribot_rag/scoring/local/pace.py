@@ -28,6 +28,8 @@ def pass_tokens(model: PreTrainedModel) -> int:
             break
         few, many = min(few, _seconds(model, _FEW)), min(many, _seconds(model, _MANY))
         worth = _worth(few, many)
+        if model.device.type == "cpu" and not _worth(2 * few, many):
+            break  # far from a price; on other devices, the first passes also load kernels
     return worth
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.local_model import placeholder_ids
+from attribot_rag.model.local_model import Derived, placeholder_ids
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference
 from attribot_rag.scoring.memory import is_out_of_memory
@@ -32,7 +33,8 @@ def tolerance(dtype: torch.dtype) -> float:
 class Probes:
     """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
 
-    `make` gives the prefix of a generation, `twin` the twin with an attention function.
+    `make` gives the prefix of a generation, `twin` the twin with an attention function. What the
+    reference says of the plain prompt is kept in `derived`, as several probes go by it.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class Probes:
         model: PreTrainedModel,
         make: Callable[[type[LocalPrefix], Generation], LocalPrefix],
         twin: Callable[[str | None], PreTrainedModel],
+        derived: Derived,
     ) -> None:
         self._model = model
+        self._derived = derived
         self._make = make
         self._twin = twin
         self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
@@ -64,16 +68,18 @@ class Probes:
         """
         plain, start = self._generation, len(head)
         prompt = (*head, *plain.prompt_ids)
+        is_plain = not head and conditioning is None
         conditioning = conditioning or plain.conditioning
-        generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
+        changed = replace(plain, prompt_ids=prompt, conditioning=conditioning)
+        generation = plain if is_plain else changed
         rows = [
             _full(generation),
             Row.exact((*prompt[: start + 10], *prompt[start + 15 :]), start + 10, generation),
             Row.exact((*prompt[:start], *prompt[start + 1 :]), start, generation),
         ]
-        return _largest(
-            self._score(kind, generation, rows), self._score(Reference, generation, rows)
-        )
+        known = [self._plain] if is_plain else []
+        truth = torch.cat([*known, self._score(Reference, generation, rows[len(known) :])])
+        return _largest(self._score(kind, generation, rows), truth)
 
     def masked(self, kind: type[LocalPrefix]) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
@@ -94,7 +100,8 @@ class Probes:
         twin = self._twin(None if takes_any_mask else "sdpa")
         reference = Reference(twin, generation)
         with torch.no_grad():
-            full = reference.log_likelihoods([_full(generation)])
+            plain = [_full(generation)]
+            full = self._plain if takes_any_mask else reference.log_likelihoods(plain)
             truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
         return _largest(self._score(kind, generation, rows), truth)
 
@@ -109,8 +116,7 @@ class Probes:
         """Whether the model gives the same numbers without these inputs."""
         conditioned = replace(self._generation, conditioning=conditioning)
         rows = [_full(self._generation)]
-        plain = self._score(Reference, self._generation, rows)
-        return torch.equal(plain, self._score(Reference, conditioned, rows))
+        return torch.equal(self._plain, self._score(Reference, conditioned, rows))
 
     def runs_in_inference_mode(self) -> bool:
         """Whether the model does; with weights that quanto holds in 4 bits it does not."""
@@ -127,11 +133,11 @@ class Probes:
         """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
         *before, late, last = self._generation.response_ids
         changed = (*before, (late + 1) % self._num_ids, last)
-        generations = (self._generation, replace(self._generation, response_ids=changed))
+        other = replace(self._generation, response_ids=changed)
         try:
             scores = [
-                self._score(Reference, generation, [_full(generation)])[:, : len(before)]
-                for generation in generations
+                row[:, : len(before)]
+                for row in (self._plain, self._score(Reference, other, [_full(other)]))
             ]
         except FAILURES as error:
             if is_out_of_memory(error):
@@ -152,11 +158,20 @@ class Probes:
             )
         return None
 
+    @property
+    def _plain(self) -> Tensor:
+        rows = [_full(self._generation)]
+        run = partial(self._score, Reference, self._generation, rows)
+        return self._derived.value("plain probe", run)
+
     def _score(
         self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
+        make = partial(self._make, kind, generation)
+        is_plain = generation is self._generation  # whose prompt is read once
+        prefix = self._derived.value(("probed", kind), make) if is_plain else make()
         with torch.no_grad():
-            return self._make(kind, generation).log_likelihoods(rows)
+            return prefix.log_likelihoods(rows)
 
 
 def _full(generation: Generation) -> Row:
