@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context import Context
+from attribot_rag.context import Context, Document
 from attribot_rag.context.blocks import TAG
 from attribot_rag.context.text import UNSPACED, Interval
 
@@ -60,6 +60,7 @@ _VALUE = re.compile(r"=\s*[\"']?([^\s\"'<>/]+)")
 _CITING = ("sup", "cite")  # of HTML's
 # In parentheses, words of a text are no label: a file's name or an id is, and what has its key.
 _CLEAR = re.compile(r"(?=.*[^\w\s-]|.*[\d_])\S+|.*: .*")
+_CLEAR_NAME = re.compile(r"(?=.*\w[^\w\s-]\w|.*[\d_])\S{3,}")
 _TOKEN = re.compile(r"[^\s,;，；、()\[\]{}【】［］〔〕（）<>|†]{4,80}")
 _ELLIPSIS = re.compile(r"(?:…|\.{2,})\Z")
 _ADDRESS = re.compile(r"https?://[^\s<>()\[\]\"]+", re.IGNORECASE)
@@ -71,21 +72,24 @@ _MAX_NESTED = 3
 _MAX_PLACES = 3
 _MAX_BEFORE = 40
 _MAX_ELEMENT = 1_000
+_MAX_NAME = 200
 
 
 @dataclass(frozen=True)
 class KnownLabels:
     """The labels of a prompt's documents, each with its documents, by its text in lower case.
 
-    A document without a number in the prompt has the number of its place, if that is free. `words`
+    A document without a number in the prompt has the number of its place, if that is free. Files,
+    addresses and ids in the metadata are labels that the prompt need not have written. `words`
     stand before numbers in the prompt, `signs` around its labels. `are_written` says that the
-    prompt writes labels at all.
+    prompt writes labels at all, and `places` are the numbers that it doesn't write.
     """
 
     documents: Mapping[str, tuple[int, ...]]
     words: frozenset[str] = frozenset()
     signs: frozenset[tuple[str, str]] = frozenset()
     are_written: bool = False
+    places: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, context: Context) -> KnownLabels:
@@ -101,16 +105,29 @@ class KnownLabels:
         for document, number in (*labels.numbers.items(), *places.items()):
             if document not in labels.written:
                 documents.setdefault(str(number), {document})
+        given: dict[str, set[int]] = defaultdict(set)
+        for index, document_of in enumerate(context.documents):
+            for name in filter(_is_file_or_id, names_of(document_of)):
+                given[name.casefold()].add(index)
+        documents = {**given, **documents}
         return cls(
             {label: (*sorted(indices),) for label, indices in documents.items()},
             labels.words,
             labels.signs,
             are_written,
+            frozenset(map(str, places.values())),
         )
 
     def redefined(self, documents: Mapping[str, tuple[int, ...]]) -> KnownLabels:
-        """With labels that the answer itself defines, such as footnotes."""
-        return replace(self, documents={**self.documents, **documents}) if documents else self
+        """With labels that the answer itself defines, such as footnotes.
+
+        Where they may all be the prompt's, the prompt's stand: it says which chunk of a file.
+        """
+        are_same = all(
+            label not in self.places and {*self.of_label(label)} & {*meant}
+            for label, meant in documents.items()
+        )
+        return self if are_same else replace(self, documents={**self.documents, **documents})
 
     def of_label(self, label: str) -> tuple[int, ...]:
         """The indices of its documents."""
@@ -189,6 +206,19 @@ class WrittenMarker:
     @property
     def span(self) -> Interval:
         return self.start, self.end
+
+
+def names_of(document: Document) -> tuple[str, ...]:
+    """What its metadata call it: its title or file, that without its folders, its id."""
+    title = document.title.strip()
+    names = title, re.split(r"[/\\]", title)[-1], str(document.id or "").strip()
+    return (*dict.fromkeys(filter(None, names)),)
+
+
+def _is_file_or_id(name: str) -> bool:
+    """Whether a name is no words of a text, nor a number alone."""
+    is_short = len(name) <= _MAX_NAME and not name.isspace()
+    return is_short and any(map(str.isalpha, name)) and bool(_CLEAR_NAME.fullmatch(name))
 
 
 def is_number(label: str) -> bool:

@@ -59,7 +59,7 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     fields, in_fields = json_fields(response, json, known, documents)
     markers = [marker for marker in found if not at(fields, marker.start)]
     markers = sorted([*markers, *in_fields], key=lambda marker: marker.start)
-    lists = source_lists(response, markers, known, documents)
+    lists = source_lists(response, markers, known, documents, json)
     markers = sorted([*markers, *lists.missing], key=lambda marker: marker.start)
     known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     spans = [marker.span for marker in markers]
@@ -81,7 +81,9 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     ]
     in_text = [x for x in markers if not x.scopes]
     texts = [" ".join(documents[i].text for i in {*chain(*x.documents)}) for x in in_text]
-    lead = do_lead(response, [x.span for x in in_text], texts)
+    last = in_text[-1].end if in_text else 0
+    end = next((start for start, _ in lists.lines if start >= last), len(response))
+    lead = do_lead(response[:end], [x.span for x in in_text], texts)
     leading = {x.span for x in in_text} if lead else set()
     signs = (span for span in private_signs(response) if not overlapping(spans, span))
     closing = (last for _, last in tags if not at(spans, last[0]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
-from attribot_rag.context.text import Interval, at, overlapping, subtract, words
+from attribot_rag.context.text import Interval, merge, overlapping, subtract, words
 from attribot_rag.result.segments import IN_RUN, markdown, runs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
@@ -18,6 +19,7 @@ from attribot_rag.verdicts.marker_syntax import (
     called_label,
     is_number,
     name_in,
+    names_of,
 )
 
 # What may stand before the marker with which a line begins: marks of lists, quotes, tables, bold.
@@ -37,6 +39,8 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s|(\*\*|__)[^*_]+\1[:：]?\s*\Z|<[^<>]+>\s*
 _COLON = re.compile(r"[:：][\s*_]*\Z")
 _STOP = re.compile(r"[^\W\d_]{2}[.!?。！？।][\W]*\Z")
 _QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」")
+_IN_THE_END = re.compile(r"\s*\([^()\n]*\)\W*\Z")
+_LEFT_OUT = re.compile(r"…|\.{3}")
 _ADDRESS = re.compile(r"\w+://\S+|\]\([^()\s]*\)|\[\^?\d{1,3}\]")
 _TAGS = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 _MAX_TITLE = 8  # words
@@ -62,13 +66,14 @@ def source_lists(
     markers: Sequence[WrittenMarker],
     known: KnownLabels,
     documents: Sequence[Document],
+    json: Sequence[Interval] = (),
 ) -> SourceLists:
-    """The lists of sources after what an answer states.
+    """The lists of sources after what an answer states; none in its `json`.
 
     A run of lines that begin with markers is one if no line states something, and if it has a title
     or all its labels stand in the text before. So is a line of a few words, a colon and markers.
     """
-    return _Lines(response, markers, known, documents).lists()
+    return _Lines(response, markers, known, documents, json).lists()
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ class _Lines:
     markers: Sequence[WrittenMarker]
     known: KnownLabels
     documents: Sequence[Document]
+    json: Sequence[Interval]
 
     def lists(self) -> SourceLists:
         lines: list[Interval] = []
@@ -109,9 +115,9 @@ class _Lines:
             lines += pairwise([*shown, space.end() if space else self._starts[last]])
             for entry in entries:
                 missing += [entry.missing] if entry.missing else []
-                if name := name_in(entry.rest, self.known):
-                    meant = self.known.of_label(name)
-                    definitions.update((label.casefold(), meant) for label in entry.labels)
+                if meant := self._meant(entry):
+                    own = (x for x in entry.labels if is_number(x) or not self.known.has(x))
+                    definitions.update((label.casefold(), meant) for label in own)
         return SourceLists(tuple(sorted(lines)), tuple(missing), definitions)
 
     @cached_property
@@ -127,11 +133,13 @@ class _Lines:
 
     @cached_property
     def _entries(self) -> dict[int, _Entry]:
-        code = markdown(self.response).code_blocks
+        others = merge([*markdown(self.response).code_blocks, *self.json])
         return {
             index: entry
             for index, (start, end) in enumerate(pairwise(self._starts))
-            if start < end and not at(code, start) and (entry := self._entry(start, end))
+            if start < end
+            and not overlapping(others, (start, end))
+            and (entry := self._entry(start, end))
         }
 
     def _entry(self, start: int, end: int) -> _Entry | None:
@@ -161,6 +169,40 @@ class _Lines:
         name = line.strip("\\*_`|\n ")
         address = name if self.known.has(name) else self.known.of_address(name)
         return _Entry((address,), "") if address and not is_number(address) else None
+
+    def _meant(self, entry: _Entry) -> tuple[int, ...]:
+        """The documents that a line means by a name of theirs, or by a quotation."""
+        names = (label for label in entry.labels if not is_number(label))
+        name = name_in(entry.rest, self.known) or next(filter(self.known.has, names), None)
+        return self.known.of_label(name) if name else self._titled(entry) or self._quoted(entry)
+
+    def _titled(self, entry: _Entry) -> tuple[int, ...]:
+        """The documents with whose title a line begins: of several titles, the longest."""
+        by_title: dict[str, list[int]] = defaultdict(list)
+        for index, document in enumerate(self.documents):
+            for name in names_of(document):
+                by_title[name].append(index)
+        for name in sorted(by_title, key=len, reverse=True):
+            if re.match(rf"[\W_]*{re.escape(name)}\s*(?:[^\w\s]|\Z)", entry.rest, re.IGNORECASE):
+                return tuple(by_title[name])
+        return ()
+
+    def _quoted(self, entry: _Entry) -> tuple[int, ...]:
+        """The documents that have a line's quotation, or all of the line, word for word."""
+        rest = _IN_THE_END.sub("", entry.rest)
+        quotes = [quote[0] for quote in _QUOTED.finditer(rest)] or [rest]
+        parts = [words(part.casefold()) for quote in quotes for part in _LEFT_OUT.split(quote)]
+        if sum(map(len, parts)) < _MIN_REPEATED:
+            return ()
+        return tuple(
+            index
+            for index, text in enumerate(self._said_by_documents)
+            if all(f" {' '.join(part)} " in text for part in parts if part)
+        )
+
+    @cached_property
+    def _said_by_documents(self) -> list[str]:
+        return [f" {' '.join(words(document.text.casefold()))} " for document in self.documents]
 
     def _runs(self) -> Iterator[Interval]:
         """Lines [first, last) that begin with labels, with blank and continued lines between."""
@@ -222,7 +264,8 @@ class _Lines:
             is_named = is_called or not entry.is_counted or name_in(entry.rest, self.known)
             if not (is_named and (is_sure or is_cited)):
                 return False
-            if self._states(entry, is_sure=is_title, is_cited=is_cited):
+            is_quotation = entry.is_defined and is_cited and self._quoted(entry)
+            if not is_quotation and self._states(entry, is_sure=is_title, is_cited=is_cited):
                 return False
         return True
 

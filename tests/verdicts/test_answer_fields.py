@@ -6,7 +6,7 @@ import re
 import pytest
 
 from attribot_rag.attribution import ResponseText
-from attribot_rag.context import ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.verdicts.markers import markers_in
 from attribot_rag.verdicts.sentences import sentences_of
 
@@ -20,12 +20,17 @@ BOAT = "The pilot boat leaves at six."
 
 
 def read(
-    answer: str, names: tuple[object, ...] = NUMBERS
+    answer: str, names: tuple[object, ...] = NUMBERS, files: tuple[str, ...] = ()
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The judged sentences, and each label with the text that it speaks of first."""
     shown = "\n".join(map("[{}] {}".format, names, DOCUMENTS))
     prompt = TokenizedText((), f"{shown}\n\nWhen?", ())
-    marked = markers_in(answer, locate_context(prompt, DOCUMENTS, ContextOptions()))
+    files = files or ("",) * len(DOCUMENTS)
+    documents = [
+        Document(text, metadata={"source": file})
+        for text, file in zip(DOCUMENTS, files, strict=True)
+    ]
+    marked = markers_in(answer, locate_context(prompt, documents, ContextOptions()))
     text = ResponseText(answer, tuple(x.span() for x in re.finditer(r"\w+|\W", answer)))
     sentences = sentences_of(text, marked)
     assert "".join(sentence.text for sentence in sentences) == answer
@@ -57,6 +62,7 @@ SAID = f'"{BOAT}"'
             ["2"],
         ),
         ({"ship": "Kittiwake", "decks": [1, 2]}, NUMBERS, ['"Kittiwake"', "1", "2"], []),
+        ({"answer": "It leaves [2].", "citations": [2]}, NUMBERS, ['"It leaves ."'], ["2", "2"]),
         ({"answer": "It leaves [1].", "source": 2}, NUMBERS, ['"It leaves ."'], ["1", "2"]),
         ({"answer": BOAT, "confidence": 1}, NUMBERS, [SAID, "1"], []),
         ({"answer": BOAT, "num_sources": 2}, NUMBERS, [SAID, "2"], []),
@@ -67,10 +73,18 @@ SAID = f'"{BOAT}"'
 def test_fields_of_json_that_hold_labels(
     answer: object, names: tuple[object, ...], judged: list[str], labels: list[str]
 ) -> None:
-    for shown in (json.dumps(answer), f"```json\n{json.dumps(answer, indent=2)}\n```"):
+    indented = json.dumps(answer, indent=2)
+    for shown in (json.dumps(answer), indented, f"```json\n{indented}\n```"):
         said, found = read(shown, names)
         assert said == judged
         assert [label for label, _ in found] == labels
+
+
+def test_files_are_labels_if_the_prompt_has_numbers_alone() -> None:
+    answer = json.dumps({"answer": BOAT, "citations": ["boat.pdf", "quay.pdf"]})
+    said, found = read(answer, files=FILES)
+    assert said == [SAID]
+    assert [label for label, _ in found] == ["boat.pdf", "quay.pdf"]
 
 
 def test_a_field_speaks_of_its_object() -> None:

@@ -4,7 +4,7 @@ import pytest
 from support.attributions import handmade
 
 from attribot_rag.attribution import ResponseText
-from attribot_rag.context import ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.verdicts.markers import markers_in
 from attribot_rag.verdicts.sentences import sentences_of
 
@@ -82,3 +82,56 @@ def test_lines_that_state_something_are_judged(answer: str, number: int) -> None
     judged, labels = read(answer)
     assert len(judged) == number
     assert not any(is_whole for _, is_whole in labels)
+
+
+@pytest.mark.parametrize("label", ["[{number}] ", "[{number}] {file}\n"])
+@pytest.mark.parametrize(
+    ("markers", "listed"),
+    [
+        ("[{}]", "Sources:\n[{}] boat.md\n[{}] ice.md"),
+        ("[{}]", "Sources:\n{}. boat.md\n{}. ice.md"),
+        ("[{}]", "Sources:\n- [{}] [boat.md](boat.md)\n- [{}] [ice.md](ice.md)"),
+        ("[{}]", "Sources:\n[{}] Guide for pilots, p. 3\n[{}] Town history"),
+        ("[{}]", 'Sources:\n[{}] "The pilot boat leaves at six."\n[{}] ice.md'),
+        ("[^{}]", "[^{}]: boat.md\n[^{}]: ice.md"),
+        ("[^{}]", "[^{}]: The pilot boat … at six. (boat.md)\n[^{}]: ice.md"),
+        ("[^{}]", "[^{}]: The pilot boat leaves at six. (boat.md)\n[^{}]: Town history"),
+    ],
+)
+@pytest.mark.parametrize(("boat", "ice"), [(1, 2), (2, 1), (2, 3)])
+def test_a_list_says_what_its_numbers_mean(
+    label: str, markers: str, listed: str, boat: int, ice: int
+) -> None:
+    files, titles = (
+        ("crane.md", "boat.md", "ice.md"),
+        ("Cranes", "Guide for pilots", "Town history"),
+    )
+    documents = [
+        Document(text, id=file, metadata={"title": title})
+        for text, file, title in zip(DOCUMENTS, files, titles, strict=True)
+    ]
+    shown = "\n".join(
+        label.format(number=number, file=document.id) + document.text
+        for number, document in enumerate(documents, 1)
+    )
+    told = f"The pilot boat leaves at six.{markers} The ice house was closed in 1911.{markers}"
+    answer = f"{told}\n\n{listed}".format(boat, ice, boat, ice)
+    prompt = TokenizedText((), f"{shown}\n\nWhen?", ())
+    marked = markers_in(answer, locate_context(prompt, documents, ContextOptions()))
+    meant = {
+        label: of for m in marked.markers for label, of in zip(m.labels, m.documents, strict=True)
+    }
+    assert (meant[str(boat)], meant[str(ice)]) == ((1,), (2,))
+    assert not marked.marks.leading
+    text = ResponseText(answer, handmade(answer, DOCUMENTS, {}).token_spans)
+    said = [x.words.strip() for x in sentences_of(text, marked) if x.is_judged]
+    assert said == ["The pilot boat leaves at six.", "The ice house was closed in 1911."]
+
+
+def test_the_prompt_says_which_chunk_of_a_file_a_number_means() -> None:
+    documents = [Document(text, metadata={"source": "harbour.md"}) for text in DOCUMENTS]
+    shown = "\n".join(f"[{number}] {x.text}" for number, x in enumerate(documents, 1))
+    prompt = TokenizedText((), f"{shown}\n\nWhen?", ())
+    answer = f"{TOLD}\n\nSources:\n[2] harbour.md\n[3] harbour.md"
+    marked = markers_in(answer, locate_context(prompt, documents, ContextOptions()))
+    assert [x.documents for x in marked.markers] == [((1,),), ((2,),)] * 2
