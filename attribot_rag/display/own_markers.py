@@ -6,11 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Literal, get_args
 
 from attribot_rag.context.blocks import TAG
-from attribot_rag.context.text import Interval, merge, subtract
+from attribot_rag.context.text import Interval, merge, subtract, words
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
 from attribot_rag.result.escaping import on_one_line
@@ -21,6 +22,10 @@ from attribot_rag.result.segments import runs
 Markers = Literal["audited", "written", "removed"]
 
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
+_CLAUSE_END = re.compile(r"[,;:.!?()\n–—\]]")
+_MAX_PHRASE = 4  # words
+_FEW = 2
+_MIN_WORD = 4  # letters
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ def own_markers(
     if markers == "written":
         return OwnMarkers()
     parts = {place for place in by_place if is_part(text, *place)}
+    for run in runs(text, merge(by_place), _BETWEEN_MARKERS):
+        if _is_in_phrase(attribution, sentence, *run[0]):
+            parts.update(place for place in run if place in by_place)
     if markers == "removed":
         return OwnMarkers(removed=tuple(spaces_and(text, by_place.keys() - parts)))
     states_nothing = sentence.verdict is not None and sentence.verdict.kind == "trivial"
@@ -102,6 +110,32 @@ def is_part(text: str, start: int, end: int) -> bool:
     before, answer = text[:start].rpartition("\n")[2].rstrip(), text.lstrip()
     is_xml = answer.startswith("<") and not TAG.match(answer)  # of HTML's own
     return text.startswith("</", start) or is_xml or not before or before.endswith(">")
+
+
+def _is_in_phrase(attribution: Result, sentence: CitedSentence, start: int, end: int) -> bool:
+    """Whether a sentence needs a marker: as its subject, or after words that only introduce it.
+
+    Such words are few, and none but a short one is a word of the documents. If the sentence ends
+    there, they are a clause of their own, and the last is short, as in ", as stated in [2]".
+    """
+    before = attribution.response[sentence.start : start]
+    after = attribution.response[end : sentence.end]
+    if not before.strip():
+        return after.lstrip(" \t")[:1].islower()
+    clause = _CLAUSE_END.split(before)[-1]
+    phrase = words(clause.casefold())
+    told = [word for word in phrase if len(word) >= _MIN_WORD]
+    if not 0 < len(phrase) <= _MAX_PHRASE or any(map(partial(_is_told, attribution), told)):
+        return False
+    ends_short = len(phrase[-1]) < _MIN_WORD
+    if not words(after):
+        return bool(told) and ends_short and clause != before
+    return len(phrase) == 1 or bool(told and (ends_short or len(phrase) == _FEW))
+
+
+def _is_told(attribution: Result, word: str) -> bool:
+    pattern = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
+    return any(pattern.search(document.text) for document in attribution.documents)
 
 
 def begins_line(text: str, start: int, end: int) -> bool:

@@ -46,6 +46,7 @@ _CLOSING = {
     **{"\\[": "\\]", "{{": "}}"},
 }
 _ROUND = ("(", "（")
+_IN_ROUND = re.compile(r"\([^()\n]*\)|（[^（）\n]*）")
 _GOES_ON = re.compile(r"\s*\w")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _RAISED_NUMBERS = re.compile(rf"[{_RAISED}]+(?:[,\s]*[{_RAISED}]+)*")
@@ -502,7 +503,12 @@ class _Reader:
         is_field = not before or before.endswith(">")
         if not is_called and (self._is_html(tag["name"]) or is_field):
             return None
-        of = self._items(self._after(_BEFORE_ITEM, tag.end()), f"</{tag['name']}>")
+        place, closing = self._after(_BEFORE_ITEM, tag.end()), f"</{tag['name']}>"
+        in_round = _IN_ROUND.match(self._text, place)
+        if in_round and self._text.startswith(closing, in_round.end()):
+            of = self._items(place + 1, in_round[0][-1] + closing)
+        else:
+            of = self._items(place, closing)
         return of and replace(of, start=start, is_called=is_called, is_field=is_field)
 
     def _closing_tag(self, start: int) -> Candidate | None:

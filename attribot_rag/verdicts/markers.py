@@ -26,6 +26,7 @@ from attribot_rag.verdicts.source_lists import source_lists
 _OPENED = re.compile(
     r"<(?P<tag>[a-z]\w*)(?:\s[^<>]*)?>\Z|(?P<same>\*{1,3}|_{1,3}|~~|\^)\Z", re.IGNORECASE
 )
+_RAISED_NUMBER = re.compile(r"<sup[^<>]*>\s*\d", re.IGNORECASE)
 _MAX_TAG = 200
 _INDEXED = re.compile(r"[^\W\d]\w*\Z")
 _WORD_BEFORE = re.compile(r"\w+(?=\W*\Z)")
@@ -159,7 +160,7 @@ def _is_index(response: str, start: int, end: int) -> bool:
     if response[start] not in "[(<" or response[start + 1] == "^" or not start:
         return False
     if response[start] == "<":
-        return is_power(response, start) and response.startswith("<sup", start)
+        return _RAISED_NUMBER.match(response, start) is not None and is_power(response, start)
     if _around(response, start, end) != (start, end):
         return False
     before = response[start - 1]

@@ -135,6 +135,32 @@ def test_a_wrong_element_of_text_is_cut(answer: str) -> None:
     assert "<sup>" not in text and NO_EFFECT.format(3)[1:-1] in text
 
 
+@pytest.mark.parametrize(
+    ("response", "markers"),
+    [
+        ("According to [3], it has 14 arches.", ["[3]"]),
+        ("Laut [3] hat sie 14 arches.", ["[3]"]),
+        ("Based on [3] and [2], it has 14 arches.", ["[3]", "[2]"]),
+        ("It has 14 arches, as stated in [3].", ["[3]"]),
+        ("[3] says that it has 14 arches.", ["[3]"]),
+    ],
+)
+def test_a_marker_that_its_sentence_needs_stays(response: str, markers: list[str]) -> None:
+    marked = [(marker, int(marker[1]) - 1, False) for marker in markers]
+    result = attribution(response, marked, (0,))
+    assert result.to_cited_text(remarks=False) == f"{response} [1]"
+    assert result.to_cited_text(markers="removed") == f"{response} [1]"
+    labels = ", ".join(markers)
+    assert f"(the model cites {labels}, which ha" in result.to_cited_text()
+
+
+def test_a_marker_after_a_word_of_the_documents_gives_way() -> None:
+    response = "The arches [3] are 14, as the arches [2] and [3] are."
+    marked = [("[3]", 2, False), ("[2]", 1, False), ("[3]", 2, False)]
+    text = attribution(response, marked, (0,)).to_cited_text(remarks=False)
+    assert text == "The arches are 14, as the arches are. [1]"
+
+
 def test_markers_as_they_were_written_or_none() -> None:
     marked = [("[1]", 0, True), ("[3]", 2, False)]
     result = attribution("It has 14 arches [1]. It is old [3].", marked, (0,), (1,))

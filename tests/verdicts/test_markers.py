@@ -300,7 +300,13 @@ def test_a_place_in_the_document_belongs_to_its_marker(place: str) -> None:
     "marker",
     [
         *("**[2]**", "^[2]^", '<a href="#s2">[2]</a>', "[[2]](#s2)", "<sup>2</sup>"),
-        *("<sup><b>[2]</b></sup>", "<cite>[1], [2]</cite>", "**[1]** **[2]**"),
+        *(
+            "<sup><b>[2]</b></sup>",
+            "<sup>[2]</sup>",
+            "<sup>(2)</sup>",
+            "<cite>[1], [2]</cite>",
+            "**[1]** **[2]**",
+        ),
     ],
 )
 def test_a_marker_with_its_markup_belongs_to_the_sentence_before(marker: str) -> None:
