@@ -144,6 +144,22 @@ def ids_of_composite(output: Any) -> set[str]:
     return {document["id"] for document in output.metadata["attribution"]["documents"]}
 
 
+def test_an_agent_whose_documents_nobody_saw_is_told_once(
+    served: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    postprocessor = AttributionPostprocessor(reader="words")
+    tool = function_tool(postprocessor, passes=False)
+    agent = FunctionAgent(name="unseen", tools=[tool], llm=openai(served[0]), streaming=False)
+
+    async def ask() -> Any:
+        return await agent.run(QUESTION)
+
+    for _ in range(2):
+        assert not hasattr(asyncio.run(ask()), "metadata")
+    (line,) = [line for line in caplog.messages if "no attribution" in line]
+    assert "the agent 'unseen' answered: no documents were seen" in line
+
+
 @pytest.mark.parametrize("told", [False, True])
 def test_within_a_block_every_search_counts_and_the_same_text_once(told: bool, served: Any) -> None:
     postprocessor = AttributionPostprocessor(reader=byte_level(), **EXACT)

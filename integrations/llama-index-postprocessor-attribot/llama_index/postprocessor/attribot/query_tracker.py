@@ -31,12 +31,18 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
 
-from attribot_rag.runtime import Step, Steps
+from attribot_rag.runtime import Advice, Step, Steps
 
 _ENGINES = (BaseQueryEngine, BaseChatEngine, Workflow)
 _MAX_NODES = 4096
 _MAX_BEFORE = 256  # of earlier runs of a workflow
 _RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
+
+NOTHING_SEEN = (
+    "no documents were seen. Say what was retrieved, where it is: with "
+    "postprocessor.retrieved(documents) as response: ... Or pass the nodes that a tool retrieves "
+    "through postprocessor.postprocess_nodes(nodes)"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +112,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     _passed: PassedNodes = PrivateAttr(default_factory=PassedNodes)
     _before: WeakKeyDictionary[Any, Any] = PrivateAttr(default_factory=WeakKeyDictionary)
     _told_of_two: bool = PrivateAttr(default=False)
+    _advice: Advice = PrivateAttr(default_factory=partial(Advice, logger))
 
     @property
     def steps(self) -> Steps:
@@ -235,9 +242,18 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
                 engine.synthesized.add(result)  # which has new metadata, perhaps
             elif is_own:
                 engine.finish(response)
+                self._advise(engine, response)
                 if engine.gathers and engine.observer is not None:
                     self._before[instance] = engine.nodes[-_MAX_BEFORE:], ref(engine.observer)
         self._steps.end(id_)
+
+    def _advise(self, engine: EngineSpan, response: Any) -> None:
+        """Log that an agent answered from what its tools gave it, and nothing saw its documents."""
+        called = [getattr(call, "tool_name", "") for call in getattr(response, "tool_calls", ())]
+        is_seen = engine.observer is not None or engine.own is not None or engine.answered
+        if engine.outer is None and called and not is_seen and queries.text_of(response):
+            name = str(getattr(engine.instance, "name", None) or "agent")
+            self._advice.tell((name, *sorted(set(called))), f"the agent {name!r}", NOTHING_SEEN)
 
     def _stepped(self, span: OpenSpan, output: Any) -> None:
         """An agent has made a step: its model chose tools, or answered."""
