@@ -12,7 +12,7 @@ the package does.
 
 from attribot_rag.annotation.annotation import AnnotatedSentence, Annotation, Annotator, CitedText
 from attribot_rag.annotation.numbers import NumbersInDocuments, Visible, is_rounded
-from attribot_rag.context.splitting import sentences
+from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.text import (
     UNSPACED,
     Interval,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from attribot_rag.context import Context
-from attribot_rag.context.splitting import language_of
+from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Check, Verdict

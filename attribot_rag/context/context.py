@@ -16,7 +16,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Occurrence, Source
 from attribot_rag.context.labels import DocumentLabels, document_labels
 from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText, ablate
-from attribot_rag.context.splitting import (
+from attribot_rag.context.splitting.splitter import (
     Splitter,
     check_language,
     language_of,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from attribot_rag.context import Document
 from attribot_rag.context.alignment import Location
 from attribot_rag.context.locating import Locator
-from attribot_rag.context.splitting import language_of
+from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.text import Interval, stands_alone
 from attribot_rag.corpus.chunks import read_text
 from attribot_rag.corpus.pdf import PdfText, read_pdf

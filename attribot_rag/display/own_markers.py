@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Literal, get_args
 
-from attribot_rag.context.blocks import TAG
+from attribot_rag.context.splitting.blocks import TAG
 from attribot_rag.context.text import Interval, merge, subtract, words
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from attribot_rag.context import Document, Source
-from attribot_rag.context.blocks import without_tags
 from attribot_rag.context.document import label_of
+from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.text import Interval
 from attribot_rag.display.own_markers import Markers, OwnMarkers, own_markers, without
 from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite

@@ -9,7 +9,7 @@ from itertools import chain
 from math import isnan
 from typing import TYPE_CHECKING, Protocol
 
-from attribot_rag.context.splitting import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.cost import Cost, Workload
 

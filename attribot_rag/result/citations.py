@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from attribot_rag.context.blocks import json_in
-from attribot_rag.context.splitting import language_of, make_splitter
+from attribot_rag.context.splitting.blocks import json_in
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval
 from attribot_rag.result.result import Result
 from attribot_rag.result.segments import AnswerMarks, do_lead, segments

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.blocks import json_in
+from attribot_rag.context.splitting.blocks import json_in
 from attribot_rag.context.text import Interval, at
 from attribot_rag.result.segments import Block, Markdown, markdown
 

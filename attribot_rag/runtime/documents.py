@@ -12,7 +12,7 @@ from typing import Any
 
 from attribot_rag.context import Document, texts_in_prompt
 from attribot_rag.context.sources import group_duplicates
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.errors import InvalidInput
 
 _TEXT_FIELDS = ("page_content", "text")

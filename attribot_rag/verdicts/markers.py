@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from attribot_rag.context import Context, Document
-from attribot_rag.context.blocks import json_in, json_values
+from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping
 from attribot_rag.result import Marker
 from attribot_rag.result.segments import IN_RUN, AnswerMarks, do_lead, markdown, runs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.context import PromptPart
-from attribot_rag.context.splitting import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.text import Interval, has_words, merge, same_word, subtract, words
 from attribot_rag.methods.base import Part, TokenScores, parts_of, total
 from attribot_rag.methods.limits import Limits

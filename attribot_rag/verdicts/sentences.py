@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.splitting import language_of, make_splitter
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval, at, merge, overlapping, subtract, words
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.attributions import attribution
 
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.result.placement import place_of
 from attribot_rag.result.segments import markdown
 

@@ -23,6 +23,7 @@ _Found = list[tuple[int, Quantity]]  # numbers by their sources
 _MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
+_IN = re.compile(r"(?:\s[^\W\d_]+){1,2}\s")
 # Words that say a minus: 3 % less is -3 %.
 _LESS = re.compile(rf"(?<!\w)(?:{'|'.join(WORDS['falling'].values())})", re.IGNORECASE)
 
@@ -96,15 +97,22 @@ class Comparison:
     def _is_derived(self, quantity: Quantity) -> bool:
         """Whether it is a sum, a difference or a share of the sources' numbers."""
         numbers = sorted(self._numbers)[:_MOST_DERIVED]
-        derived = {sum(numbers, Decimal(0))}
-        derived.update(a + b for a, b in combinations(numbers, 2))
-        derived.update(b - a for a, b in combinations(numbers, 2))
-        if quantity.is_percent or not quantity.has_whole:
+        pairs = [*combinations(numbers, 2)]
+        derived = {sum(numbers, Decimal(0)), *(b - a for a, b in pairs), *map(sum, pairs)}
+        if quantity.is_percent or not quantity.has_whole or self._is_one_in(quantity):
             derived.update(_ratios(numbers, quantity))
         if not (quantity.is_percent or quantity.ordinal):
-            derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
-            derived.update(share * a / 100 for share in self._shares for a in numbers)
-        return bool(quantity.values & derived) or bool(quantity.values & self._spans)
+            wholes = (Decimal(1), *numbers)
+            derived.update(a * b for a, b in pairs if a > 1)
+            derived.update(share * whole / 100 for share in self._shares for whole in wholes)
+        scale = 100 if quantity.unit in HUNDREDTHS else 1
+        values = {value / scale for value in quantity.values}
+        return bool(values & derived or quantity.values & self._spans)
+
+    def _is_one_in(self, quantity: Quantity) -> bool:
+        """Whether it is the second number of a share, as in 'one in four'."""
+        ones = (number.end for number in self.sentence.quantities if number.values == {1})
+        return any(_IN.fullmatch(self.sentence.text, end, quantity.start) for end in ones)
 
     @cached_property
     def _shares(self) -> set[Decimal]:
@@ -213,10 +221,7 @@ class Comparison:
             for year, span in source.years.items()
             if year not in self.sentence.numbers
         ]
-        if places:
-            yield self._beside("date", quantity.span, places)
-        else:
-            yield value_check("date", self.sentence.text, quantity.span)
+        yield self._beside("date", quantity.span, places)
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
         alike = [
@@ -301,10 +306,9 @@ class Comparison:
             statement = next(text for text in source.statements if place[0] < text.end)
             values.append(StatedValue(key, source.text[slice(*place)], statement, is_likely))
         texts = chain.from_iterable(source.statements for source in self.sources.values())
-        value = spoken_of(self.sentence.text, values, texts)
-        if value is None:
-            return value_check(kind, self.sentence.text, span)
-        return value_check(kind, self.sentence.text, span, value.source, value.shown)
+        value = spoken_of(self.sentence.text, values, texts) if values else None
+        shown = () if value is None else (value.source, value.shown)
+        return value_check(kind, self.sentence.text, span, *shown)
 
 
 def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:

@@ -42,9 +42,10 @@ _CLOCK = re.compile(
     r"|(?P<noon>(?:noon|midday|midi|Mittag|mediodía|mezzogiorno)(?!\w)))",
     re.IGNORECASE,
 )
-# Words before a number that is a bound, and after one; a minus sign or its name.
+# Words before a number that is a bound, perhaps with an article, and after one; a minus sign or its
+# name.
 _AT_LEAST, _AT_MOST = (
-    re.compile(rf"(?<!\w)(?:{'|'.join(WORDS[name].values())})\s*\Z", re.IGNORECASE)
+    re.compile(rf"(?<!\w)(?:{'|'.join(WORDS[name].values())})\s*(?:\w{{1,3}}\s)?\Z", re.IGNORECASE)
     for name in ("at_least", "at_most")
 )
 _OR_MORE = re.compile(r"\+(?![\d+])|\s(?:or|oder|ou|o) (?:more|mehr|plus|más|più|mais)(?!\w)")

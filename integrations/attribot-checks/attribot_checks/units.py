@@ -24,9 +24,8 @@ def same_amount(first: Quantity, second: Quantity) -> bool:
     """Whether two amounts of different units are equal, but for rounding."""
     if first.unit is None or second.unit is None or first.unit == second.unit:
         return False
-    if first.unit.dimension != second.unit.dimension:
-        return False
-    if first.unit.is_currency and CENT not in (first.unit, second.unit):  # rates change
+    is_money = first.unit.is_currency and CENT not in (first.unit, second.unit)  # rates change
+    if is_money or first.unit.dimension != second.unit.dimension:
         return False
     for value in first.values:
         amount = converted(float(value), first.unit, second.unit)
