@@ -147,7 +147,7 @@ def test_an_answer_has_as_many_tokens_as_fit() -> None:
     result = attributor_of(model).ask("Where?", documents, max_new_tokens=300)
     num_tokens = len(result.token_spans)
     assert num_tokens + result.provenance.prompt_tokens == 257
-    assert any(f"limit of {num_tokens} tokens; no more fit" in note for note in result.notes)
+    assert any(f"limit of {num_tokens} tokens; no more tokens fit" in note for note in result.notes)
     short = attributor_of(model).ask("Where?", documents, max_new_tokens=3)
     assert any("limit of 3 tokens; raise max_new_tokens" in note for note in short.notes)
 

@@ -246,7 +246,7 @@ def test_options_that_only_a_model_has_a_use_for(
         ([1, 2, 3], "Nine.", "does not know the token ids"),
         (INN, [1, 2, 3], "does not know the token ids"),
         (" ", "Nine.", "the prompt is empty"),
-        (INN, " ", "is empty, nothing can be attributed"),
+        (INN, " ", "is empty, but for the prompt: nothing"),
     ],
 )
 def test_what_cannot_be_read(prompt: Any, answer: Any, message: str) -> None:
