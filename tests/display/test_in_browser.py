@@ -203,7 +203,7 @@ def test_an_answer_that_is_being_written_is_rendered_and_does_not_jump(view: Vie
     done = citing(text, [("a.txt", f"{FERRY} {BELL} {FARE}")], FERRY, BELL, FARE)
     asked = json.loads(json.dumps(done["summary"]))
     for sentence in asked["sentences"]:
-        sentence |= {"verdict": "open", "reason": "pending", "documents": [], "sources": []}
+        sentence |= {"verdict": "open", "reason": "pending", "documents": [], "source_ids": []}
         sentence |= {"remarks": [], "support": None, "standing": None}
     asked |= {"status": "pending", "trust": None}
     page = view(summary_data({"status": "pending"}, answer=f"{FERRY} {BELL}"[:-5], stage="writing"))

@@ -239,7 +239,7 @@ def test_citations_are_shown_and_runs_are_pickled_whoever_answered(
     if streamed:
         message = sum(chain.stream(QUESTION, config), AIMessageChunk(""))
     summary = message.response_metadata["attribution"]
-    summary["sentences"] = [{"start": 4, "end": 14, "sources": [2], "documents": [1]}]
+    summary["sentences"] = [{"start": 4, "end": 14, "source_ids": [2], "documents": [1]}]
     (block,) = [block for block in message.content_blocks if block["type"] == "text"]
     (citation,) = block["annotations"]
     assert block["text"][citation["start_index"] : citation["end_index"]] == "lighthouse"
