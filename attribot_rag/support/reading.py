@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from itertools import chain, combinations, groupby
 from math import log
+from operator import itemgetter
 
 from attribot_rag.result.verdict import Verdict
 from attribot_rag.support.support import Passage, Retrieved, Stated, says
@@ -27,6 +29,7 @@ MIN_WORDS = (4, 2)
 """The least number of words of such a sentence, and of those that state something."""
 MIN_ADDED = 0.25
 """The least share that each of two passages has alone which say a sentence together."""
+_MOST_PAIRED = 12  # passages that are compared two by two
 MIN_SHARED = 0.2
 """The least share of a sentence's new words, by weight, in sources that may say it otherwise."""
 
@@ -114,8 +117,9 @@ class ByWords:
         keys = [(wording.keys(passage.read), passage) for passage in self.retrieved.passages]
         facts = [word for word in words if word.is_number or word.is_name]
         shares = [(wording.covered(words, known), known, passage) for known, passage in keys]
-        shares = [each for each in shares if each[0] >= MIN_ADDED]
-        for (one, first, passage), (two, second, other) in combinations(shares, 2):
+        best = nlargest(_MOST_PAIRED, shares, key=itemgetter(0))
+        in_order = (each for each in shares if each in best)
+        for (one, first, passage), (two, second, other) in combinations(in_order, 2):
             both = first | second
             whole = wording.covered(words, both)
             is_shared = min(whole - one, whole - two) >= MIN_ADDED
@@ -128,7 +132,7 @@ class ByWords:
         wording = self.retrieved.wording
         words, content = wording.words(text), wording.content(text)
         least, least_content = MIN_WORDS
-        is_sentence = len(words) >= least and len({*content}) >= least_content
+        is_sentence = len(words) >= least and len({word.key for word in content}) >= least_content
         return is_sentence and wording.covered(content, keys) >= VERBATIM
 
     def may_say(self, source_ids: Iterable[int], text: str) -> bool:

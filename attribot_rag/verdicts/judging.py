@@ -115,10 +115,15 @@ def judge(
             is_scored = index < len(verdicts) and index not in judged.said
             cited = verdicts[index].source_ids if is_scored else ()
             judged.evidence.of(part).fetch_without([source] for source in cited)
+    # A marker is right if its document says the sentence, though another may say it better.
+    by_any = [
+        replace(verdict, source_ids=judged.said[index][1]) if index in judged.said else verdict
+        for index, verdict in enumerate(verdicts)
+    ]
     audit = MarkerAudit(marked.markers, scorer.context, judged.evidence, limits.min_effect)
     return Judgement(
         verdicts=verdicts,
-        markers=tuple(audit.of_answer(sentences, verdicts)),
+        markers=tuple(audit.of_answer(sentences, by_any)),
         notes=notes,
         scores=scores(),
     )
@@ -187,7 +192,7 @@ class _Judge:
             elif index in self.said:
                 part = next(parts)
                 reliance = None if self._reliance is None else total(self._reliance, part.tokens)
-                verdict = replace(self.said[index], reliance=reliance)
+                verdict = replace(self.said[index][0], reliance=reliance)
             elif sentence.is_judged:
                 with self._without_limit():
                     carried = next(carriers, Carriers())
@@ -196,16 +201,19 @@ class _Judge:
             yield verdict
 
     @cached_property
-    def said(self) -> dict[int, Verdict]:
-        """The verdicts on sentences of another model's answer that passages say by their words."""
+    def said(self) -> dict[int, tuple[Verdict, tuple[int, ...]]]:
+        """The verdicts on sentences of another model's answer that passages say by their words.
+
+        Each with all sources that say the sentence.
+        """
         if self._words is None:
             return {}
-        said: dict[int, Verdict] = {}
+        said: dict[int, tuple[Verdict, tuple[int, ...]]] = {}
         for index, sentence in enumerate(self._sentences):
             verdict = Verdict(start=sentence.start, end=sentence.end, kind="open")
             if sentence.is_judged:
-                found, _ = self._words.verdict(verdict, sentence.words)
-                said |= {index: found} if found else {}
+                found, every = self._words.verdict(verdict, sentence.words)
+                said |= {index: (found, every)} if found else {}
         return said
 
     @cached_property

@@ -81,6 +81,17 @@ def test_what_words_find_needs_no_rows(
     assert verdict.source_ids == words.verdicts[0].source_ids
 
 
+def test_a_marker_of_a_document_that_says_it_less_well_is_right(smollm2: LanguageModel) -> None:
+    better = f"{QUESTION} The inn at Orrin has nine rooms, says the guide."
+    documents = [MILL, INN, better]
+    passages = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(documents, 1))
+    prompt = [{"role": "user", "content": f"{passages}\n\n{QUESTION}"}]
+    answer = "The inn has nine rooms [2][3]. The wheel is red [1]."
+    attributor = Attributor(smollm2, progress=False)
+    read = attributor.attribute(prompt, answer, documents, answered_by="gpt-4o")
+    assert [marker.supported for marker in read.markers[:2]] == [True, True]
+
+
 @pytest.mark.parametrize("given", [([1, 2, 3], ANSWER), (PROMPT, [4, 5])])
 def test_token_ids_of_another_model_are_refused(given: tuple[Any, Any]) -> None:
     with pytest.raises(InvalidInput, match="token ids of the model that answered"):
