@@ -36,7 +36,7 @@ from attribot_rag.methods import METHODS
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served_model import ServedModel
-from attribot_rag.result.escaping import on_one_line, visible
+from attribot_rag.result.answer_text import on_one_line, visible
 from attribot_rag.result.remarks import YOUR_FILES
 from attribot_rag.scoring import Budget
 

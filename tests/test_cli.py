@@ -18,7 +18,7 @@ from support.pdf_files import pdf
 from attribot_rag import Attribution
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.cli import main
-from attribot_rag.result.escaping import visible
+from attribot_rag.result.answer_text import visible
 
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
 COMMAND = (sys.executable, "-m", "attribot_rag")

@@ -14,11 +14,16 @@ from attribot_rag.context.document import label_of
 from attribot_rag.display.markdown import with_citations, with_legend, with_reader
 from attribot_rag.display.own_markers import Markers, spaces_and
 from attribot_rag.display.report import CitedDocument, quote_of
-from attribot_rag.result.citations import Citations, CitedSentence, Mark, cite
-from attribot_rag.result.offsets import Shown
+from attribot_rag.result.citations import Citations, CitedSentence, Mark, Shown, cite
 from attribot_rag.result.remarks import remark_on, support_remarks
-from attribot_rag.result.summary import MAX_NOTES, MAX_SUMMARY_BYTES, fitting, whole_summary
-from attribot_rag.result.summary_parts import Size, SummaryParts
+from attribot_rag.result.summary import (
+    MAX_NOTES,
+    MAX_SUMMARY_BYTES,
+    Size,
+    SummaryParts,
+    fitting,
+    whole_summary,
+)
 from attribot_rag.result.summary_schema import (
     DocumentSummary,
     RivalSummary,

@@ -27,7 +27,7 @@ from attribot_rag.model.generation import Conditioning, Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import LocalModel, language_model_of
 from attribot_rag.recording import Answer, GenerationRecorder, Transcript
-from attribot_rag.result.provenance import ByProvenance
+from attribot_rag.result.result import ByProvenance
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, scoring_backend
 from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.scoring.session import Meter, Progress, Session, progress_bar

@@ -29,7 +29,7 @@ from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.language_model import Prompt, is_chat
-from attribot_rag.result.provenance import WORD_COMPARISON, WORDS, ByProvenance
+from attribot_rag.result.result import WORD_COMPARISON, WORDS, ByProvenance
 from attribot_rag.support import (
     ByWords,
     Retrieved,

@@ -16,7 +16,7 @@ from attribot_rag.display.html import (
 )
 from attribot_rag.display.markdown import render_cited, render_markdown
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
-from attribot_rag.result.escaping import escape_markdown, on_one_line, visible
+from attribot_rag.result.answer_text import escape_markdown, on_one_line, visible
 from attribot_rag.result.remarks import YOUR_FILES, words_for
 
 __all__ = [

@@ -20,7 +20,7 @@ from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.rendered import html_of, reads_as_markdown, tree_of
 from attribot_rag.display.report import title_of
 from attribot_rag.result import Result, cite
-from attribot_rag.result.escaping import on_one_line
+from attribot_rag.result.answer_text import on_one_line
 
 AROUND = 2
 _STARTS = ("start", "start_index")

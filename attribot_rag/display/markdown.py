@@ -15,8 +15,8 @@ from attribot_rag.context.text import Interval, merge, subtract
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Provenance, Result
-from attribot_rag.result.escaping import escape_markdown, on_one_line
-from attribot_rag.result.placement import Place, place_below_json, place_of, value_at
+from attribot_rag.result.answer_text import escape_markdown, on_one_line
+from attribot_rag.result.citations import Place, place_below_json, place_of, value_at
 from attribot_rag.result.remarks import who_read
 
 _SOURCE_LENGTH = 200

@@ -14,10 +14,9 @@ from attribot_rag.context.splitting.blocks import TAG
 from attribot_rag.context.text import Interval, merge, subtract, words
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Result
-from attribot_rag.result.escaping import on_one_line
-from attribot_rag.result.placement import is_in_json
+from attribot_rag.result.answer_text import on_one_line, runs
+from attribot_rag.result.citations import is_in_json
 from attribot_rag.result.remarks import words_for
-from attribot_rag.result.segments import runs
 
 Markers = Literal["audited", "written", "removed"]
 

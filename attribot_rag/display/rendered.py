@@ -22,8 +22,7 @@ from markupsafe import Markup, escape
 
 from attribot_rag.context.splitting.blocks import json_in
 from attribot_rag.context.text import Interval, merge, overlapping, subtract
-from attribot_rag.result.escaping import visible
-from attribot_rag.result.segments import markdown
+from attribot_rag.result.answer_text import markdown, visible
 
 Node = list[Any]
 

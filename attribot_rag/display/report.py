@@ -13,17 +13,18 @@ from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.text import Interval
 from attribot_rag.display.own_markers import Markers, OwnMarkers, own_markers, without
 from attribot_rag.result import Citations, CitedSentence, Provenance, Result, cite
+from attribot_rag.result.answer_text import on_one_line
 from attribot_rag.result.citations import Mark, mark_of, named_mark
-from attribot_rag.result.escaping import on_one_line
 from attribot_rag.result.remarks import (
     THE_DOCUMENTS,
     WORDS,
     marked_by,
     remark_on,
     support_remarks,
+    trust_in,
+    trust_line,
     who_read,
 )
-from attribot_rag.result.trust import trust_in, trust_line
 
 _QUOTE_LENGTH = 400
 _ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)

@@ -21,8 +21,8 @@ from attribot_rag.display.report import (
     report_on,
 )
 from attribot_rag.result import Counterfactual, Result, cite
+from attribot_rag.result.answer_text import on_one_line, visible
 from attribot_rag.result.citations import Mark
-from attribot_rag.result.escaping import on_one_line, visible
 from attribot_rag.result.remarks import THE_DOCUMENTS
 
 _MIN_WIDTH = 40

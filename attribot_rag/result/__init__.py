@@ -1,9 +1,10 @@
 """The data of an attribution: scores, spans, verdicts, citations, provenance, and its summary."""
 
 from attribot_rag.result.citations import Citations, CitedSentence, cite
-from attribot_rag.result.counterfactual import Counterfactual
-from attribot_rag.result.provenance import Basis, Provenance
 from attribot_rag.result.result import (
+    Basis,
+    Counterfactual,
+    Provenance,
     RankedDocument,
     RankedSource,
     ResponseText,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
@@ -17,11 +20,20 @@ from attribot_rag.context.prompt import token_anchors
 from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.text import Interval
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result.outliers import SIGNIFICANCE, outliers
-from attribot_rag.result.provenance import Provenance
+from attribot_rag.model.language_model import without_folder
 from attribot_rag.result.verdict import Check, Marker, MissingWord, Numbering, Rival, Verdict
 
 _SHOWN_LENGTH = 60
+SIGNIFICANCE = 0.05
+_MAX_OUTLIERS = 50
+_MIN_VALUES = 3
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+Basis = Literal["cause", "reader"]
+Value = TypeVar("Value")
+WORDS = "words"
+"""The method that compares words, without a model."""
+WORD_COMPARISON = "word comparison"
+"""What stands for the name of a model there."""
 
 
 @dataclass(frozen=True)
@@ -313,3 +325,149 @@ class Result:
 def cut(text: str, length: int) -> str:
     """The text, or its beginning and an ellipsis, of at most `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def outliers(values: Sequence[float], significance: float = SIGNIFICANCE) -> tuple[int, ...]:
+    """Indices of the unusually high values, highest first.
+
+    The generalised extreme studentised deviate test (Rosner, Technometrics 25, 1983; NIST/SEMATECH
+    e-Handbook of Statistical Methods, section 1.3.5.17.3), in the form that it has in AttriBoT
+    (ICLR 2025): the highest value is an outlier if its deviate exceeds the two-sided critical
+    value; it is removed, and the test ends with the first value that is no outlier. Fewer than
+    three values, or values that are equal up to rounding, have no outliers. Raises InvalidInput for
+    values that are not finite, and for a significance outside (0, 1).
+    """
+    if not 0 < significance < 1:
+        raise InvalidInput(f"significance={significance!r}; use a probability between 0 and 1")
+    scores = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        index = int(np.isfinite(scores).argmin())
+        raise InvalidInput(f"value {index} is {scores[index]}; outliers need finite values")
+    # In sorted order the sums round alike however the caller ordered the values.
+    remaining = np.argsort(scores, kind="stable")
+    indices: list[int] = []
+    while len(remaining) >= _MIN_VALUES and len(indices) < _MAX_OUTLIERS:
+        deviates = studentised(scores[remaining])
+        if deviates is None:
+            break
+        position = int(deviates.argmax())
+        if not deviates[position] > critical_value(len(remaining), significance):
+            break
+        indices.append(int(remaining[position]))
+        remaining = np.delete(remaining, position)
+    return tuple(indices)
+
+
+def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+    """Deviations from the mean in sample standard deviations; None if equal up to rounding."""
+    deviation = float(scores.std(ddof=1))
+    if deviation <= _ROUNDING * float(np.abs(scores).max()):
+        return None
+    return (scores - float(scores.mean())) / deviation
+
+
+def critical_value(num_values: int, significance: float = SIGNIFICANCE) -> float:
+    """The two-sided lambda for n values: (n-1) t / sqrt((n-2 + t^2) n)."""
+    from scipy import stats  # which takes a second
+
+    quantile = float(stats.t.isf(significance / (2 * num_values), num_values - 2))
+    return (num_values - 1) * quantile / math.sqrt((num_values - 2 + quantile**2) * num_values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """The models, implementation and options behind the scores, and their cost."""
+
+    method: str
+    """Which ablations were asked for."""
+    model: str
+    basis: Basis = "cause"
+    """What the scores are about. 'cause': `model` gave the answer, so they say what made it do so.
+    'reader': another model gave it, and `model` read the prompt and the answer, so they say which
+    texts support the answer."""
+    answered_by: str | None = None
+    """The model that gave an answer that a reader read, null if its name is not known."""
+    dtype: str
+    """'unknown' for a served model."""
+    device: str
+    """Where the model ran, the URL of a server for example."""
+    implementation: str
+    """How the model was run: packed, cropped or reference, or by a server."""
+    fallback: str | None = None
+    """Why a faster implementation was not used, None if the fastest or the requested one was."""
+    retokenized: bool
+    """True if the ids were made from text and need not be those that the model saw or gave."""
+    prompt_tokens: int
+    prefilled_tokens: int
+    """Tokens encoded before the first ablation; 0 if the generation's own cache was used."""
+    scored_tokens: int
+    """Tokens that went through the model for all ablations together."""
+    forward_passes: int
+    """Calls of all models."""
+    seconds: float
+    proxy_tokens: int = 0
+    """Tokens that went through a smaller model instead."""
+    flops: float = 0.0
+    """2 for each parameter and token of every model that was run."""
+    naive_tokens: int = 0
+    """What leave-one-out of every source without a cache would have taken."""
+    expected_tokens: int = 0
+    """What the cost model expects of the method, verdicts not counted."""
+    self_check: float | None = None
+    """The largest difference to the reference implementation in nats, if it was asked for."""
+    noise: float | None = None
+    """How much a server's log-probabilities of the same tokens were seen to differ from one call to
+    the next, at most, in nats at a token; null for a model that ran here."""
+    options: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    """The options of the context, the scorer and the budget."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model_name(self) -> str:
+        """The model's name without its folder."""
+        return without_folder(self.model)
+
+
+class ByProvenance(Generic[Value]):
+    """A value for each attribution, by its provenance, which its copies share.
+
+    It is kept as long as one of them is.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[weakref.ref[Provenance], Value]] = {}
+
+    def __setitem__(self, provenance: Provenance, value: Value) -> None:
+        key, this = id(provenance), weakref.ref(self)
+
+        def forget(_: object) -> None:
+            kept = this()
+            if kept is not None:
+                kept._values.pop(key, None)
+
+        self._values[key] = weakref.ref(provenance, forget), value
+
+    def get(self, provenance: Provenance) -> Value | None:
+        """The value of this very provenance, None without."""
+        kept = self._values.get(id(provenance))
+        return None if kept is None else kept[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counterfactual:
+    """The answer without some documents, and the first answer's loss there.
+
+    Only these documents were taken out of the prompt: another document that says the same stays.
+    """
+
+    documents: tuple[int, ...]
+    """Indices of the documents that were taken out."""
+    response: str
+    """What the model answers without them; '' if it ends at once."""
+    score: float
+    """How much less likely the first answer is without them, in nats: log p(first answer | full
+    prompt) - log p(first answer | prompt without them)."""
+    exact: bool
+    """Whether their text was removed to the character."""
+    notes: tuple[str, ...] = ()
+    """Why the two answers may differ for another reason than these documents."""

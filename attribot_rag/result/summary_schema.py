@@ -8,8 +8,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from attribot_rag.context.context import PromptPart
-from attribot_rag.result.provenance import Basis
-from attribot_rag.result.trust import Standing, Trust
+from attribot_rag.result.remarks import Standing, Trust
+from attribot_rag.result.result import Basis
 from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind
 
 SCHEMA_VERSION = "1.15"

@@ -27,7 +27,7 @@ from attribot_rag.display.markdown import with_legend, with_reader
 from attribot_rag.display.own_markers import Markers
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun, UnsupportedModel
 from attribot_rag.recording import Answer
-from attribot_rag.result.offsets import Offsets, Shown
+from attribot_rag.result.citations import Offsets, Shown
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
 
 if TYPE_CHECKING:

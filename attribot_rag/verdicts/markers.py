@@ -11,7 +11,7 @@ from attribot_rag.context import Context, Document
 from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping
 from attribot_rag.result import Marker
-from attribot_rag.result.segments import IN_RUN, AnswerMarks, do_lead, markdown, runs
+from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, do_lead, markdown, runs
 from attribot_rag.verdicts.answer_fields import json_fields, tag_pairs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,

@@ -13,7 +13,7 @@ from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval, at, merge, overlapping, subtract, words
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
-from attribot_rag.result.segments import AnswerMarks, segments
+from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.verdicts.markers import MarkedAnswer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
 from attribot_rag.context.text import Interval, merge, overlapping, subtract, words
-from attribot_rag.result.segments import IN_RUN, markdown, runs
+from attribot_rag.result.answer_text import IN_RUN, markdown, runs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
     WrittenMarker,

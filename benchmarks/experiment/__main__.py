@@ -17,7 +17,7 @@ from pathlib import Path
 from attribot_rag.cli import encode_stdout, only_on_stderr
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.result.escaping import on_one_line
+from attribot_rag.result.answer_text import on_one_line
 
 PROGRAM = "python -m benchmarks.experiment"
 FAILED = 2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from attribot_rag.result.outliers import outliers
+from attribot_rag.result.result import outliers
 from benchmarks.experiment.grid import BASELINES, CEILING, EXACT, NAIVE
 from benchmarks.experiment.metrics import (
     Estimate,

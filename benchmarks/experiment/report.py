@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from attribot_rag.result.escaping import escape_markdown
+from attribot_rag.result.answer_text import escape_markdown
 from benchmarks.experiment.comparison import Change, changed
 from benchmarks.experiment.grid import BASELINES, CEILING, EXACT, NAIVE
 from benchmarks.experiment.measures import (

@@ -14,7 +14,7 @@ from typing import Any
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method
 from attribot_rag.model.local_model import LocalModel
-from attribot_rag.result.escaping import on_one_line
+from attribot_rag.result.answer_text import on_one_line
 from attribot_rag.scoring.session import progress_bar
 from benchmarks.experiment.comparison import comparison
 from benchmarks.experiment.data_sets import FORMATS, load, sample

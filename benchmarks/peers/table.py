@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.result.outliers import outliers
+from attribot_rag.result.result import outliers
 from benchmarks.experiment.measures import TOPS
 from benchmarks.experiment.metrics import SourceScores, average_precision, captured
 from benchmarks.experiment.tables import markdown_table

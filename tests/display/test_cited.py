@@ -11,8 +11,8 @@ from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.blocks import json_in
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.display import render_cited
+from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
-from attribot_rag.result.segments import AnswerMarks, segments
 from attribot_rag.result.summary import summarize
 
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)

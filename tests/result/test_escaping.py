@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from support.hostile import HOSTILE
 
-from attribot_rag.result.escaping import escape_markdown, on_one_line, visible
+from attribot_rag.result.answer_text import escape_markdown, on_one_line, visible
 
 GFM_LIKE = MarkdownIt("gfm-like")
 PIECES = st.sampled_from([piece for text in HOSTILE for piece in re.findall(r"\W+|\w+", text)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribot_rag.result.offsets import Offsets
+from attribot_rag.result.citations import Offsets
 
 ANSWER = "The **ferry** is red. It is old. So it is both."
 

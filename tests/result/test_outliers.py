@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.attributions import FERRY, ISLAND, handmade
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result.outliers import critical_value, outliers, studentised
+from attribot_rag.result.result import critical_value, outliers, studentised
 
 # Rosner's data, as in the NIST/SEMATECH e-Handbook, section 1.3.5.17.3.
 # fmt: off

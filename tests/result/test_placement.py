@@ -12,8 +12,8 @@ from support.attributions import attribution
 
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
-from attribot_rag.result.placement import place_of
-from attribot_rag.result.segments import markdown
+from attribot_rag.result.answer_text import markdown
+from attribot_rag.result.citations import place_of
 
 WORDS = st.sampled_from(
     ["The ferry is old.", "It *costs* 18 crowns.", "See `a. b` there.", "塔很高。", "Is it `x`?"]

@@ -17,7 +17,7 @@ from support.strategies import attributions
 
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import cite
-from attribot_rag.result.offsets import Shown
+from attribot_rag.result.citations import Shown
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
 
 RESPONSE = "The ferry is red. It is old. So it is both."

@@ -7,7 +7,7 @@ import pytest
 from support.attributions import handmade, supported, verdicts_of
 
 from attribot_rag.result import summarize
-from attribot_rag.result.trust import trust_line
+from attribot_rag.result.remarks import trust_line
 
 FERRY, RIVAL = "The ferry carries 84 people.", "The ferry carries 40 people."
 GUARANTEE = "The guarantee lasts 24 months from the day of purchase."

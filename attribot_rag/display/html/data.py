@@ -13,7 +13,7 @@ from attribot_rag.context.text import Interval
 from attribot_rag.display.own_markers import begins_line, is_part, spaces_and
 from attribot_rag.display.rendered import first_line, reads_as_markdown, tree_of
 from attribot_rag.result import CitedSentence, Counterfactual, Result, cite
-from attribot_rag.result.segments import AnswerMarks, segments
+from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import Verdict
 from attribot_rag.support import Retrieved, Wording, with_support

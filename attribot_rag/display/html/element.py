@@ -14,7 +14,7 @@ from attribot_rag.display.rendered import html_of, tree_of
 from attribot_rag.display.report import Report, report_on
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
-from attribot_rag.result.escaping import visible
+from attribot_rag.result.answer_text import visible
 
 _THEMES = ("auto", "light", "dark")
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from attribot_rag.result.escaping import file_name, visible
+from attribot_rag.result.answer_text import file_name, visible
 
 _PACKAGE = "attribot_rag.display.html"
 

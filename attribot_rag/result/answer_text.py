@@ -1,4 +1,4 @@
-"""The mark-up of an answer, and the segments that are judged: sentences, code, values of JSON."""
+"""The text of an answer: its mark-up, the segments that are judged, and how it is shown safely."""
 
 from __future__ import annotations
 
@@ -23,6 +23,35 @@ _BLANK_LINE = r"\n[ \t\r]*\n"
 _INLINE_CODE = re.compile(rf"(?<![`\\])(`+)(?!`)(?:(?!{_BLANK_LINE}).)+?(?<!`)\1(?!`)", re.DOTALL)
 _PROSE = ("markdown", "md", "text", "txt", "plaintext")
 _BLOCKS = ("fence", "code_block", "html_block", "table_open", "heading_open", "hr")
+_PARSER = MarkdownIt("commonmark").disable("inline")
+# After all other blocks, as GitHub's parser has it: else a list's item could be read as a cell.
+_PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph", "reference"]})
+_SPACE = re.compile(r"\s*")
+_STOPPED = re.compile(r"[.!?…。！？؟।॥։።][\"'”’»)\]*_]*[ \t]*\Z")
+_MAX_CLOSING = 20
+_MAX_RUN = 200
+IN_RUN = re.compile(r"[ \t,;]*")
+_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t]*(?:(?:[-*+•>#|]+|\d{1,3}[.)])[ \t]*)*[*_~]*\Z")
+_MAX_COMPARED = 300
+_AFTER_MARK = re.compile(r"[\s.,]*")
+Split = Callable[[int, int], Sequence[Interval]]
+# Terminal controls (C0, DEL, C1), marks that turn the reading direction, invisible tags, halves of
+# surrogate pairs. Joiners stay: several scripts and emoji need them.
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_UNSEEN = re.compile("[\u00ad\u200b\u2060\ufeff]")
+_LINE_BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]")
+_WORD_JOINER = "\u2060"
+_MARKDOWN = re.compile(
+    r"^\d+(?=[.)](?:\s|$))"  # the number of a list's item
+    r"|^[-+=#:]"  # other items, headings, rules
+    r"|[\\`*_\[\]|~^$]"  # emphasis, code, links, tables, math
+    r"|\.(?=[^\W\d_])|:(?=[/A-Za-z])|(?<!\d):(?=[\d+-])|/(?=/)",  # addresses, emoji by name
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -103,23 +132,6 @@ class Markdown:
 def markdown(text: str) -> Markdown:
     """The text, read once however many ask."""
     return Markdown(text)
-
-
-_PARSER = MarkdownIt("commonmark").disable("inline")
-# After all other blocks, as GitHub's parser has it: else a list's item could be read as a cell.
-_PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph", "reference"]})
-
-
-_SPACE = re.compile(r"\s*")
-_STOPPED = re.compile(r"[.!?…。！？؟।॥։።][\"'”’»)\]*_]*[ \t]*\Z")
-_MAX_CLOSING = 20
-_MAX_RUN = 200
-IN_RUN = re.compile(r"[ \t,;]*")
-_LINE_BEGINS = re.compile(r"(?:\A|\n)[ \t]*(?:(?:[-*+•>#|]+|\d{1,3}[.)])[ \t]*)*[*_~]*\Z")
-_MAX_COMPARED = 300
-_AFTER_MARK = re.compile(r"[\s.,]*")
-
-Split = Callable[[int, int], Sequence[Interval]]
 
 
 @dataclass(frozen=True)
@@ -333,3 +345,47 @@ def _border(text: str, marks: AnswerMarks, start: int, end: int) -> int:
                 break
             position = min(position, first)
     return max(position, end - len(text[position:end].lstrip()))
+
+
+def visible(text: str) -> str:
+    """The text with control characters shown instead of sent: ESC as `␛`, others as `<U+202E>`.
+
+    Line breaks become a line feed, tabs stay, soft hyphens and zero-width spaces go.
+    """
+    text = _UNSEEN.sub("", _LINE_BREAK.sub("\n", text))
+    return _ACTIVE.sub(lambda match: _picture(match.group()), text)
+
+
+def on_one_line(text: str) -> str:
+    """The text with all white space as single spaces, control characters shown."""
+    return " ".join(visible(text).split())
+
+
+def file_name(path: str) -> str:
+    """An absolute path without its folders, which readers elsewhere must not see; else the text."""
+    return re.split(r"[\\/]", path)[-1] or path if _ABSOLUTE.match(path) else path
+
+
+def escape_markdown(text: str) -> str:
+    """The text so that Markdown (CommonMark, GitHub's) shows it and follows nothing in it.
+
+    No HTML, link, image, address, mention, heading, list, quote, table, code, math or emphasis
+    takes effect. Lines stay lines; white space at their ends goes.
+    """
+    text = "\n".join(line.strip() for line in visible(text).split("\n"))
+    text = _MARKDOWN.sub(_escaped, text)
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # An escaped @ is still read as part of an address, so it is parted from what follows.
+    return text.replace("@", "@" + _WORD_JOINER)
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    mark = match.group()
+    return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
