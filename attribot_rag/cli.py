@@ -28,8 +28,7 @@ from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotator, NumbersInDocuments
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.attributor import Attributor
-from attribot_rag.corpus import read_chunks, retrieve
-from attribot_rag.corpus.chunks import SUFFIXES
+from attribot_rag.corpus import SUFFIXES, read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.errors import AttributionError, InvalidInput, installing
 from attribot_rag.methods import METHODS

@@ -24,7 +24,7 @@ from support.service_process import TOKEN, service  # noqa: E402
 
 from attribot_rag import Attributor, Document, load_model  # noqa: E402
 from attribot_rag.display import answer_data, without_data  # noqa: E402
-from attribot_rag.display.html import render_summary  # noqa: E402
+from attribot_rag.display.page import render_summary  # noqa: E402
 from attribot_rag.model import DEFAULT_MODEL  # noqa: E402
 
 QUESTION = "How high is the lighthouse?"

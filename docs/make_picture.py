@@ -13,7 +13,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from attribot_rag import Attributor, load_model
-from attribot_rag.corpus.chunks import read_chunks, retrieve
+from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import render_table
 
 ROOT = Path(__file__).parents[1]

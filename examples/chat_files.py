@@ -25,8 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from transformers import LogitsProcessor
 
 from attribot_rag import AttributionError
-from attribot_rag.corpus.chunks import SUFFIXES, read_text
-from attribot_rag.corpus.pdf import read_pdf
+from attribot_rag.corpus import SUFFIXES, read_pdf, read_text
 from attribot_rag.display import answer_data, on_one_line, render_document, summary_data
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun

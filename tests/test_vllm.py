@@ -16,7 +16,7 @@ from attribot_rag import (
     ServedModel,
     ServerOptions,
 )
-from attribot_rag.corpus.chunks import read_chunks, retrieve
+from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.errors import ServerFailed
 from attribot_rag.model.server import VllmGenerate
 

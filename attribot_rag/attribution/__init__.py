@@ -2,7 +2,7 @@
 
 from attribot_rag.attribution.attribution import Attribution, attribution_schema, summary_schema
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
-from attribot_rag.display.own_markers import Markers
+from attribot_rag.display.report import Markers
 from attribot_rag.result import (
     Basis,
     Check,

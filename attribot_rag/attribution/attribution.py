@@ -20,7 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
 from attribot_rag.display import render_cited, render_html, render_markdown, render_table
-from attribot_rag.display.own_markers import Markers
+from attribot_rag.display.report import Markers
 from attribot_rag.errors import SchemaError
 from attribot_rag.result import Result
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES

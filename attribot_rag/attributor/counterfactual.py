@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from attribot_rag.attribution import Attribution, Counterfactual
-from attribot_rag.attributor.cut_prompt import check_documents, places_of, prompt_without
+from attribot_rag.attributor.prompts import check_documents, places_of, prompt_without
 from attribot_rag.context import Ablation, Context, TokenizedText
 from attribot_rag.context.text import merge
 from attribot_rag.errors import NotRecorded, UnsupportedModel

@@ -21,9 +21,16 @@ from attribot_rag.attribution import (
     ResponseText,
     Verdict,
 )
-from attribot_rag.attributor.cut_prompt import check_documents, places_of, prompt_without
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.prompts import check_texts, labels_of, located, location_notes
+from attribot_rag.attributor.prompts import (
+    check_documents,
+    check_texts,
+    labels_of,
+    located,
+    location_notes,
+    places_of,
+    prompt_without,
+)
 from attribot_rag.context import Context, ContextOptions, TokenizedText
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded

@@ -2,20 +2,23 @@
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document
-from attribot_rag.display.html import (
-    answer_data,
+from attribot_rag.display.page import (
     digest,
-    element_script,
     page_part,
     page_templates,
     render_answer,
     render_html,
     render_summary,
-    summary_data,
-    without_data,
 )
-from attribot_rag.display.markdown import render_cited, render_markdown
-from attribot_rag.display.table import print_counterfactual, print_table, render_table
+from attribot_rag.display.page_data import answer_data, summary_data, without_data
+from attribot_rag.display.plain_text import (
+    print_counterfactual,
+    print_table,
+    render_cited,
+    render_markdown,
+    render_table,
+)
+from attribot_rag.display.script import element_script
 from attribot_rag.result.answer_text import escape_markdown, on_one_line, visible
 from attribot_rag.result.remarks import YOUR_FILES, words_for
 

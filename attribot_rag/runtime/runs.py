@@ -23,8 +23,8 @@ from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composition import cited_documents, summarize_composition
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
-from attribot_rag.display.markdown import with_legend, with_reader
-from attribot_rag.display.own_markers import Markers
+from attribot_rag.display.plain_text import with_legend, with_reader
+from attribot_rag.display.report import Markers
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun, UnsupportedModel
 from attribot_rag.recording import Answer
 from attribot_rag.result.citations import Offsets, Shown

@@ -1,7 +1,13 @@
 """Whether retrieved text says a sentence: the text that caused it, or any."""
 
-from attribot_rag.support.reading import ByWords
-from attribot_rag.support.support import Likelihoods, Passage, Retrieved, Stated, with_support
+from attribot_rag.support.support import (
+    ByWords,
+    Likelihoods,
+    Passage,
+    Retrieved,
+    Stated,
+    with_support,
+)
 from attribot_rag.support.wording import Word, Wording
 
 __all__ = [

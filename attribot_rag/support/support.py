@@ -1,11 +1,14 @@
-"""The support of each judged sentence: whether the text that caused it says it."""
+"""Whether retrieved text says a sentence: the text that caused it, or any."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from heapq import nlargest
+from itertools import chain, combinations, groupby, pairwise
+from math import exp, log
+from operator import itemgetter
 
 from rapidfuzz.distance import OSA
 
@@ -13,7 +16,6 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.text import Interval
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
-from attribot_rag.support.estimate import FULL, UNLIKELY, UNSURE, Signals, estimate
 from attribot_rag.support.wording import Word, Wording
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
@@ -28,6 +30,35 @@ Likelihoods = Sequence[tuple[int, int, float]]
 """The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
 QuestionLikely = Callable[[str], Likelihoods | None]
 """Gives the likelihoods of the question's tokens after some text, None where no model can tell."""
+FULL = 0.22
+"""The least score of a sentence that its cited text says."""
+UNSURE = (0.1, 0.4)
+"""Scores by words between these are left to a model, if there is one."""
+UNLIKELY = -8.5
+"""The log-likelihood in nats, after a text, below which a word is about something else.
+
+Most words in the place of another one are below it, such as "magazines" where the text says
+"books". Few other words for the same thing are, such as "fee" for "price".
+"""
+MIN_NEW = 0.5
+"""The least share of a sentence's new words, by weight, that a passage has which says it."""
+MIN_ASKED = 0.4
+"""The least share of the question's words, by weight, that it has with the text around it."""
+ENOUGH_ASKED = 1.6
+"""Or the weight of these words, where 1 is a long word that one passage alone has."""
+ENOUGH_NEW = 5.0
+"""Or that of the sentence's new words, so many that they can hardly be about something else."""
+MIN_REPEATED = 0.75
+"""Or the least share of the words that the sentence itself has from the prompt."""
+VERBATIM = 0.8
+"""The share of all its words, by weight, with which passages say a sentence whatever was asked."""
+MIN_WORDS = (4, 2)
+"""The least number of words of such a sentence, and of those that state something."""
+MIN_ADDED = 0.25
+"""The least share that each of two passages has alone which say a sentence together."""
+_MOST_PAIRED = 12  # passages that are compared two by two
+MIN_SHARED = 0.2
+"""The least share of a sentence's new words, by weight, in sources that may say it otherwise."""
 
 
 @dataclass(frozen=True)
@@ -376,3 +407,179 @@ def _heading(text: str, end: int) -> str:
     """The last heading of Markdown that begins before this character."""
     *_, last = [None, *_HEADING.finditer(text, 0, end)]
     return "" if last is None else last[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signals:
+    """What is known of a sentence and its cited text.
+
+    Shares are of words, weighted by how rare they are in the retrieved text. The log-likelihood is
+    in nats for each token, None if it was not scored.
+    """
+
+    added_covered: float
+    """The share of the words that the sentence adds to the question's which the cited text has; 0
+    if it adds none."""
+    question_covered: float
+    """The share of the question's words that the cited text has, of those that any retrieved text
+    has: others may be the question's own way to put it."""
+    question_repeated: float = 0.0
+    """The share of the question's words that the sentence repeats."""
+    question_likely: float | None = None
+    """The mean log-likelihood of the question's tokens after the cited text alone."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A logistic regression on signals by their names, fitted by benchmarks.support.estimate."""
+
+    constant: float
+    weights: Mapping[str, float]
+
+    def score(self, signals: Signals) -> float:
+        """The probability, from 0 to 1."""
+        total = self.constant + sum(
+            weight * getattr(signals, name) for name, weight in self.weights.items()
+        )
+        return 1 / (1 + exp(-total))
+
+
+WORDS = Regression(
+    -3.745, {"added_covered": 1.942, "question_covered": 2.45, "question_repeated": 0.302}
+)
+"""By words alone."""
+MODEL = Regression(
+    -1.574,
+    {
+        "added_covered": 1.748,
+        "question_covered": 1.741,
+        "question_repeated": 0.601,
+        "question_likely": 0.552,
+    },
+)
+"""With the likelihood of the question, which a model has to read the cited text for."""
+
+
+def estimate(signals: Signals) -> float:
+    """The probability, from 0 to 1, that the cited text says the sentence.
+
+    By words alone without the likelihood of the question.
+    """
+    return (WORDS if signals.question_likely is None else MODEL).score(signals)
+
+
+@dataclass(frozen=True)
+class ByWords:
+    """Compares the sentences of another model's answer with the retrieved passages.
+
+    `question` is what was asked, `told` the prompt without its documents.
+    """
+
+    retrieved: Retrieved
+    question: str
+    told: str
+
+    def verdict(self, verdict: Verdict, text: str) -> tuple[Verdict | None, tuple[int, ...]]:
+        """The verdict on a sentence that passages say, and all sources that say it, best first.
+
+        It cites the best ones: each enough by itself, or else two that say it together. None and
+        no sources if no passage says it.
+        """
+        stated = Stated(start=verdict.start, text=text, question=self.question)
+        if groups := self._groups(stated):
+            best, *others = ([passage.source for passage in group] for group in groups)
+            source_ids = tuple(dict.fromkeys(best))
+            if len(source_ids) > 1:
+                verdict = replace(verdict, kind="redundant", relation="either")
+            else:
+                verdict = replace(verdict, kind="grounded")
+        elif source_ids := tuple(passage.source for passage in self._together(stated)):
+            verdict, others = replace(verdict, kind="grounded"), []
+        else:
+            return None, ()
+        every = tuple(dict.fromkeys(chain(source_ids, *others)))
+        return replace(verdict, source_ids=source_ids), every
+
+    def _groups(self, stated: Stated) -> list[tuple[Passage, ...]]:
+        """The passages that each say a sentence, the best first, with those that say it alike.
+
+        Such a passage has all new numbers and names of the sentence and half of its new words, and
+        is about what was asked or what the sentence repeats of the prompt; or it has nearly all
+        words of the sentence. Else, those that say the sentence by the estimate of support.
+        """
+        said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
+        groups = groupby(said, key=lambda ranked: ranked[0])
+        found = [tuple(passage for _, passage in group) for _, group in groups]
+        return found or list(filter(None, [says(stated, self.retrieved)[0]]))
+
+    def _ranked(self, stated: Stated) -> Iterator[tuple[float, Passage]]:
+        """The passages that say a sentence, each with the weight of what it has."""
+        wording = self.retrieved.wording
+        every = wording.content(stated.text)
+        words = self._new(every)
+        facts = [word for word in words if word.is_number or word.is_name]
+        new, asked, repeated = (
+            {word.key: self.weight(word) for word in of}
+            for of in (
+                words,
+                wording.content(stated.question),
+                [word for word in every if word not in words],
+            )
+        )
+
+        def held(weights: Mapping[str, float], keys: frozenset[str]) -> float:
+            return sum(weight for key, weight in weights.items() if wording.has(keys, key))
+
+        for passage in self.retrieved.passages if words else ():
+            own, known = wording.keys(passage.text), wording.keys(passage.read)
+            if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
+                continue
+            about = held(asked, known)
+            is_about = (
+                about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
+                or held(new, known) >= ENOUGH_NEW
+                or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
+                or self._has_all(stated.text, known)
+            )
+            if is_about:
+                yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
+
+    def _together(self, stated: Stated) -> tuple[Passage, ...]:
+        """Two passages that say a sentence only together."""
+        wording = self.retrieved.wording
+        words = wording.content(stated.text)
+        keys = [(wording.keys(passage.read), passage) for passage in self.retrieved.passages]
+        facts = [word for word in words if word.is_number or word.is_name]
+        shares = [(wording.covered(words, known), known, passage) for known, passage in keys]
+        best = nlargest(_MOST_PAIRED, shares, key=itemgetter(0))
+        in_order = (each for each in shares if each in best)
+        for (one, first, passage), (two, second, other) in combinations(in_order, 2):
+            both = first | second
+            whole = wording.covered(words, both)
+            is_shared = min(whole - one, whole - two) >= MIN_ADDED
+            if is_shared and self._has_all(stated.text, both) and not wording.lacking(facts, both):
+                return passage, other
+        return ()
+
+    def _has_all(self, text: str, keys: frozenset[str]) -> bool:
+        """Whether nearly all words of a sentence are there, which tells what it is about."""
+        wording = self.retrieved.wording
+        words, content = wording.words(text), wording.content(text)
+        least, least_content = MIN_WORDS
+        is_sentence = len(words) >= least and len({word.key for word in content}) >= least_content
+        return is_sentence and wording.covered(content, keys) >= VERBATIM
+
+    def may_say(self, source_ids: Iterable[int], text: str) -> bool:
+        """Whether sources have enough new words of a sentence to say it in other words."""
+        wording = self.retrieved.wording
+        known = wording.keys("\n".join(passage.read for passage in self.retrieved.of(source_ids)))
+        return wording.covered(self._new(wording.words(text)), known) >= MIN_SHARED
+
+    def _new(self, words: Sequence[Word]) -> Sequence[Word]:
+        """The words that the prompt lacks without its documents; all, if it has all."""
+        wording = self.retrieved.wording
+        return wording.lacking(words, wording.keys(self.told)) or words
+
+    def weight(self, word: Word) -> float:
+        """How much a word tells, where 1 is a long word that one of the passages has."""
+        return self.retrieved.wording.weight(word) / log((len(self.retrieved.passages) + 1) / 1.5)

@@ -1,7 +1,7 @@
 """Does support tell right answers from wrong ones? python -m benchmarks.support.estimate ANSWERS...
 
 Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer stands in its
-first judged sentence. The regressions of attribot_rag.support.estimate are fitted on one half of
+first judged sentence. The regressions of attribot_rag.support.support are fitted on one half of
 the articles, and reported on the other half.
 """
 
@@ -22,8 +22,16 @@ from sklearn.linear_model import LogisticRegression
 from attribot_rag import Attribution
 from attribot_rag.attribution import ResponseText
 from attribot_rag.support import Retrieved
-from attribot_rag.support.estimate import MODEL, WORDS, Regression, Signals
-from attribot_rag.support.support import Stated, says, signals_of, support_of
+from attribot_rag.support.support import (
+    MODEL,
+    WORDS,
+    Regression,
+    Signals,
+    Stated,
+    says,
+    signals_of,
+    support_of,
+)
 
 RIGHT_FLAGGED = 0.1
 NUM_SAMPLES = 2_000

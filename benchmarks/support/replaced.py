@@ -14,7 +14,7 @@ import torch
 
 from attribot_rag import Attributor, Document, LocalModel, load_model
 from attribot_rag.attributor.prompts import rag_prompt
-from attribot_rag.support.estimate import UNLIKELY
+from attribot_rag.support.support import UNLIKELY
 from benchmarks.experiment.setting import hardware
 from benchmarks.support.answers import question_likelihood
 

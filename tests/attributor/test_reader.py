@@ -7,7 +7,7 @@ import pytest
 from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions, WordsReader
-from attribot_rag.attributor.cut_prompt import prompt_without
+from attribot_rag.attributor.prompts import prompt_without
 from attribot_rag.errors import InvalidInput, NotRecorded
 
 MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."

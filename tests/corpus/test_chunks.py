@@ -5,7 +5,7 @@ import pytest
 from support.pdf_files import pdf
 
 from attribot_rag import Document
-from attribot_rag.corpus.chunks import CHUNK_CHARACTERS, read_chunks, retrieve
+from attribot_rag.corpus import CHUNK_CHARACTERS, read_chunks, retrieve
 from attribot_rag.errors import InvalidInput
 
 CORPUS = Path(__file__).parents[2] / "examples" / "corpus"

@@ -5,7 +5,7 @@ import pytest
 from support.pdf_files import pdf
 from support.threads import at_once
 
-from attribot_rag.corpus.pdf import read_pdf
+from attribot_rag.corpus import read_pdf
 from attribot_rag.errors import InvalidInput
 
 

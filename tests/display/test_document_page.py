@@ -14,9 +14,9 @@ from support.hostile import HTML
 from support.pdf_files import pdf
 
 from attribot_rag import Attribution, Document
-from attribot_rag.corpus.pdf import read_pdf
+from attribot_rag.corpus import read_pdf
 from attribot_rag.display import render_document
-from attribot_rag.display.pdf_pages import DrawnPage, draw_pages
+from attribot_rag.display.document_page import DrawnPage, draw_pages
 from attribot_rag.errors import InvalidInput
 
 PAGES = [

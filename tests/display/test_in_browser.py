@@ -18,7 +18,7 @@ from support.receipts import BICYCLE, CHECK, TICKET, citing, pending, receipts
 from attribot_rag import Document
 from attribot_rag.attribution import Counterfactual, Verdict
 from attribot_rag.display import answer_data, summary_data, without_data
-from attribot_rag.display.html import render_summary
+from attribot_rag.display.page import render_summary
 from attribot_rag.result.summary import without_attribution
 
 PHONE, DESKTOP, HEIGHT = 390, 1280, 740

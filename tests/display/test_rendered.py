@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hostile import HOSTILE, HTML
 
-from attribot_rag.display.rendered import LONGEST, first_line, html_of, reads_as_markdown, tree_of
+from attribot_rag.display.markdown_tree import (
+    LONGEST,
+    first_line,
+    html_of,
+    reads_as_markdown,
+    tree_of,
+)
 
 SIGNS = st.sampled_from(["**", "*", "`", "| a | b |\n|---|---|\n", "[", "](x)", "\n\n", "- ", "> "])
 WORDS = st.sampled_from(["word", "end. ", "One", "&amp;", "\\*", "<b>", "1. ", "\n", "\r\n", "# "])

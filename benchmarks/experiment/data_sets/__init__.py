@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attribot_rag.corpus.chunks import read_text
+from attribot_rag.corpus import read_text
 from attribot_rag.errors import InvalidInput
 from benchmarks.experiment.data_sets.formats import hotpotqa, qasper, squad
 from benchmarks.experiment.data_sets.hub import from_hub

@@ -1,4 +1,4 @@
-"""A corpus of files: chunks of their texts, retrieved by BM25. Needs the extra `cli`."""
+"""Files of a folder as chunks of text, and their retrieval. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import logging
 import re
 import unicodedata
 import zlib
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cache
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
 from warnings import catch_warnings, simplefilter
 from xml.parsers.expat import ExpatError
 from zipfile import BadZipFile
 
 from attribot_rag.context import Document
 from attribot_rag.context.text import num_unspaced
-from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 
 SUFFIXES = (".md", ".txt", ".csv", ".html", ".htm", ".docx", ".pdf")
@@ -28,6 +33,8 @@ _BROKEN = (BadZipFile, zlib.error, ExpatError, EOFError, LookupError, RuntimeErr
 _MOST_NAMED = 10  # files that are skipped in a folder
 
 logger = logging.getLogger(__name__)
+_DIVIDED = re.compile(r"[^\W\d_]-\Z")
+_PDFIUM = RLock()  # PDFium is not made for threads
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
@@ -210,3 +217,115 @@ def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
         if isinstance(text, PdfText):
             metadata["page_label"] = text.label(start, start + len(chunk))
         yield Document(chunk, f"{name}#{number}", metadata)
+
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
+
+
+@dataclass(frozen=True)
+class PdfPage:
+    """The page's printed `label`, or its number, and its characters [start, end) of the text."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class PdfText:
+    """The text of all pages, with words joined across lines and pages.
+
+    `places` gives for each character its place among the characters that PDFium counts on its page.
+    """
+
+    text: str
+    pages: tuple[PdfPage, ...]
+    places: array[int] = field(repr=False)
+
+    def page_at(self, position: int) -> int:
+        """The index of the page on which a character of the text stands."""
+        return max(0, bisect_right(self.pages, position, key=lambda page: page.start) - 1)
+
+    def label(self, start: int, end: int) -> str:
+        """The label of the page that shows [start, end), or of the first and the last: '3–4'."""
+        indices = (self.page_at(start), self.page_at(max(start, end - 1)))
+        first, last = (self.pages[index].label for index in indices)
+        return first if first == last else f"{first}–{last}"
+
+
+def read_pdf(file: Path) -> PdfText:
+    """The text of a PDF file; raises NoText if it cannot be read or has none."""
+    pages: list[PdfPage] = []
+    text = ""
+    places = array("i")
+    with opened(file) as document:
+        for index in range(len(document)):
+            page, its_places = _page(document, index)
+            if _DIVIDED.search(text) and page[:1].islower() and pages[-1].start < len(text):
+                text = text[:-1]
+                places.pop()
+                pages[-1] = replace(pages[-1], end=len(text))
+            elif text and page:
+                text += "\n"
+                places.append(-1)
+            label = document.get_page_label(index) or str(index + 1)
+            pages.append(PdfPage(label, len(text), len(text) + len(page)))
+            text += page
+            places.extend(its_places)
+    if not text.strip():
+        raise NoText(f"{file} has no text; a scanned PDF needs text recognition first")
+    return PdfText(text, tuple(pages), places)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[PdfDocument]:
+    """The file in PDFium, for this thread alone; raises NoText if it cannot be opened.
+
+    Raises MissingExtra without pypdfium2.
+    """
+    MissingExtra.check(f"the PDF file {file}", "pdf", "pypdfium2")
+    import pypdfium2
+
+    with _PDFIUM:
+        try:
+            document = pypdfium2.PdfDocument(file)
+        except (pypdfium2.PdfiumError, OSError) as error:
+            raise NoText(f"{file} cannot be read: {error}") from error
+        try:
+            yield document
+        except pypdfium2.PdfiumError as error:
+            raise NoText(f"{file} cannot be read: {error}") from error
+        finally:
+            document.close()
+
+
+def _page(document: PdfDocument, index: int) -> tuple[str, array[int]]:
+    page = document[index]
+    textpage = page.get_textpage()
+    try:
+        pairs = list(_characters(_units(textpage)))
+    finally:
+        textpage.close()
+        page.close()
+    return "".join(text for text, _ in pairs), array("i", (place for _, place in pairs))
+
+
+def _units(textpage: object) -> Iterator[int]:
+    """The UTF-16 code units of a page, 0 for a hyphen that divides a word and for no character."""
+    from pypdfium2 import raw
+
+    for place in range(raw.FPDFText_CountChars(textpage)):
+        divides = raw.FPDFText_IsHyphen(textpage, place) == 1
+        yield 0 if divides else raw.FPDFText_GetUnicode(textpage, place)
+
+
+def _characters(units: Iterable[int]) -> Iterator[tuple[str, int]]:
+    """Characters with their places; a pair of surrogates is one, and lines end with a line feed."""
+    high = 0
+    for place, unit in enumerate(units):
+        if 0xDC00 <= unit < 0xE000 and high:
+            yield chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00), place
+        elif not 0xD800 <= unit < 0xE000 and unit not in (0, 0x0D):
+            yield chr(unit), place
+        high = unit if 0xD800 <= unit < 0xDC00 else 0

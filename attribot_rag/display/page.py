@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from attribot_rag.display.html.data import answer_data, summary_data
-from attribot_rag.display.html.script import element_script
-from attribot_rag.display.html.templates import page_part, page_templates
-from attribot_rag.display.rendered import html_of, tree_of
+from attribot_rag.display.markdown_tree import html_of, tree_of
+from attribot_rag.display.page_data import answer_data, summary_data
 from attribot_rag.display.report import Report, report_on
+from attribot_rag.display.script import element_script
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result, cite
-from attribot_rag.result.answer_text import visible
+from attribot_rag.result.answer_text import file_name, visible
 
 _THEMES = ("auto", "light", "dark")
+_PACKAGE, _FOLDER = "attribot_rag.display", "html"
 
 
 def render_element(
@@ -119,3 +124,30 @@ def _cited_html(attribution: Result, report: Report) -> Markup:
     spans = [(sentence.start, sentence.end) for sentence in cite(attribution)]
     removed = [place for passage in report.passages for place in passage.removed]
     return html_of(tree_of(text, spans, removed=removed), text, cited=cited)
+
+
+@cache
+def page_templates(*packages: str) -> Environment:
+    """The templates of this package, among them `frame.html`, and of the folders of others.
+
+    `frame.html` is a page with the blocks `title` and `main`, and what is passed as `style`.
+    Filters: `visible` shows control characters, `name` leaves out the folders of a path, `digest`
+    is `digest`.
+    """
+    others = [PackageLoader(package, ".") for package in packages]
+    loader = ChoiceLoader([PackageLoader(_PACKAGE, _FOLDER), *others])
+    templates = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    templates.filters.update(visible=visible, digest=digest, name=file_name)
+    return templates
+
+
+@cache
+def page_part(name: str, package: str | None = None) -> Markup:
+    """A style, a script or a template among a package's files; here, `page.css` is the style."""
+    folder = files(package) if package else files(_PACKAGE).joinpath(_FOLDER)
+    return Markup(folder.joinpath(name).read_text("utf-8"))
+
+
+def digest(text: str) -> str:
+    """The name of a script or a style that a Content-Security-Policy allows."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -10,8 +10,8 @@ from typing import Any
 from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval
-from attribot_rag.display.own_markers import begins_line, is_part, spaces_and
-from attribot_rag.display.rendered import first_line, reads_as_markdown, tree_of
+from attribot_rag.display.markdown_tree import first_line, reads_as_markdown, tree_of
+from attribot_rag.display.report import begins_line, is_part, spaces_and
 from attribot_rag.result import CitedSentence, Counterfactual, Result, cite
 from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.result.summary import summarize

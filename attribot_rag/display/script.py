@@ -9,6 +9,7 @@ from pathlib import Path
 
 _COMMENT = re.compile(r"(?:^| )\s*// .*")
 _AROUND = re.compile(r"(?<=[{:;,]) | (?=[{}])|;(?= })")  # of a style: what may be left out
+_FOLDER = Path(__file__).with_name("html")
 _PARTS = ("words", "strings", "receipts", "card", "answer")
 
 
@@ -16,10 +17,10 @@ _PARTS = ("words", "strings", "receipts", "card", "answer")
 def element_script() -> str:
     """The element as one script without dependencies; it defines <attribot-answer>.
 
-    The wheel has it as the file `attribot-answer.js` beside this module.
+    The wheel has it as the file `attribot-answer.js` beside its parts.
     """
     style = json.dumps(_AROUND.sub("", _dense("answer.css")), ensure_ascii=False)
-    remarks = Path(__file__).parents[2].joinpath("result", "remarks.json").read_text("utf-8")
+    remarks = _FOLDER.parents[1].joinpath("result", "remarks.json").read_text("utf-8")
     words = json.dumps(json.loads(remarks), ensure_ascii=False)
     return script_of(*_PARTS, constants=f"const STYLE = {style};\nconst REMARKS = {words};\n")
 
@@ -33,6 +34,6 @@ def script_of(*names: str, constants: str = "") -> str:
 
 def _dense(name: str) -> str:
     """The lines of a file without their indentation, and without comments."""
-    text = Path(__file__).with_name(name).read_text("utf-8")
+    text = _FOLDER.joinpath(name).read_text("utf-8")
     lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
     return "\n".join(filter(None, lines))
