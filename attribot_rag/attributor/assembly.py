@@ -19,8 +19,7 @@ from attribot_rag.attributor.prompts import labels_of, location_notes, rag_promp
 from attribot_rag.context import ContextOptions, Document, TokenizedText
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method, Scores
-from attribot_rag.methods.cost import Workload
-from attribot_rag.methods.order import Ranking, ranking_of
+from attribot_rag.methods.base import Ranking, Workload, ranking_of
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
@@ -28,7 +27,7 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.support import Likelihoods, Retrieved, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
-from attribot_rag.verdicts.prompt_origins import PromptPieces
+from attribot_rag.verdicts.origins import PromptPieces
 
 OnSentence = Callable[[Attribution], None]
 

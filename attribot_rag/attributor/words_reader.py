@@ -43,11 +43,10 @@ from attribot_rag.support import (
     with_support,
 )
 from attribot_rag.verdicts import VerdictOptions
-from attribot_rag.verdicts.marker_audit import MarkerAudit
+from attribot_rag.verdicts.judging import MarkerAudit, may_rest_on_unlocated
 from attribot_rag.verdicts.markers import markers_in
-from attribot_rag.verdicts.prompt_origins import PromptPieces
+from attribot_rag.verdicts.origins import PromptPieces
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_in
-from attribot_rag.verdicts.unlocated import may_rest_on_unlocated
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _FOR_MODELS = ("method", "keep", "scoring")

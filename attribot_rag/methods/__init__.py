@@ -7,30 +7,27 @@ from typing import TYPE_CHECKING
 from attribot_rag._lazy import lazily
 
 if TYPE_CHECKING:
+    from attribot_rag.methods.auto import METHODS as METHODS
     from attribot_rag.methods.auto import Auto as Auto
+    from attribot_rag.methods.auto import make_method as make_method
     from attribot_rag.methods.base import GroupScore as GroupScore
     from attribot_rag.methods.base import Method as Method
     from attribot_rag.methods.base import Scores as Scores
-    from attribot_rag.methods.factory import METHODS as METHODS
-    from attribot_rag.methods.factory import make_method as make_method
     from attribot_rag.methods.hierarchical import Hierarchical as Hierarchical
     from attribot_rag.methods.hierarchical import Pruned as Pruned
+    from attribot_rag.methods.hierarchical import Thorough as Thorough
     from attribot_rag.methods.leave_one_out import LeaveOneOut as LeaveOneOut
     from attribot_rag.methods.leave_one_out import Masked as Masked
-    from attribot_rag.methods.patching import Patching as Patching
+    from attribot_rag.methods.leave_one_out import Patching as Patching
     from attribot_rag.methods.proxy import Proxy as Proxy
-    from attribot_rag.methods.thorough import Thorough as Thorough
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            ".auto": ["Auto"],
+            ".auto": ["METHODS", "Auto", "make_method"],
             ".base": ["GroupScore", "Method", "Scores"],
-            ".factory": ["METHODS", "make_method"],
-            ".hierarchical": ["Hierarchical", "Pruned"],
-            ".leave_one_out": ["LeaveOneOut", "Masked"],
-            ".patching": ["Patching"],
+            ".hierarchical": ["Hierarchical", "Pruned", "Thorough"],
+            ".leave_one_out": ["LeaveOneOut", "Masked", "Patching"],
             ".proxy": ["Proxy"],
-            ".thorough": ["Thorough"],
         },
     )

@@ -1,34 +1,35 @@
-"""The default method: the few carriers of each sentence, and estimates of other sources."""
+"""The default method, and all methods by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, zip_longest
 
 from attribot_rag.context.context import group
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
+    Cost,
     Method,
     Part,
+    Ranking,
     Scores,
     TokenScores,
+    Workload,
     answer_sentences,
     check_count,
     parts_of,
     scores_of,
     whole_response,
 )
-from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.evidence import Evidence
-from attribot_rag.methods.hierarchical import Pruned
-from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
+from attribot_rag.methods.evidence import Evidence, PartLosses
+from attribot_rag.methods.hierarchical import Hierarchical, Pruned, Thorough
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, Patching
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.order import Order, Ranking
-from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.methods.patching import Patching
+from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.sufficiency import carriers_of
+from attribot_rag.methods.search import carriers_of
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Request, Scorer
 
@@ -231,3 +232,44 @@ def _on(proxy: LanguageModel) -> Proxy:
 def _noted(scores: Scores, proxy: LanguageModel, what: str) -> Scores:
     """The scores with one note: on the proxy."""
     return replace(scores, notes=(f"The proxy {proxy.name} {what}",))
+
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "auto": Auto,
+    "thorough": Thorough,
+    "leave_one_out": LeaveOneOut,
+    "hierarchical": Hierarchical,
+    "masked": Masked,
+    "patching": Patching,
+    "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
+}
+
+
+def make_method(
+    method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
+) -> Method:
+    """The method of this name, or the given method itself.
+
+    With a `proxy`, 'auto' ranks the sources on it where this takes fewer FLOPs; any other method
+    runs on the proxy. With `keep` too, the proxy keeps so many sources (a number, or a fraction)
+    and the target scores them by the method: proxy pruning. Raises InvalidInput for an unknown
+    name, or `keep` without a proxy.
+    """
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+        method = METHODS[method]()
+    is_method = all(callable(getattr(method, name, None)) for name in ("run", "cost"))
+    if isinstance(method, type) or not is_method:
+        raise InvalidInput(
+            f"method={method!r}; pass a name, or an object with `run` and `cost` such as "
+            "LeaveOneOut()"
+        )
+    if keep is not None and proxy is None:
+        raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
+    if proxy is None:
+        return method
+    with_proxy: Callable[..., Method] | None = getattr(method, "with_proxy", None)
+    if with_proxy is not None:
+        return with_proxy(proxy, keep)
+    return Proxy(proxy, method) if keep is None else Pruned(Proxy(proxy), keep=keep, then=method)

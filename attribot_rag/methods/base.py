@@ -1,17 +1,17 @@
-"""The contract of methods: scores of units, and the carriers of parts of a response."""
+"""The contract of methods: scores of units, what they cost, and how they rank."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import isnan
 from typing import TYPE_CHECKING, Protocol
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.cost import Cost, Workload
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import LogLikelihoods, Scorer
@@ -250,3 +250,150 @@ def parts_of(
         )
         for tokens, of, every in zip(parts, new, words, strict=True)
     ]
+
+
+class Ranking:
+    """Scores for ranking units; `estimate` adds lazily to the `measured` scores."""
+
+    def __init__(
+        self, measured: Scores, estimate: Callable[[Scores], Scores] | None = None
+    ) -> None:
+        self.measured = measured
+        self._estimate = estimate
+
+    @property
+    def is_on_demand(self) -> bool:
+        """Whether units are estimated lazily."""
+        return self._estimate is not None
+
+    @property
+    def scores(self) -> Scores:
+        """The scores, with the estimates if they were needed."""
+        return self.estimated if self.is_estimated else self.measured
+
+    @cached_property
+    def estimated(self) -> Scores:
+        """The scores with estimates of all units, where there are any."""
+        return self.measured if self._estimate is None else self._estimate(self.measured)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the estimates are made, or there are none to make."""
+        return self._estimate is None or "estimated" in vars(self)
+
+    def of(self, part: Part) -> Sequence[int]:
+        """All units by their scores of the part and, in turn, by attention; none without scores."""
+        rows, attention = self.estimated.token_scores, self.estimated.attention
+        if not any(row is not None for row in rows):
+            return ()
+        attended = [] if attention is None else [best(attention)]
+        return in_turn([best(span_totals(rows, part.tokens)), *attended])
+
+
+def ranking_of(method: Method, scorer: Scorer) -> Ranking:
+    """The ranking by a method's scores; a method with a `ranking` is scored on demand."""
+    on_demand: Callable[[Scorer], Ranking] | None = getattr(method, "ranking", None)
+    return Ranking(method.run(scorer)) if on_demand is None else on_demand(scorer)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Tokens that each model encodes, and the FLOPs of both together."""
+
+    target_tokens: float
+    proxy_tokens: float
+    flops: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.target_tokens + other.target_tokens,
+            self.proxy_tokens + other.proxy_tokens,
+            self.flops + other.flops,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Lengths in tokens, numbers of sources and groups, and the size of the model.
+
+    The context is everything from the first document to the last; the preamble precedes it, the
+    query follows it. `is_cached`: the model has read the prompt already; `has_baseline`: the
+    row with nothing removed is scored already.
+    """
+
+    context_tokens: int
+    query_tokens: int
+    response_tokens: int
+    num_sources: int
+    num_groups: int
+    num_parameters: int
+    is_cached: bool = False
+    has_baseline: bool = False
+    preamble_tokens: int = 0
+
+    @classmethod
+    def of(cls, scorer: Scorer) -> Workload:
+        """The workload of scoring the scorer's sources."""
+        context, generation = scorer.context, scorer.generation
+        regions = context.regions
+        first = context.prompt.tokens_in(regions[0]).start if regions else context.end
+        num_sources = len(context.sources)
+        num_documents = len({i for source in context.sources for i in source.documents})
+        return cls(
+            context_tokens=context.end - first,
+            query_tokens=len(generation.prompt_ids) - context.end,
+            response_tokens=len(generation.response_ids),
+            num_sources=num_sources,
+            num_groups=max(1, min(num_documents, num_sources)),
+            num_parameters=scorer.language_model.weights.num_parameters,
+            is_cached=generation.cache is not None,
+            preamble_tokens=first,
+        )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.preamble_tokens + self.context_tokens + self.query_tokens
+
+    @property
+    def unread_tokens(self) -> int:
+        """The prompt's, unless it is cached."""
+        return 0 if self.is_cached else self.prompt_tokens
+
+    @property
+    def baseline_tokens(self) -> int:
+        """The response's, unless the row with nothing removed is scored."""
+        return 0 if self.has_baseline else self.response_tokens
+
+    @property
+    def tail_tokens(self) -> int:
+        """The query's and the response's."""
+        return self.query_tokens + self.response_tokens
+
+    def cost(self, tokens: float) -> Cost:
+        """The cost of so many tokens through the model."""
+        return Cost(tokens, 0.0, float(2 * self.num_parameters * tokens))
+
+    def cost_without_cache(self) -> Cost:
+        """The cost of leave-one-out without a cache: |S| + 1 rows of |C| + |Q| + |R| tokens."""
+        row = self.prompt_tokens + self.response_tokens
+        return self.cost((self.num_sources + 1) * row)
+
+    def narrowed(self, share: float, *, shorten: bool = False) -> Workload:
+        """A share of the sources and groups in the same context.
+
+        With `shorten`, they are in a prompt without the others, which is not read yet.
+        """
+        num_sources = max(1, round(self.num_sources * share))
+        num_groups = max(1, min(num_sources, round(self.num_groups * share)))
+        narrowed = replace(self, num_sources=num_sources, num_groups=num_groups)
+        if not shorten:
+            return narrowed
+        length = round(self.context_tokens * share)
+        return replace(narrowed, context_tokens=length, is_cached=False, has_baseline=False)
+
+    def after(self, earlier: Cost) -> Workload:
+        """The same workload after a stage of this cost, which may have scored the prompt."""
+        scored = earlier.target_tokens > 0
+        return replace(
+            self, is_cached=self.is_cached or scored, has_baseline=self.has_baseline or scored
+        )

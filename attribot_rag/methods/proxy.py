@@ -19,8 +19,7 @@ from attribot_rag.context import (
 from attribot_rag.context.context import Context, reduced
 from attribot_rag.context.prompt import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Method, Scores, TokenScores, Workload, whole_response
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.generation import Generation

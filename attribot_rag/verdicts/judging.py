@@ -1,38 +1,55 @@
-"""A verdict for each sentence of an answer."""
+"""A verdict for each sentence of an answer, and the audit of its markers."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from attribot_rag.cached_property import cached_property
+from attribot_rag.context import Context
+from attribot_rag.context.text import Interval, has_words, num_unspaced, words
 from attribot_rag.methods import Scores
-from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, scores_of, total
-from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.base import (
+    Carriers,
+    Part,
+    Ranking,
+    TokenScores,
+    parts_of,
+    scores_of,
+    total,
+)
+from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
 from attribot_rag.methods.limits import Limits, VerdictOptions
-from attribot_rag.methods.order import Order, Ranking
-from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.methods.sufficiency import carriers_of
+from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.search import carriers_of
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason
-from attribot_rag.scoring import Scorer
 from attribot_rag.support import ByWords, Retrieved
-from attribot_rag.verdicts.citation import Citing
-from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
-from attribot_rag.verdicts.marker_audit import MarkerAudit
-from attribot_rag.verdicts.markers import markers_in, markers_of
-from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.prompt_origins import PromptOrigins, PromptPieces
-from attribot_rag.verdicts.sentences import (
-    AnswerSentence,
-    fragment_of,
-    sentences_of,
-    thinking_of,
+from attribot_rag.verdicts.decision import (
+    Citing,
+    Expected,
+    Measured,
+    SaidBefore,
+    Stated,
+    Unknown,
+    decide,
 )
-from attribot_rag.verdicts.unlocated import may_rest_on_unlocated
+from attribot_rag.verdicts.marker_syntax import WrittenMarker
+from attribot_rag.verdicts.markers import markers_in, markers_of
+from attribot_rag.verdicts.origins import Origin, Origins, PromptOrigins, PromptPieces
+from attribot_rag.verdicts.sentences import AnswerSentence, fragment_of, sentences_of, thinking_of
+
+if TYPE_CHECKING:
+    from attribot_rag.methods.evidence import Evidence
+    from attribot_rag.scoring import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -335,3 +352,109 @@ class _Judge:
         if found is not None:
             return Stated(found.part, found.effect)
         return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))
+
+
+_LEAST_STATED = 0.4
+_STATEMENT_END = re.compile(r"(?<=[.!?。！？؟\n])")
+_QUESTION_MARKS = ("?", "？", "؟")
+_TAG = re.compile(r"<[^<>\s]{1,40}>")
+_HIRAGANA = re.compile("[\u3040-\u309f]")  # endings and particles
+_QUESTION_WORDS = 3
+_LEAST_LETTERS = 4
+_STEM = 5
+
+
+def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
+    """Whether an unlocated or partly located document may have caused a sentence.
+
+    Text of a document that was located in part, or was not looked for, may stand anywhere. A
+    document of which nothing was located was most likely dropped, by a reranker for example. If it
+    was put in other words instead, the rest of the prompt states what the sentence says: without
+    its questions, it has 40 % of the sentence's numbers and longer words.
+    """
+    if context.unseen or not context.absent:
+        return bool(context.unseen)
+    stems = list(_stems(sentence))
+    stated = {stem for statement in _statements(context.asked) for stem in _stems(statement)}
+    return bool(stems) and sum(stem in stated for stem in stems) >= _LEAST_STATED * len(stems)
+
+
+def _statements(asked: str) -> list[str]:
+    """The sentences and lines but for questions; without a question, but for the last long one."""
+    pieces = [piece.strip() for piece in _STATEMENT_END.split(_TAG.sub("\n", asked))]
+    statements = [piece for piece in pieces if not piece.endswith(_QUESTION_MARKS)]
+    if len(statements) == len(pieces):
+        long = (i for i, piece in enumerate(pieces) if has_words(piece, _QUESTION_WORDS))
+        del statements[max(long, default=0)]
+    return statements
+
+
+def _stems(text: str) -> Iterator[str]:
+    """The beginnings of the longer words of a text, its numbers, and ideographs."""
+    for word in words(_HIRAGANA.sub(" ", text.casefold())):
+        if len(word) >= _LEAST_LETTERS or word.isdecimal() or num_unspaced(word):
+            yield word[:_STEM]
+
+
+@dataclass(frozen=True)
+class MarkerAudit:
+    """Checks whether the scores support the markers of a response.
+
+    A marker is supported if a source of its document is cited for the marked text, or if the
+    document is worth `min_effect` nats to it; of several documents with its label, if one of them
+    is. Without `evidence`, only the citations count, and it is not known of a document whose
+    sources `may_say` the tokens.
+    """
+
+    markers: tuple[WrittenMarker, ...]
+    context: Context
+    evidence: Evidence | None = None
+    min_effect: float = 0.0
+    may_say: Callable[[Sequence[int], Sequence[int]], bool] | None = None
+
+    def of_answer(
+        self, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
+    ) -> Iterator[Marker]:
+        """All markers of the response, each audited by the citations of what it speaks of.
+
+        A sentence that follows from another has the other's sources. A marker where nothing is
+        stated speaks of the whole answer.
+        """
+        starts = [sentence.start for sentence in sentences]
+        whole = (0, sentences[-1].end) if sentences else (0, 0)
+
+        @cache
+        def said_in(scope: Interval) -> tuple[tuple[int, ...], frozenset[int]]:
+            first, last = bisect_right(starts, scope[0]) - 1, bisect_left(starts, scope[1])
+            stated = [i for i in range(first, last) if sentences[i].is_judged]
+            tokens = chain.from_iterable(sentences[i].tokens for i in stated)
+            cited = (verdicts[i].traced(verdicts).source_ids for i in stated)
+            return tuple(tokens), frozenset(chain.from_iterable(cited))
+
+        for marker in self.markers:
+            index = bisect_right(starts, marker.start) - 1
+            own = sentences[index].start, sentences[index].end
+            scopes = map(said_in, (*(marker.scopes or (own,)), whole))
+            tokens, cited = next((said for said in scopes if said[0]), said_in(whole))
+            yield from markers_of([marker], cache(partial(self._supports, tokens, cited)))
+
+    def _supports(
+        self, tokens: Sequence[int], cited: Collection[int], document: int
+    ) -> bool | None:
+        """Whether a document supports these tokens, for which sources are cited.
+
+        None if it was not scored, or without tokens that the marker could speak of.
+        """
+        if any(document in self.context.sources[source_id].documents for source_id in cited):
+            return True
+        if document in self.context.not_located:
+            return False
+        own = [source.id for source in self.context.sources if document in source.documents]
+        if not own or not tokens:
+            return None
+        if self.evidence is None:
+            return None if self.may_say and self.may_say(own, tokens) else False
+        evidence = self.evidence.of(Part(tuple(tokens)))
+        evidence.fetch_without([own])
+        row = evidence.without(own)
+        return None if row is None else total(row, tokens) >= self.min_effect

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.methods import Method, Pruned
-from attribot_rag.methods.base import Scores
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Scores, Workload
 from attribot_rag.scoring import LocalBackend, Scorer
 from benchmarks.experiment.baselines import ContextCite
 from benchmarks.experiment.generation import GeneratedAnswer

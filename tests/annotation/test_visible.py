@@ -2,7 +2,7 @@
 
 import pytest
 
-from attribot_rag.annotation.numbers import Visible
+from attribot_rag.annotation import Visible
 
 
 @pytest.mark.parametrize("unseen", ["\u200b", "\u00ad", "\ufeff", "\u2060", "\u200e\u200b"])

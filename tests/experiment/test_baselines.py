@@ -17,7 +17,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.cost import Workload
+from attribot_rag.methods.base import Workload
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LogLikelihoods, Scorer
 from benchmarks.experiment.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity

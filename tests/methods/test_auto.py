@@ -22,10 +22,8 @@ from support.tiny_models import larger, metaspace
 from attribot_rag import Attributor, VerdictOptions
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Patching, Proxy, Scores
-from attribot_rag.methods.base import Part, answer_sentences
-from attribot_rag.methods.cost import Workload
+from attribot_rag.methods.base import Part, Ranking, Workload, answer_sentences
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.order import Ranking
 
 MANY = many_documents()
 RESPONSE = "The hall was built in 1621."

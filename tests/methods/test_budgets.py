@@ -23,8 +23,8 @@ from attribot_rag.methods import (
     Scores,
     make_method,
 )
+from attribot_rag.methods.auto import METHODS
 from attribot_rag.methods.base import answer_sentences
-from attribot_rag.methods.factory import METHODS
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer, Session
 from attribot_rag.scoring.local.cropped import CachedPrefix

@@ -19,7 +19,7 @@ from attribot_rag.methods import (
     Pruned,
     Thorough,
 )
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.local.cropped import prefill

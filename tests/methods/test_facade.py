@@ -13,8 +13,8 @@ from attribot_rag.attributor.prompts import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import LeaveOneOut, Masked, make_method
+from attribot_rag.methods.auto import METHODS
 from attribot_rag.methods.base import total
-from attribot_rag.methods.factory import METHODS
 from attribot_rag.scoring import Budget
 
 MANY = many_documents()

@@ -8,8 +8,15 @@ import pytest
 from attribot_rag.methods.base import Carriers
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict
-from attribot_rag.verdicts.citation import Citation
-from attribot_rag.verdicts.decision import Expected, Measured, SaidBefore, Stated, Unknown, decide
+from attribot_rag.verdicts.decision import (
+    Citation,
+    Expected,
+    Measured,
+    SaidBefore,
+    Stated,
+    Unknown,
+    decide,
+)
 
 LIMITS = Limits()
 NOWHERE = Stated()

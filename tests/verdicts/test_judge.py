@@ -16,9 +16,9 @@ from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.locating import find_turns
 from attribot_rag.methods import Scores
+from attribot_rag.methods.base import Ranking
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.order import Ranking
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge

@@ -12,7 +12,7 @@ from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.methods import Scores
-from attribot_rag.methods.order import Ranking
+from attribot_rag.methods.base import Ranking
 from attribot_rag.scoring import Budget, Meter, Scorer
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.sentences import sentences_of

@@ -13,7 +13,7 @@ from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_
 from attribot_rag.context.text import subtract
 from attribot_rag.methods.base import Part
 from attribot_rag.methods.evidence import Evidence
-from attribot_rag.verdicts.marker_audit import MarkerAudit
+from attribot_rag.verdicts.judging import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of, read_markers
 from attribot_rag.verdicts.sentences import sentences_of

@@ -6,7 +6,7 @@ import pytest
 
 from attribot_rag import Attributor, LocalModel
 from attribot_rag.methods.limits import Limits
-from attribot_rag.verdicts.prompt_origins import Word, is_stated
+from attribot_rag.verdicts.origins import Word, is_stated
 
 MUSEUM = ["The Orrin museum opens at ten.", "Entry to the Orrin museum costs 9 crowns."]
 FERRY = ["The ferry Kittiwake carries the mail to Osk.", "A ferry ticket costs 18 crowns."]

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Scores, whole_response
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
 from attribot_rag.scoring import Scorer
 
 Array = npt.NDArray[np.float64]

@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.methods.base import Scores, whole_response
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer

@@ -11,8 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Scores, whole_response
-from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
 from attribot_rag.scoring import Scorer
 
 MINI_LM = "sentence-transformers/all-MiniLM-L6-v2"

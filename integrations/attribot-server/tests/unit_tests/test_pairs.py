@@ -12,7 +12,7 @@ from support.patience import scaled
 from support.service_process import service
 
 from attribot_rag import LocalModel
-from attribot_rag.methods.factory import METHODS
+from attribot_rag.methods.auto import METHODS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -8,13 +8,12 @@ import pytest
 from support.scorers import TREATY, other_chat, scorer
 from support.scripted import Scripted
 
-from attribot_rag.methods.base import Carriers, Part, whole_response
-from attribot_rag.methods.evidence import Evidence
+from attribot_rag.methods.base import Carriers, Part, Ranking, whole_response
+from attribot_rag.methods.evidence import Evidence, PartLosses
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.order import Order, Ranking
-from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.methods.sufficiency import carriers_of
-from attribot_rag.verdicts.citation import Citing
+from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.search import carriers_of
+from attribot_rag.verdicts.decision import Citing
 
 Ids = frozenset[int]
 PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("boats", "brine"))

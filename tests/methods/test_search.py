@@ -13,11 +13,11 @@ from support.scorers import ATOL, TREATY, built, many_documents, other_chat, sco
 from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, parts_of, scores_of, whole_response
+from attribot_rag.methods.base import Carriers, Part, Ranking, parts_of, scores_of, whole_response
 from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.order import Order, Ranking
-from attribot_rag.methods.sufficiency import carriers_of
+from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.search import carriers_of
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer

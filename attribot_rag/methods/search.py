@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
+from attribot_rag.methods.ahead import NUM_REPLACEMENTS, Foresight
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
-from attribot_rag.methods.evidence import Evidence, Steps
-from attribot_rag.methods.foresight import NUM_REPLACEMENTS, Foresight
+from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import BudgetEnded, Necessity
-from attribot_rag.methods.order import Order
-from attribot_rag.methods.part_losses import PartLosses
-from attribot_rag.scoring import Request
+from attribot_rag.methods.necessity import BudgetEnded, Necessity, Order
+
+if TYPE_CHECKING:
+    from attribot_rag.scoring import Request
 
 _NUM_DOCUMENTS = 3
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from attribot_rag.methods.necessity import Necessity
-from attribot_rag.methods.order import Order
-from attribot_rag.methods.part_losses import PartLosses
+from attribot_rag.methods.evidence import PartLosses
+from attribot_rag.methods.necessity import Necessity, Order
 
 NUM_REPLACEMENTS = 3
 
