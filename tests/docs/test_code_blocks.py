@@ -4,6 +4,7 @@ import ast
 import json
 import pkgutil
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,7 @@ from attribot_rag.annotation import Annotation
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
-    "README.md": "tests/test_examples.py, and that of each integration",
+    "README.md": "here, in tests/test_examples.py, and in that of each integration",
     "docs/batch.md": "attribot-batch's tests",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
@@ -34,7 +35,6 @@ ELSEWHERE = {
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/reference/summary.md": "the tests of both integrations",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
-    "integrations/attribot-batch/README.md": "its own tests",
     "integrations/attribot-checks/README.md": "its own tests",
     "integrations/attribot-server/README.md": "its own tests",
     "integrations/langchain-attribot/README.md": "its integration tests",
@@ -44,6 +44,7 @@ HERE = {
     "CONTRIBUTING.md",
     "docs/answers.md",
     "docs/checks.md",
+    "docs/hosted-chat.md",
     "docs/methods.md",
     "docs/readers.md",
     "docs/reference/integrating.md",
@@ -170,12 +171,60 @@ def test_the_model_that_answered_is_asked_without_a_framework() -> None:
         )
     assert names["attribution"].provenance.basis == "reader"
     assert names["second"].response == "Nobody knows."
-    page = (ROOT / "docs/readers.md").read_text(encoding="utf-8")
-    assert all(
-        f"\n    {line}\n" in page for line in names["compared"].to_cited_text().split("\n\n")
-    )
     (body,) = asked
     assert TREATY[1] in messages[-1]["content"] and TREATY[1] not in prompt_of(body)
+
+
+FERRY = "The ferry Kittiwake carries up to 84 passengers."
+LIGHTHOUSE = "The lighthouse is 38 metres high."
+
+
+@pytest.fixture
+def hosted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """What was asked of a hosted model that repeats its prompt's answer."""
+
+    def answer(prompt: str) -> str:
+        said = LIGHTHOUSE if "How high" in prompt else FERRY
+        return said if said in prompt else "I do not know."
+
+    with chat_server(answer) as (url, asked):
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+        yield asked
+
+
+def test_the_readme_s_hosted_model_is_read(
+    hosted: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(blocks_of("README.md")[3], {"documents": [FERRY, LIGHTHOUSE]})
+    answer, _, told = capsys.readouterr().out.splitlines()
+    assert answer == f"{FERRY} [1]" and "read the answer of gpt-4o" in told
+    assert [asked["model"] for asked in hosted] == ["gpt-4o"]
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_a_hosted_model_is_read_from_start_to_finish(
+    hosted: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block prints what the page shows after it, or what it says there in words."""
+    page = (ROOT / "docs/hosted-chat.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    printed = []
+    for code in blocks_of("docs/hosted-chat.md"):
+        exec(code, names)
+        printed.append(capsys.readouterr().out)
+    _, cited, without, by_model, streamed, alone = printed
+    shown = [part.split("```")[0] for part in page.split("prints\n\n```\n")[1:]]
+    assert [cited, without] == shown
+    assert "`smollm2-135m-instruct read the answer of gpt-4o`" in page
+    assert by_model.startswith(f"{LIGHTHOUSE} [1]\n")
+    assert "(smollm2-135m-instruct read the answer of gpt-4o:" in by_model
+    assert streamed == LIGHTHOUSE and "<attribot-answer" in names["html"]
+    assert alone == cited.rpartition("lighthouse.md")[0]
+    assert len(hosted) == 5
+    for name in ("handler", "reading", "background"):
+        names[name].close()
 
 
 def test_an_answer_is_shown_and_streamed() -> None:

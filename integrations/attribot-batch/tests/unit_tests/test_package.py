@@ -1,4 +1,4 @@
-"""The package as its README and docs/batch.md show it."""
+"""The package as docs/batch.md shows it."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,11 @@ from support.scorers import RECORD
 from attribot_batch import Statistics
 
 
-@pytest.mark.parametrize("page", ["docs/batch.md", "integrations/attribot-batch/README.md"])
-def test_a_page_s_code_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("answers.jsonl").write_text(json.dumps(RECORD) + "\n")
     names = {"attributor": local()}
-    (code,) = blocks_of(page)
+    (code,) = blocks_of("docs/batch.md")
     exec(code, names)
     assert isinstance(names["statistics"], Statistics)
     assert Path("folder/results.jsonl").read_text().count("\n") == 1

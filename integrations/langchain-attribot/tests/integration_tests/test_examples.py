@@ -4,23 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chains import Given, joined, rag
+from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION, Chat
 from langchain_core.documents import Document
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnablePassthrough
-from support.chat_server import chat_server
 from support.examples import blocks_of, check_example, check_readme, run_and_get
-from support.island import answer_from
 from support.model_server import model_server
 from support.summaries import checked
 
 from attribot_rag import LocalModel
-from attribot_rag.display import visible
-from langchain_attribot import AttributionCallbackHandler
 
 README = "integrations/langchain-attribot/README.md"
-CHAIN, SEARCH, READER, CHAT = blocks_of(README)
+CHAIN, SEARCH, CHAT = blocks_of(README)
 (SHOWN,) = blocks_of("docs/reference/summary.md")
 COMPOSED, APART, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
 
@@ -97,35 +91,6 @@ def test_the_root_readme_s_lines_attach_it_too(chat: Chat) -> None:
     searched: dict[str, Any] = {"store": Store(), "question": QUESTION}
     exec(SEARCH, searched)
     assert searched["documents"] == list(DOCUMENTS)
-
-
-@pytest.mark.enable_socket
-@pytest.mark.parametrize("code", [blocks_of("README.md")[3], READER])
-def test_a_hosted_model_s_answer_is_read_as_both_readmes_say(
-    code: str,
-    smollm2: LocalModel,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    passages = Given(documents=DOCUMENTS) | joined
-    prompt = ChatPromptTemplate.from_template("{passages}\n\nAnswer in one sentence: {question}")
-    names = {
-        "AttributionCallbackHandler": AttributionCallbackHandler,
-        "RunnablePassthrough": RunnablePassthrough,
-        "load_model": lambda: smollm2,
-        "passages": passages,
-        "prompt": prompt,
-        "visible": visible,
-    }
-
-    with chat_server(answer_from) as (url, asked):
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
-        exec(code, names)
-    printed = capsys.readouterr().out
-    assert printed.startswith("The lighthouse is 38 metres high. [1]\n")
-    assert "(smollm2-135m-instruct read the answer of gpt-4o: " in printed
-    assert printed.endswith("\nI do not know.\n") and len(asked) == 2
 
 
 @pytest.mark.long

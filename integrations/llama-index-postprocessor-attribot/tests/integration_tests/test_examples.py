@@ -7,17 +7,12 @@ import pytest
 from conftest import QUESTION, LocalLLM
 from engines import index_of
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from support.chat_server import chat_server
 from support.examples import blocks_of, check_example, check_readme, run_and_get
-from support.island import answer_from
 from support.patience import scaled
 from support.summaries import located_ids
 
-from attribot_rag import LocalModel
-from attribot_rag.display import visible
-
 README = "integrations/llama-index-postprocessor-attribot/README.md"
-PROGRAM, SEARCH, READER, CHAT = blocks_of(README)
+PROGRAM, SEARCH, CHAT = blocks_of(README)
 (SHOWN,) = blocks_of("docs/reference/summary.md")
 
 
@@ -42,22 +37,6 @@ def test_the_root_readme_s_lines_attach_it_too(llm: LocalLLM) -> None:
     names |= {"documents": documents, "postprocessor": AttributionPostprocessor()}
     names["prompt"] = "\n".join([*documents, QUESTION])
     assert len(located_ids(run_and_get(SEARCH, names))) == 2
-
-
-@pytest.mark.enable_socket
-def test_a_hosted_model_s_answer_is_read_as_the_readme_says(
-    smollm2: LocalModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names: dict[str, Any] = {"index": index_of(), "load_model": lambda: smollm2}
-    names |= {"AttributionPostprocessor": AttributionPostprocessor, "visible": visible}
-    with chat_server(answer_from) as (url, asked):
-        at = f'model="llama3.2:1b", base_url="{url}", context_window=4096'
-        exec(READER.replace('model="llama3.2:1b"', at), names)
-    printed = capsys.readouterr().out
-    assert printed.startswith("The lighthouse is 38 metres high. [1]\n")
-    assert "read the answer of llama3.2:1b: " in printed
-    index = [node.node_id for node in names["read"].source_nodes].index("lighthouse")
-    assert printed.endswith("\nI do not know.\n") == (index == 1) and len(asked) == 2
 
 
 @pytest.mark.long
