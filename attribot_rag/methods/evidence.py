@@ -187,7 +187,8 @@ class Evidence:
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
         """Rows to be scored: of several that only end elsewhere, the longest."""
-        known, new = self.scorer.known, dict[Request, Request]()
+        known = self.scorer.known
+        new: dict[Request, Request] = {}
         for row in requests:
             whole = _whole(row)
             if not any(map(known, (row, (row[0], None), (whole[0], None)))):

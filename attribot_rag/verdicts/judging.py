@@ -48,7 +48,6 @@ from attribot_rag.verdicts.origins import Origin, Origins, PromptOrigins, Prompt
 from attribot_rag.verdicts.sentences import AnswerSentence, fragment_of, sentences_of, thinking_of
 
 if TYPE_CHECKING:
-    from attribot_rag.methods.evidence import Evidence
     from attribot_rag.scoring import Scorer
 
 logger = logging.getLogger(__name__)
