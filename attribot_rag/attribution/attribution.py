@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import ErrorDetails
 
 from attribot_rag.display import render_cited, render_html, render_markdown, render_table
@@ -126,6 +126,7 @@ class Attribution(Result):
 
 
 _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_WHOLE = _CONFIG | ConfigDict(json_schema_serialization_defaults_required=True)
 _MAX_PROBLEMS = 3
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
@@ -215,7 +216,7 @@ class _WithoutTitles(GenerateJsonSchema):
 
 def attribution_schema() -> dict[str, Any]:
     """The schema of `Attribution.to_dict()`."""
-    definitions = _definitions(list[Result])
+    definitions = _definitions(list[Result], _CONFIG, "validation")
     root = {
         **definitions.pop("Result"),
         "title": Attribution.__name__,
@@ -234,7 +235,7 @@ def summary_schema() -> dict[str, Any]:
         "title": "Summary of an attribution",
         "description": _SUMMARY,
         "$ref": "#/$defs/Summary",
-        "$defs": _definitions(list[Summary]),
+        "$defs": _definitions(list[Summary], _WHOLE, "serialization"),
     }
 
 
@@ -245,8 +246,9 @@ def _head(name: str) -> dict[str, Any]:
     }
 
 
-def _definitions(values: Any) -> dict[str, Any]:
-    schema = TypeAdapter(values, config=_CONFIG).json_schema(schema_generator=_WithoutTitles)
+def _definitions(values: Any, config: ConfigDict, mode: JsonSchemaMode) -> dict[str, Any]:
+    adapter = TypeAdapter(values, config=config)
+    schema = adapter.json_schema(schema_generator=_WithoutTitles, mode=mode)
     definitions: dict[str, Any] = schema["$defs"]
     return definitions
 

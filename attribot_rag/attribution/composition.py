@@ -25,11 +25,9 @@ from attribot_rag.result.summary import (
 )
 from attribot_rag.result.summary_schema import (
     DocumentSummary,
-    RivalSummary,
     SentenceSummary,
     SourceSummary,
     Summary,
-    SupportSummary,
 )
 from attribot_rag.result.verdict import Kind, Relation
 
@@ -140,6 +138,11 @@ class Composition:
         keys = {self._key(document): document for document in self.retrieved}
         return {key: keys[key] for key in keys if key not in self.documents}
 
+    @property
+    def num_passages(self) -> int:
+        """How many documents were retrieved, for the answer and for the earlier ones."""
+        return len(self.documents) + len(self.unread)
+
     def key_of(self, attribution: Attribution, index: int) -> str:
         """The id of a document, or its text where it has none, or shares it with another text."""
         return self._key(attribution.documents[index])
@@ -213,7 +216,9 @@ class Composition:
             )
         basis = self.attribution.provenance.basis
         cause = remark_on(verdict, self.attribution.verdicts, len(marks), basis=basis)
-        support = support_remarks(self.attribution, verdict, self.marked)
+        support = support_remarks(
+            self.attribution, verdict, self.marked, num_passages=self.num_passages
+        )
         if not (remarks and any(remark.is_prompted for remark in support)):
             yield from (f"[{mark}]" for mark in marks)
         if remarks:
@@ -329,7 +334,9 @@ class _Composite:
 
     def __init__(self, composition: Composition, shown: Shown, size: Size) -> None:
         self._composition = composition
-        self._parts = SummaryParts(composition.attribution, shown, size, composition.marked)
+        self._parts = SummaryParts(
+            composition.attribution, shown, size, composition.marked, composition.num_passages
+        )
         keys = (*composition.documents, *composition.unread)
         self._documents = {key: index for index, key in enumerate(keys)}
         self._sources = {
@@ -348,7 +355,7 @@ class _Composite:
             "sentences": [
                 self._sentence(sentence) for sentence in composition.sentences[: size.num_sentences]
             ],
-            "trust": data["trust"] and {**data["trust"], "passages": len(self._documents)},
+            "trust": data["trust"] and {**data["trust"], "passages": composition.num_passages},
             "documents": list(map(self._document, documents)),
             "sources": sources,
             "notes": [*self._partial_note(), *data["notes"]][:MAX_NOTES],
@@ -366,7 +373,8 @@ class _Composite:
             for index in self._indices(origin.attribution, origin.documents)
         ]
         data = self._parts.sentence(sentence.cited)
-        for check in data["checks"]:
+        checks: list[Any] = data["checks"]
+        for check in checks:
             if check["source"] is not None:
                 check["source"] = self._source(check["source"])
         for marker in data["markers"]:
@@ -388,12 +396,12 @@ class _Composite:
             "documents": list(dict.fromkeys(documents)),
         }
 
-    def _support(self, support: SupportSummary | None) -> SupportSummary | None:
+    def _support(self, support: Any) -> Any:
         """The support with the composition's indices, without what no retrieved text says."""
         if support is None:
             return None
         sources = [self._source(source) for source in support["source_ids"]]
-        rivals: list[RivalSummary] = []
+        rivals = []
         for rival in support["rivals"]:
             source, documents = self._source(rival["source"]), self._own([rival["document"]])
             if source is not None and documents:

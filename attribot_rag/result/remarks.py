@@ -167,11 +167,12 @@ def support_remarks(
     verdict: Verdict | None,
     marked: Marked,
     texts: str = THE_DOCUMENTS,
+    num_passages: int | None = None,
 ) -> tuple[Remark, ...]:
     """Tell people what the cited text lacks or says otherwise, and which values to check.
 
     `marked` gives the numbers of documents as readers see them. A remark on documents for which it
-    gives '' is left out.
+    gives '' is left out. `num_passages` were found, by default the documents in the prompt.
     """
     if verdict is None:
         return ()
@@ -201,7 +202,8 @@ def support_remarks(
         return (Remark("also", words_for("also", mark=mark), (), documents),)
     if (verdict.reliance or 0.0) >= LED and basis == "cause":
         return (Remark("led", words_for("led", texts)),)
-    number = len(attribution.documents) - len(attribution.not_located)
+    located = len(attribution.documents) - len(attribution.not_located)
+    number = located if num_passages is None else num_passages
     key = "none" if number > 1 else "none_of_one"
     return (Remark(key, words_for(key, value=number), (str(number),)),)
 

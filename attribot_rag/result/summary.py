@@ -15,17 +15,13 @@ from attribot_rag.result.remarks import Marked, marked_by, standing_of, support_
 from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_schema import (
     SCHEMA_VERSION,
-    CheckSummary,
     DocumentSummary,
     MarkerSummary,
-    MissingSummary,
-    RivalSummary,
     SentenceSummary,
     SourceSummary,
     Summary,
-    SupportSummary,
 )
-from attribot_rag.result.verdict import Check, Marker, Rival, Verdict
+from attribot_rag.result.verdict import Check, Marker, MissingWord, Rival, Support
 
 Status = Literal["complete", "partial", "pending", "error", "unsupported"]
 
@@ -220,6 +216,7 @@ class SummaryParts:
     shown: Shown
     size: Size
     marked: Marked
+    num_passages: int | None = None
 
     def sentence(self, cited: CitedSentence) -> SentenceSummary:
         documents = {
@@ -232,7 +229,7 @@ class SummaryParts:
         if self.shown.offsets is not None:
             text = self.shown.offsets.shown[start:end]
         verdict, attribution = cited.verdict, self.attribution
-        remarks = support_remarks(attribution, verdict, self.marked)
+        remarks = support_remarks(attribution, verdict, self.marked, num_passages=self.num_passages)
         return {
             "start": start,
             "end": end,
@@ -248,8 +245,8 @@ class SummaryParts:
             "follows": None if verdict is None else verdict.follows,
             "origin": None if verdict is None else verdict.origin,
             "reason": None if verdict is None else verdict.reason,
-            "checks": [] if verdict is None else list(map(self.check, verdict.checks)),
-            "support": self.support(verdict),
+            "checks": [] if verdict is None else list(map(self.placed, verdict.checks)),
+            "support": self.support(None if verdict is None else verdict.support),
             "remarks": [
                 {
                     "key": remark.key,
@@ -267,34 +264,23 @@ class SummaryParts:
             ],
         }
 
-    def support(self, verdict: Verdict | None) -> SupportSummary | None:
-        support = None if verdict is None else verdict.support
-        if support is None:
-            return None
-        missing: list[MissingSummary] = []
-        for word in support.missing:
-            start, end = self.shown.interval(word.start, word.end)
-            missing.append({"start": start, "end": end, "in_no_document": word.in_no_document})
-        return {
-            "kind": support.kind,
+    def support(self, support: Support | None) -> Any:
+        return support and {
+            **vars(support),
             "score": _rounded(support.score),
             "source_ids": list(support.source_ids),
-            "missing": missing,
+            "missing": list(map(self.placed, support.missing)),
             "missing_asked": list(map(self._cut, support.missing_asked)),
-            "rivals": list(map(self.rival, support.rivals)),
+            "rivals": list(map(self.placed, support.rivals)),
         }
 
-    def rival(self, rival: Rival) -> RivalSummary:
-        start, end = self.shown.interval(rival.start, rival.end)
+    def placed(self, part: Check | MissingWord | Rival) -> Any:
+        """The part's own fields, at its place in the shown text."""
+        start, end = self.shown.interval(part.start, part.end)
         return {
-            "start": start,
-            "end": end,
-            "value": self._cut(rival.value),
-            "source": rival.source,
-            "document": rival.document,
-            "document_start": rival.document_start,
-            "document_end": rival.document_end,
-        }
+            name: self._cut(value) if isinstance(value, str) else value
+            for name, value in vars(part).items()
+        } | {"start": start, "end": end}
 
     def marker(self, marker: Marker) -> MarkerSummary:
         start, end = self.shown.interval(marker.start, marker.end)
@@ -304,20 +290,6 @@ class SummaryParts:
             "label": self._cut(marker.text),
             "document": marker.document,
             "supported": marker.supported,
-        }
-
-    def check(self, check: Check) -> CheckSummary:
-        start, end = self.shown.interval(check.start, check.end)
-        source_value, message = check.source_value, check.message
-        return {
-            "start": start,
-            "end": end,
-            "kind": check.kind,
-            "value": self._cut(check.value),
-            "source_value": None if source_value is None else self._cut(source_value),
-            "source": check.source,
-            "in_no_document": check.in_no_document,
-            "message": None if message is None else self._cut(message),
         }
 
     def document(self, index: int, number: int | None) -> DocumentSummary:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from attribot_rag.context.context import PromptPart
 from attribot_rag.result.remarks import Standing, Trust
 from attribot_rag.result.result import Basis
-from attribot_rag.result.verdict import Kind, Reason, Relation, SupportKind
+from attribot_rag.result.verdict import Check, Kind, Reason, Relation, Support
 
 SCHEMA_VERSION = "1.15"
 
@@ -30,27 +30,6 @@ RunId = Annotated[
 ]
 
 
-class CheckSummary(TypedDict):
-    """A remark on the characters [start, end), such as a value that the sentence's cited sources do
-    not have."""
-
-    start: Index
-    end: Index
-    kind: str
-    """Of the annotator's own naming, such as number."""
-    value: str
-    """The characters themselves."""
-    source_value: str | None
-    """The value that the source has in its place, null if there is none."""
-    source: Index | None
-    """The id of the source that `source_value` is from; `sources` of the summary need not hold
-    it."""
-    in_no_document: bool
-    """Whether the value stands in none of the documents that the model read, cited or not."""
-    message: str | None
-    """What there is to say, null where the values say it."""
-
-
 class MarkerSummary(TypedDict):
     """A citation of the model's own at the characters [start, end), mark-up included; one for each
     label in it."""
@@ -63,51 +42,6 @@ class MarkerSummary(TypedDict):
     """Index of the document, null if there is none of that label."""
     supported: bool | None
     """Whether the document has an effect on the sentence; null if that was not measured."""
-
-
-class MissingSummary(TypedDict):
-    """A word at the characters [start, end) that the compared text lacks."""
-
-    start: Index
-    end: Index
-    in_no_document: bool
-    """Whether no retrieved text that the model read has it."""
-
-
-class RivalSummary(TypedDict):
-    """Retrieved text that says another number or name of the same thing than the characters
-    [start, end)."""
-
-    start: Index
-    end: Index
-    value: str
-    """What it says in their place."""
-    source: Index
-    """The id of the source that says it; `sources` of the summary need not hold it."""
-    document: Index
-    """The index of its document."""
-    document_start: Index
-    """Where the source begins in that document, in characters."""
-    document_end: Index
-
-
-class SupportSummary(TypedDict):
-    """Whether the cited text says the sentence, as an answer to what was asked: an estimate, by
-    comparing texts."""
-
-    kind: SupportKind
-    """'full' if it does, 'partial' if it lacks words of the sentence or the question,
-    'contradicted' if it, or other retrieved text, says another value or name, 'none' if no
-    retrieved text says the sentence."""
-    score: Share | None
-    """How probable it is that the text says the sentence; null without such text."""
-    source_ids: list[Index]
-    """Ids of the sources that were compared: those that the sentence cites, or that say it."""
-    missing: list[MissingSummary]
-    """The telling words of the sentence that these sources lack."""
-    missing_asked: list[str]
-    """The telling words of the question that they lack, and other retrieved text has."""
-    rivals: list[RivalSummary]
 
 
 class RemarkSummary(TypedDict):
@@ -159,10 +93,10 @@ class SentenceSummary(TypedDict):
     reason: Reason | None
     """Why an open verdict is open: no part of the context stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""
-    checks: list[CheckSummary]
+    checks: list[Check]
     """Remarks, such as on a value that the cited sources do not have: texts are compared, and no
     verdict depends on it."""
-    support: SupportSummary | None
+    support: Support | None
     """Whether the cited text says it; null for what is not judged."""
     remarks: list[RemarkSummary]
     """What to know of its support and its values, in words."""

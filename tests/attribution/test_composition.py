@@ -23,8 +23,11 @@ from support.compositions import (
 from support.schemas import SUMMARIES
 
 from attribot_rag.attribution import Composition, Marker
+from attribot_rag.attribution.composition import summarize_composition
+from attribot_rag.context import Document
 from attribot_rag.result.remarks import THE_DOCUMENTS, words_for
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
+from attribot_rag.result.verdict import Support
 from attribot_rag.runtime import Answer, AttributedRun
 
 
@@ -76,6 +79,20 @@ def test_a_summary_holds_the_answer_its_sources_and_its_calls(num_earlier: int) 
     assert [call["run_id"] for call in summary["calls"][:2]] == ["a", "b"]
     assert len(summary["calls"]) + summary["omitted"]["calls"] == num_earlier
     assert whole.to_cited_text() == Composition(OF_BOTH, EARLIER).to_cited_text()
+
+
+def test_the_passages_found_are_those_of_all_answers() -> None:
+    said_nowhere = {"kind": "unsupported", "support": Support(kind="none")}
+    verdicts = verdicts_of(BOTH, said_nowhere, said_nowhere)
+    scores = ((0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
+    attribution = composed(*scores, verdicts=verdicts)
+    third = Document("The quay is long.", id="quay")
+    composition = Composition(attribution, EARLIER, retrieved=(third,))
+    assert "(not in the 3 passages found)" in composition.to_cited_text()
+    summary = summarize_composition(composition)
+    assert summary["trust"]["passages"] == 3
+    remarks = [remark for sentence in summary["sentences"] for remark in sentence["remarks"]]
+    assert {remark["text"] for remark in remarks} == {"not in the 3 passages found"}
 
 
 def test_answers_end_to_end_share_their_numbers() -> None:
