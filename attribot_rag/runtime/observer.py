@@ -19,7 +19,7 @@ from attribot_rag.runtime.runs import AttributedRun, RunStore
 from attribot_rag.runtime.service import AttributionService, service_that_saw
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -29,31 +29,18 @@ Only = str | Callable[[frozenset[str]], bool] | None
 
 @dataclass(eq=False)
 class Call:
-    """A call of a model: its prompt and its answer.
+    """A call of a model. Its `answer` has what is known before the model answers.
 
-    `texts` stand in the prompt as they are, whatever a template makes of the rest. A call that is
-    not `wanted` is not attributed. Once it `is_answered`, it has a `run` if documents were seen.
-
-    What an integration knows besides: the `service` of the model that answers, whether that is
-    `elsewhere`, of a model that another one reads the name (`answered_by`) and how to `ask` it
-    again, as an `Answer` has them, the question (`question`), `notes` for the attribution, what to
-    warn of where nothing is cited (`warning`; None to look for metadata in the prompt), the ids of
-    the run and of its root (by default the steps'), and that it `shares` its documents with other
+    A call that is not `wanted` is not attributed. Once it `is_answered`, it has a `run` if
+    documents were seen. An integration may also name the `service` of the model, the ids of the run
+    and of its root (by default the steps'), and say that it `shares` its documents with other
     calls.
     """
 
     step: Step
-    prompt: Prompt
-    texts: Sequence[str]
-    span: Span | None = None
+    answer: Answer
     wanted: bool = True
     service: AttributionService | None = None
-    elsewhere: bool | None = None
-    answered_by: str = ""
-    ask: Callable[..., str] | None = None
-    question: str | None = None
-    notes: Sequence[str] = ()
-    warning: str | None = None
     run_id: str | None = None
     root_id: str | None = None
     shares: bool = False
@@ -147,14 +134,15 @@ class Observer:
         `prompt` is the whole prompt, a text or messages. `texts` stand in it as they are, such as
         each message's content: they find the recorded generation, and tell what was read. `names`
         and `given` are those of the step; what else is `known`, such as the `question`, are fields
-        of Call.
+        of Answer.
         """
         if isinstance(texts, str):
             raise InvalidInput(f"texts={texts[:60]!r}; give a list of texts, such as [prompt]")
         step = self.steps.begin(step_id, parent_id, kind="model", names=names, given=given)
         around, only = step.all_names(), self._only
         wanted = only is None or (only in around if isinstance(only, str) else only(around))
-        return Call(step, prompt, texts, wanted=wanted, **known)
+        answer = Answer("", prompt_texts=tuple(texts), prompt=prompt, **known)
+        return Call(step, answer, wanted=wanted)
 
     def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
         """The answer's run, which may be pending; None if no documents were seen.
@@ -212,25 +200,20 @@ class Observer:
         return self.store.name_answer(step.id, texts, within)
 
     def _attributed(self, call: Call, text: str, background: bool) -> AttributedRun | None:
-        step, prompt = call.step, "\n".join(call.texts)
+        step, known = call.step, call.answer
+        prompt = "\n".join(known.prompt_texts)
         read = self._reach.contents(step, prompt, shares=call.shares)
         documents = read.documents
         run_id, root_id = call.run_id or step.id, call.root_id or step.root.id
         if not (documents or read.earlier):
             return None
-        answer = Answer(
-            text,
-            tuple(read.retrieved if read.earlier else documents),
-            tuple(call.texts),
-            call.prompt,
-            notes=call.notes,
-            warning=metadata_note(documents, prompt) if call.warning is None else call.warning,
-            question=call.question,
-            elsewhere=self._elsewhere if call.elsewhere is None else call.elsewhere,
-            answered_by=call.answered_by,
-            ask=call.ask,
+        answer = replace(
+            known,
+            text=text,
+            documents=tuple(read.retrieved if read.earlier else documents),
+            warning=known.warning or metadata_note(documents, prompt),
+            elsewhere=known.elsewhere or self._elsewhere,
             beside_others=step.parent is not None,
-            span=call.span,
             contents=tuple(documents) if read.earlier else None,
             retrieved=tuple(read.retrieved),
             num_before=read.num_before,

@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -154,7 +155,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         """Attach the summary of an answer, unless another handler has attached its own."""
         call = streamed.call
         is_first = not call.is_answered
-        call.span = call.span or span_of(UUID(call.step.id))
+        if call.answer.span is None:
+            call.answer = replace(call.answer, span=span_of(UUID(call.step.id)))
         run = self.observer.answered(call, text)
         summary = None if run is None else run.summary
         if is_first and call.wanted:

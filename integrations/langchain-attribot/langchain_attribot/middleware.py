@@ -182,7 +182,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             self._advice.tell(name, f"the {name}", str(error))
             answer = runtime.Answer(text, documents)
             return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
-        call.step.given, call.span, call.elsewhere = documents, span_of(), self._answers_elsewhere
-        run = runtime.Observer([service]).answered(call, text)
+        call.step.given, call.answer = documents, replace(call.answer, span=span_of())
+        observer = runtime.Observer([service], elsewhere=self._answers_elsewhere)
+        run = observer.answered(call, text)
         assert run is not None  # there are documents
         return run

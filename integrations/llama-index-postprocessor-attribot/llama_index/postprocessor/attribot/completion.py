@@ -19,7 +19,7 @@ from llama_index.postprocessor.attribot.query import ModelCall, TrackedQuery, st
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
-from attribot_rag.runtime import AttributedRun, Call, Observer, RunOptions, ServiceRegistry
+from attribot_rag.runtime import Answer, AttributedRun, Call, Observer, RunOptions, ServiceRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -166,17 +166,21 @@ class Completion:
     def _call(self, asked: ModelCall, run_id: str, *, shares: bool) -> Call:
         assert asked.scoring is not None
         llm = asked.llm
-        return Call(
-            asked.step,
-            asked.messages or asked.prompt,
-            asked.prompt_texts,
-            service=self._services.service_for(asked.scoring),
+        answer = Answer(
+            "",
+            prompt_texts=asked.prompt_texts,
+            prompt=asked.messages or asked.prompt,
+            notes=self._notes(),
+            warning=self._warning(),
+            question=self._query.text or None,
             elsewhere=asked.elsewhere,
             answered_by=llm.metadata.model_name if llm else "",
             ask=partial(ask_again, llm, dict(asked.arguments.arguments)) if llm else None,
-            question=self._query.text or None,
-            notes=self._notes(),
-            warning=self._warning(),
+        )
+        return Call(
+            asked.step,
+            answer,
+            service=self._services.service_for(asked.scoring),
             run_id=run_id,
             root_id=self._query.run_id,
             shares=shares,
