@@ -30,14 +30,19 @@ logger = logging.getLogger(__name__)
 _handlers: WeakSet[AttributionCallbackHandler] = WeakSet()
 
 
-class HandlerOptions(ServiceOptions, total=False):
-    """Options of AttributionCallbackHandler, for functions that pass them on."""
+class AttributionOptions(ServiceOptions, total=False):
+    """Options of whatever attributes what LangChain's models answer."""
 
     proxy: ModelHolder | None
     language_model: LanguageModel | None
     reader: runtime.Scoring | None
     citations: bool
     attach: bool
+
+
+class HandlerOptions(AttributionOptions, total=False):
+    """Options of AttributionCallbackHandler, for functions that pass them on."""
+
     only: runtime.Only
 
 
@@ -84,17 +89,13 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         self,
         llm: ModelHolders | None = None,
         *,
-        language_model: LanguageModel | None = None,
-        reader: runtime.Scoring | None = None,
-        proxy: ModelHolder | None = None,
-        citations: bool = False,
-        attach: bool = True,
-        only: runtime.Only = None,
         loose: bool = False,
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[HandlerOptions],
     ) -> None:
         beside = {*HandlerOptions.__optional_keys__, "loose"}
         self._options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
+        language_model, reader = options.get("language_model"), options.get("reader")
+        proxy = options.get("proxy")
         store = RunStore(self._options.max_results)
         scoring = runtime.scoring_model(language_model, reader, models.language_model_of)
         scorers: list[runtime.Scoring] = (
@@ -112,16 +113,16 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         ]
         elsewhere = language_model is not None
         super().__init__(
-            runtime.Observer(services, elsewhere=elsewhere, only=only, loose=loose),
+            runtime.Observer(services, elsewhere=elsewhere, only=options.get("only"), loose=loose),
             None if reader is None else partial(AskAgain, models.answering_models_in(llm)),
         )
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
-        self._citations = citations
-        self._attach = attach
+        self._citations = options.get("citations", False)
+        self._attach = options.get("attach", True)
         self._advice = runtime.Advice(logger)
         self._told_of_another = False
-        if citations:
+        if self._citations:
             messages.show_citations()
         _handlers.add(self)
 

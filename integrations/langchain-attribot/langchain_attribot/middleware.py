@@ -17,13 +17,13 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
-from attribot_rag import LanguageModel, runtime
+from attribot_rag import runtime
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.runtime import AttributedRun, AttributionService, RunStore
 from langchain_attribot import messages, models
 from langchain_attribot.callbacks import ObservedRetrieval, observed_retrieval, run_id_of, span_of
 from langchain_attribot.documents import retrieved_documents
-from langchain_attribot.handler import NOTHING_SEEN, HandlerOptions
+from langchain_attribot.handler import NOTHING_SEEN, AttributionOptions
 from langchain_attribot.models import AskAgain, ModelHolder
 
 if TYPE_CHECKING:
@@ -58,23 +58,17 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     """
 
     def __init__(
-        self,
-        llm: ModelHolder | None = None,
-        *,
-        language_model: LanguageModel | None = None,
-        reader: runtime.Scoring | None = None,
-        proxy: ModelHolder | None = None,
-        citations: bool = False,
-        attach: bool = True,
-        **options: Unpack[runtime.ServiceOptions],
+        self, llm: ModelHolder | None = None, **options: Unpack[AttributionOptions]
     ) -> None:
         super().__init__()
-        beside = HandlerOptions.__optional_keys__ - {"only"}
+        beside = AttributionOptions.__optional_keys__
         run_options = runtime.RunOptions.of(type(self).__name__, options, beside=beside)
+        language_model, reader = options.get("language_model"), options.get("reader")
+        proxy = options.get("proxy")
         self._scoring = runtime.scoring_model(language_model, reader, models.language_model_of)
         self._answers_elsewhere = language_model is not None
-        self._citations = citations
-        self._attach = attach
+        self._citations = options.get("citations", False)
+        self._attach = options.get("attach", True)
         self._advice = runtime.Advice(logger)
         self._services = runtime.ServiceRegistry(
             proxy=None if proxy is None else models.language_model_of(proxy),
@@ -85,7 +79,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             self._scoring = models.language_model_of(llm)
         if self._scoring is not None:
             self._services.service_for(self._scoring)
-        if citations:
+        if self._citations:
             messages.show_citations()
 
     @property
