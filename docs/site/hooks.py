@@ -68,7 +68,7 @@ def on_page_content(html: str, *, page: Page, **_: object) -> str:
         return _CHIP.sub(_chip, html) if page.file.src_uri == "answers.md" else html
     picture = html[html.index("<picture>") : html.index("</picture>") + len("</picture>")]
     data = json.dumps(json.loads((ROOT / "docs" / "site" / "answer.json").read_text("utf-8")))
-    script = runpy.run_path(str(ROOT / "attribot_rag" / "display" / "html" / "script.py"))
+    script = runpy.run_path(str(ROOT / "attribot_rag" / "display" / "script.py"))
     element = (
         f'<attribot-answer data="{escape(data)}" cards="flow" open>{picture}</attribot-answer>'
     )
