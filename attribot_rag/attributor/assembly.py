@@ -19,7 +19,7 @@ from attribot_rag.attributor.prompts import labels_of, location_notes, rag_promp
 from attribot_rag.context import ContextOptions, Document, TokenizedText
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method, Scores
-from attribot_rag.methods.base import Ranking, Workload, ranking_of
+from attribot_rag.methods.base import Ranking, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
@@ -49,7 +49,7 @@ def attributed(
     ''.
     """
     judged = options.verdicts is not None
-    ranking = ranking_of(method, scorer) if judged else Ranking(method.run(scorer))
+    ranking = method.ranking(scorer) if judged else Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)

@@ -39,7 +39,7 @@ _MANY_PARTS = 2
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Method):
     """The whole context, exact rows of the few sources that suffice, estimates of others.
 
     Without the whole context, the response loses its reliance. Where that matters to a sentence,
@@ -49,8 +49,8 @@ class Auto:
     them in turn where words do not settle it. If there are no more than `few` units, all are masked
     instead.
 
-    With verdicts and more than `few` units, `judge` runs the search by its own limits, and asks
-    for the estimates only where it needs them (`ranking`); else other units have no score.
+    With verdicts, `judge` runs the search, by its own limits, and the method only ranks. Of more
+    than `few` units it estimates them where the search needs that; else they have no score.
 
     A `proxy` ranks the units by its own estimates instead, where these take fewer FLOPs than
     patching or attention is not observed; a note says whether it did. Without a proxy, and without
@@ -69,26 +69,27 @@ class Auto:
 
     def run(self, scorer: Scorer) -> Scores:
         ranking = Ranking(self._measured(scorer), partial(self._estimated, scorer))
-        reliance = ranking.measured.context_reliance
-        if reliance is None:
-            return ranking.scores
-        parts = _parts(scorer, reliance)
-        evidence, limits = Evidence(scorer, reliance, whole=True), self.limits
-        if not any(PartLosses(part, evidence, limits).matters for part in parts):
+        evidence = Evidence(scorer, ranking.measured.context_reliance or (), whole=True)
+        if not (parts := self._mattering(evidence)):
             return ranking.scores
         estimated = ranking.estimated
-        list(carriers_of(parts, evidence, Order(scorer, ranking), limits))
+        list(carriers_of(parts, evidence, Order(scorer, ranking), self.limits))
         return evidence.refine(estimated)
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """All scores of few units; for more units, a ranking made on demand."""
-        if len(scorer.units) <= self.few:
-            return Ranking(self.run(scorer))
-        return Ranking(self._measured(scorer), partial(self._estimated, scorer))
+        """The reliance on the context, with scores of few units; those of more units on demand."""
+        measured = self._measured(scorer)
+        evidence = Evidence(scorer, measured.context_reliance or ())
+        are_scored = len(scorer.units) <= self.few and bool(self._mattering(evidence))
+        return Ranking(measured, partial(self._estimated, scorer), at_once=are_scored)
 
-    def with_proxy(self, proxy: LanguageModel, keep: int | float | None = None) -> Method:
-        """The method with a proxy that ranks units, or keeps so many for leave-one-out."""
-        return replace(self, proxy=proxy) if keep is None else Pruned(Proxy(proxy), keep=keep)
+    def _mattering(self, evidence: Evidence) -> list[Part]:
+        """The sentences of the response, if the context matters to one of them."""
+        if not evidence.reliance:
+            return []
+        parts = _parts(evidence.scorer, evidence.reliance)
+        are_mattering = (PartLosses(part, evidence, self.limits).matters for part in parts)
+        return parts if any(are_mattering) else []
 
     def _measured(self, scorer: Scorer) -> Scores:
         """The response's reliance on the whole context."""
@@ -212,7 +213,7 @@ def _parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
 
 
 @dataclass(frozen=True)
-class _Estimates:
+class _Estimates(Method):
     """A proxy's ranking of units."""
 
     name = "estimates"
@@ -259,17 +260,15 @@ def make_method(
         if method not in METHODS:
             raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
         method = METHODS[method]()
-    is_method = all(callable(getattr(method, name, None)) for name in ("run", "cost"))
-    if isinstance(method, type) or not is_method:
+    if isinstance(method, type) or not isinstance(method, Method):
         raise InvalidInput(
-            f"method={method!r}; pass a name, or an object with `run` and `cost` such as "
+            f"method={method!r}; pass a name, or an object of a subclass of Method such as "
             "LeaveOneOut()"
         )
     if keep is not None and proxy is None:
         raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
     if proxy is None:
         return method
-    with_proxy: Callable[..., Method] | None = getattr(method, "with_proxy", None)
-    if with_proxy is not None:
-        return with_proxy(proxy, keep)
+    if isinstance(method, Auto):
+        return replace(method, proxy=proxy) if keep is None else Pruned(Proxy(proxy), keep=keep)
     return Proxy(proxy, method) if keep is None else Pruned(Proxy(proxy), keep=keep, then=method)

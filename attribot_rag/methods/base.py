@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import isnan
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from attribot_rag.cached_property import cached_property
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 
@@ -118,8 +117,9 @@ class Carriers:
     beside: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
+@runtime_checkable
 class Method(Protocol):
-    """Decides which ablations a scorer computes."""
+    """Decides which ablations a scorer computes; a method of your own is a subclass."""
 
     @property
     def name(self) -> str:
@@ -133,6 +133,10 @@ class Method(Protocol):
     def cost(self, workload: Workload) -> Cost:
         """The expected cost of a run."""
         ...
+
+    def ranking(self, scorer: Scorer) -> Ranking:
+        """The scores by which verdicts rank the units that they try."""
+        return Ranking(self.run(scorer))
 
 
 def num_kept(keep: int | float, count: int) -> int:
@@ -253,33 +257,39 @@ def parts_of(
 
 
 class Ranking:
-    """Scores for ranking units; `estimate` adds lazily to the `measured` scores."""
+    """Scores for ranking units; `estimate` adds to the `measured` scores once a search needs it.
+
+    A method that leaves its estimates to the search leaves the search to verdicts, too.
+    """
 
     def __init__(
-        self, measured: Scores, estimate: Callable[[Scores], Scores] | None = None
+        self,
+        measured: Scores,
+        estimate: Callable[[Scores], Scores] | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
-        self.measured = measured
+        self.measured = self.scores = measured
+        self.is_on_demand = estimate is not None
+        """Whether the search that verdicts run is the method's own."""
         self._estimate = estimate
-
-    @property
-    def is_on_demand(self) -> bool:
-        """Whether units are estimated lazily."""
-        return self._estimate is not None
-
-    @property
-    def scores(self) -> Scores:
-        """The scores, with the estimates if they were needed."""
-        return self.estimated if self.is_estimated else self.measured
-
-    @cached_property
-    def estimated(self) -> Scores:
-        """The scores with estimates of all units, where there are any."""
-        return self.measured if self._estimate is None else self._estimate(self.measured)
+        if at_once:
+            self._complete()
 
     @property
     def is_estimated(self) -> bool:
         """Whether the estimates are made, or there are none to make."""
-        return self._estimate is None or "estimated" in vars(self)
+        return self._estimate is None
+
+    @property
+    def estimated(self) -> Scores:
+        """The scores with estimates of all units, where there are any."""
+        self._complete()
+        return self.scores
+
+    def _complete(self) -> None:
+        if self._estimate is not None:
+            self.scores, self._estimate = self._estimate(self.measured), None
 
     def of(self, part: Part) -> Sequence[int]:
         """All units by their scores of the part and, in turn, by attention; none without scores."""
@@ -288,12 +298,6 @@ class Ranking:
             return ()
         attended = [] if attention is None else [best(attention)]
         return in_turn([best(span_totals(rows, part.tokens)), *attended])
-
-
-def ranking_of(method: Method, scorer: Scorer) -> Ranking:
-    """The ranking by a method's scores; a method with a `ranking` is scored on demand."""
-    on_demand: Callable[[Scorer], Ranking] | None = getattr(method, "ranking", None)
-    return Ranking(method.run(scorer)) if on_demand is None else on_demand(scorer)
 
 
 @dataclass(frozen=True)

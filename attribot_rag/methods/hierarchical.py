@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Hierarchical:
+class Hierarchical(Method):
     """Score groups, keep the best groups, score their units (AttriBoT, section 3.2).
 
     `levels` start with the coarsest; the scorer's units are the level below the last. At each level
@@ -180,7 +180,7 @@ def refined(
 
 
 @dataclass(frozen=True)
-class Pruned:
+class Pruned(Method):
     """Method `first` keeps the best units, method `then` scores them (AttriBoT, section 3.4).
 
     With a proxy as `first` this is proxy pruning. `keep` is a number of units or a fraction. With
@@ -215,7 +215,7 @@ _ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen bet
 
 
 @dataclass(frozen=True)
-class Thorough:
+class Thorough(Method):
     """The whole context, estimates of all sources, and masked scores of the best.
 
     Patching with as many `gates` estimates what each unit does to each answer sentence, and

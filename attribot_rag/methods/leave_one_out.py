@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import (
     Cost,
+    Method,
     Scores,
     TokenScores,
     Workload,
@@ -21,7 +22,7 @@ from attribot_rag.scoring.row import check_recompute
 
 
 @dataclass(frozen=True)
-class LeaveOneOut:
+class LeaveOneOut(Method):
     """The LOO error of every unit (AttriBoT, section 2.1): one ablation for each unit.
 
     tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token; positive
@@ -42,7 +43,7 @@ class LeaveOneOut:
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(Method):
     """Masked ablation of every unit on the model's own cache of the prompt.
 
     The cost per unit is the tokens that are recomputed, however long the context is: the
@@ -84,7 +85,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Patching:
+class Patching(Method):
     """An estimate of masked scores by gradients on the prompt's cache (AtP*, arXiv 2403.00745).
 
     The question and the response go through the model once more, with gradients, and back once for

@@ -28,7 +28,7 @@ from attribot_rag.scoring import Backend, Scorer, scoring_backend
 
 
 @dataclass(frozen=True)
-class Proxy:
+class Proxy(Method):
     """Any method on the scorer of a smaller causal model (AttriBoT, section 3.3).
 
     The proxy may have another tokenizer, template and family. Unless its token ids are the

@@ -178,8 +178,9 @@ class _Judge:
         self._without_limit = self._meter.unlimited if ranking.is_on_demand else nullcontext
         self._given: list[Verdict] = []
         self._order = Order(scorer, ranking)
-        # What another method scored for the whole answer goes before rows of a sentence alone.
-        self.evidence = Evidence(scorer, reliance or (), may_be_alone=ranking.is_on_demand)
+        # What the method scored for the whole answer goes before rows of a sentence alone.
+        is_scored = any(ranking.scores.token_scores)
+        self.evidence = Evidence(scorer, reliance or (), may_be_alone=not is_scored)
         self._fragment = fragment_of(sentences, scorer.generation, scorer.response.text)
         self._origin_of: dict[Part, Origin | None] = {}
 

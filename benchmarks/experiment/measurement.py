@@ -29,7 +29,7 @@ class _Sampling:
 
 
 @dataclass(frozen=True)
-class Known:
+class Known(Method):
     """Scores that were measured before, for the whole response, as a method that costs nothing."""
 
     totals: tuple[float | None, ...]

@@ -23,6 +23,7 @@ from attribot_rag import Attributor, VerdictOptions
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, Patching, Proxy, Scores
 from attribot_rag.methods.base import Part, Ranking, Workload, answer_sentences
+from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
 
 MANY = many_documents()
@@ -134,6 +135,20 @@ def test_a_few_sources_need_no_proxy() -> None:
     attribution = attributor.attribute(chat(MANY[:1]), RESPONSE, MANY[:1])
     assert attribution.provenance.proxy_tokens == 0
     assert any("was not used: up to 4 sources" in note for note in attribution.notes)
+
+
+def test_few_sources_are_ranked_without_a_search() -> None:
+    """Verdicts search, by limits of their own."""
+    target = scorer(MANY[:1], RESPONSE)
+    units = range(len(target.units))
+    ranking = Auto(EAGER).ranking(target)
+    assert ranking.is_estimated and None not in ranking.scores.token_scores
+    assert not any(ranking.scores.estimated)
+    evidence = Evidence(target, ranking.scores.context_reliance or ())
+    assert all(evidence.without([unit]) for unit in units)
+    assert len(units) > 1 and not any(evidence.only([unit]) for unit in units)
+    Auto(EAGER).run(target)
+    assert any(evidence.only([unit]) for unit in units)
 
 
 def test_rankings_take_scores_and_attention_in_turn() -> None:

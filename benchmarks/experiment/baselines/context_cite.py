@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
 from attribot_rag.scoring import Scorer
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ContextCite:
+class ContextCite(Method):
     """The weights of a Lasso that predicts the response from the presence of each source.
 
     Each of `num_ablations` keeps every source with probability `keep`, drawn with `seed`. The

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer
@@ -21,7 +21,7 @@ from attribot_rag.scoring.row import masked_row
 
 
 @dataclass(frozen=True)
-class AttentionWeights:
+class AttentionWeights(Method):
     """The attention weight from the response's tokens to a source's tokens.
 
     Averaged over heads, summed over layers and tokens (the attention baseline of AttriBoT,
@@ -72,7 +72,7 @@ def _total_weights(scorer: Scorer) -> list[float] | None:
 
 
 @dataclass(frozen=True)
-class GradientNorm:
+class GradientNorm(Method):
     """The Frobenius norm of the log-likelihood's gradient with respect to a source's embeddings.
 
     One forward and one backward pass through prompt and response without a cache, with all

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Cost, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
 from attribot_rag.scoring import Scorer
 
 MINI_LM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -24,7 +24,7 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True)
-class Similarity:
+class Similarity(Method):
     """Cosine similarity of the sentence embeddings of the response and of a source.
 
     The similarity baseline of AttriBoT, section 4; 0 for a vector of zeros. The default `embedder`
