@@ -152,7 +152,7 @@ def state_of(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "phi3_longrope", "bloom", "t5", "mixtral"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "phi3_longrope", "bloom", "mamba", "mixtral"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("attention", [None, "eager"])
 @pytest.mark.parametrize("method", ["auto", "leave_one_out"])

@@ -22,7 +22,7 @@ from attribot_rag.attributor.options import AttributorOptions, Options
 from attribot_rag.attributor.prompts import check_texts, located, rag_prompt
 from attribot_rag.context import ContextOptions, Document, PromptInput
 from attribot_rag.context.document import Documents, documents_of
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.errors import InvalidInput, NotRecorded, UnsupportedModel
 from attribot_rag.methods import make_method
 from attribot_rag.model.chat_messages import (
     Message,
@@ -30,7 +30,7 @@ from attribot_rag.model.chat_messages import (
     readable,
     verbatim_texts,
 )
-from attribot_rag.model.generation import Conditioning, Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import (
     LanguageModel,
     Prompt,
@@ -225,10 +225,7 @@ class Attributor:
             )
             cache, version = scorer.prompt_cache
             self.recorder.release(scorer.generation, cache, version)
-            kept = generation.without_tensors()
-            if not self.backend.is_conditioned(generation):
-                kept = replace(kept, conditioning=Conditioning())
-        self._generations[attribution.provenance] = kept
+        self._generations[attribution.provenance] = generation.without_cache()
         if answered_by is not None and prompt is not None:
             self._read_prompts[attribution.provenance] = prompt
         if on_sentence is not None:  # the last one, too
@@ -256,6 +253,11 @@ class Attributor:
     ) -> Scorer:
         """The scorer of this generation, once its documents are located in its prompt."""
         generation = transcript.generation
+        if generation.conditioned_on:
+            raise UnsupportedModel(
+                f"the answer was also conditioned on {', '.join(generation.conditioned_on)}; only "
+                "answers to token ids are scored: generate from `input_ids` and `attention_mask`"
+            )
         started = time.perf_counter()
         self.backend.make_ready(generation, self.scoring_options.implementation)
         preparing = time.perf_counter() - started
@@ -485,9 +487,6 @@ def _answer_ids(
     """The response without the prompt before it and the end of sequence after it."""
     if response_ids[: len(prompt_ids)] == prompt_ids:
         response_ids = response_ids[len(prompt_ids) :]
-    if language_model.weights.is_encoder_decoder:
-        starts_so = response_ids[:1] == language_model.weights.decoder_start_ids
-        response_ids = response_ids[1:] if starts_so else response_ids
     ends = (i for i, token_id in enumerate(response_ids) if token_id in language_model.eos_ids)
     return response_ids[: next(ends, None)]
 

@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.attributor.prompts import check_documents, places_of, prompt_without
 from attribot_rag.context import Ablation, Context, TokenizedText
 from attribot_rag.context.text import merge
-from attribot_rag.errors import NotRecorded, UnsupportedModel
+from attribot_rag.errors import NotRecorded
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
@@ -58,13 +56,7 @@ class Rerun:
         generation: Generation,
         language_model: LanguageModel,
     ) -> Rerun:
-        """Raises InvalidInput for documents that do not exist or do not stand in the prompt,
-        UnsupportedModel for an answer that was conditioned on more than the prompt's ids."""
-        if generation.conditioning:
-            raise UnsupportedModel(
-                "no other answer can be generated: this one was also conditioned on "
-                f"{', '.join(generation.conditioning.names)}"
-            )
+        """Raises InvalidInput for documents that do not exist or do not stand in the prompt."""
         check_documents(attribution, documents)
         places = [place for source in attribution.sources for place in source.occurrences]
         context = Context(
@@ -107,10 +99,6 @@ class Rerun:
     def answer(self, settings: Mapping[str, Any]) -> SecondAnswer:
         """The model's answer without the documents, by these settings, else the recorded ones."""
         prompt_ids = self.context.ablate(self.removed, self.language_model).ids
-        begun = self.generation.decoder_ids
-        if len(begun) > 1:  # with more than its start token
-            started = torch.tensor([begun], device=self.language_model.device)
-            settings = {"decoder_input_ids": started, **settings}
         recorded = self.generation.settings or _GREEDY
         second = generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
         ids = () if second is None else second.response_ids

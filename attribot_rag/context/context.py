@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -182,11 +182,11 @@ class Context:
         """The characters that the ablation removes from the prompt, disjoint and ascending."""
         intervals = merge(self._places(ablation))
         removed = merge(self._with_space_before(interval) for interval in intervals)
-        return tuple(self._text_in([*removed, *ablation.characters]))
+        return tuple(merge([*removed, *ablation.characters]))
 
     def hidden_tokens(self, ablation: Ablation) -> list[int]:
         """Positions of the tokens of the ablated sources and characters."""
-        places = self._text_in([*self._places(ablation), *ablation.characters])
+        places = merge([*self._places(ablation), *ablation.characters])
         return [position for place in places for position in self.prompt.tokens_in(place)]
 
     def following_tokens(self, ablation: Ablation) -> list[int]:
@@ -203,11 +203,6 @@ class Context:
         for source_id in sorted(ablation.source_ids):
             for occurrence in self.sources[source_id].occurrences:
                 yield occurrence.start, occurrence.end
-
-    def _text_in(self, intervals: Iterable[Interval]) -> list[Interval]:
-        """The characters of these intervals, without placeholders of images and the like."""
-        placeholders = self.prompt.placeholders
-        return [text for interval in merge(intervals) for text in subtract(interval, placeholders)]
 
     def _with_space_before(self, interval: Interval) -> Interval:
         """At the end of a document, the interval with the white space before it."""

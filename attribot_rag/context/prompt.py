@@ -19,7 +19,7 @@ from rapidfuzz.distance import Prefix
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.alignment import places_in
-from attribot_rag.context.text import Interval, merge, subtract
+from attribot_rag.context.text import Interval, subtract
 from attribot_rag.model.language_model import LanguageModel
 
 # Enough tokens for a character of four bytes, in each alignment of its bytes.
@@ -32,14 +32,12 @@ class TokenizedText:
     """Token ids, their decoded text, and the characters [start, end) of each token.
 
     Spans are in order and cover the text; tokens that make a character only together (the bytes
-    of an emoji, for example) share a span. `placeholders` are the characters of tokens that stand
-    for something else than text, such as an image.
+    of an emoji, for example) share a span.
     """
 
     ids: tuple[int, ...]
     text: str
     spans: tuple[Interval, ...]
-    placeholders: tuple[Interval, ...] = ()
 
     @classmethod
     def of(
@@ -53,11 +51,7 @@ class TokenizedText:
         ):
             spans += [(len(text), len(text) + len(piece))] * num_tokens
             text += piece
-        placeholder_ids = language_model.weights.placeholder_ids
-        placeholders = (
-            span for span, token_id in zip(spans, ids, strict=True) if token_id in placeholder_ids
-        )
-        return cls(tuple(ids), text, tuple(spans), tuple(merge(placeholders)))
+        return cls(tuple(ids), text, tuple(spans))
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:

@@ -88,17 +88,6 @@ class Weights(Protocol):
     def eos_ids(self) -> frozenset[int]:
         """Ids that end a response, by the generation configuration."""
 
-    @property
-    def placeholder_ids(self) -> frozenset[int]:
-        """Ids that stand for something else than text in a prompt: images, video, audio."""
-
-    @property
-    def is_encoder_decoder(self) -> bool: ...
-
-    @property
-    def decoder_start_ids(self) -> tuple[int, ...]:
-        """The ids with which an encoder-decoder's decoder begins."""
-
 
 class LanguageModel:
     """A model with the tokenizer it was trained with: a `LocalModel`, or a `ServedModel`.
@@ -154,8 +143,7 @@ class LanguageModel:
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
         """Raises ContextTooLong if the model has fewer positions than these tokens need."""
         limit = self.weights.max_positions
-        lengths = (num_prompt_tokens, num_response_tokens - 1)
-        length = max(lengths) if self.weights.is_encoder_decoder else sum(lengths)
+        length = num_prompt_tokens + num_response_tokens - 1
         if limit is not None and length > limit:
             raise ContextTooLong(
                 f"prompt and response take {length} tokens, {self.public_name!r} has {limit}; "
@@ -169,9 +157,7 @@ class LanguageModel:
         """
         self.check_length(num_prompt_tokens, 1)
         limit = self.weights.max_positions
-        if limit is None:
-            return None
-        return limit + 1 - (0 if self.weights.is_encoder_decoder else num_prompt_tokens)
+        return None if limit is None else limit + 1 - num_prompt_tokens
 
     @cached_property
     def boundary_ids(self) -> frozenset[int]:
@@ -246,8 +232,7 @@ class LanguageModel:
         rendered_with_bos = bool(bos) and prompt.startswith(str(bos))
         ids = self._encode(prompt, add_special_tokens=not rendered_with_bos)
         ends_with_added_eos = (
-            not self.weights.is_encoder_decoder
-            and len(ids) > 1
+            len(ids) > 1
             and ids[-1] == self.tokenizer.eos_token_id
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )

@@ -16,7 +16,6 @@ from huggingface_hub import constants, get_session, try_to_load_from_cache
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -24,7 +23,7 @@ from transformers import (
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.gguf import converted, is_gguf, smollm2_folder
-from attribot_rag.model.local_model import LocalModel
+from attribot_rag.model.local_model import LocalModel, check_architecture
 
 DEFAULT_MODEL = "smollm2-135m"
 _OLLAMA = "ollama:"
@@ -41,7 +40,9 @@ _WHAT_WORKS = (
 def load_model(
     name: str = DEFAULT_MODEL, *, device: str | None = None, dtype: torch.dtype | None = None
 ) -> LocalModel:
-    """Load a model with its tokenizer; raises InvalidInput if it cannot be loaded.
+    """Load a model with its tokenizer.
+
+    Raises InvalidInput if it cannot be loaded, UnsupportedModel for an encoder-decoder and RWKV.
 
     Args:
         name: 'smollm2-135m' (embedded, offline), the path of a folder or of a GGUF file, 'ollama:'
@@ -106,8 +107,8 @@ def _loaded(
     name: str, dtype: torch.dtype | str, *, cached_only: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     config = AutoConfig.from_pretrained(name, local_files_only=cached_only)
-    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model: PreTrainedModel = kind.from_pretrained(
+    check_architecture(config)
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
         name,
         dtype=dtype,
         local_files_only=cached_only,

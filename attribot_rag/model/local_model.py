@@ -29,7 +29,7 @@ class LocalModel(LanguageModel):
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
     Raises InvalidInput if either is not loaded, TokenizerMismatch as `LanguageModel`,
-    UnsupportedModel for PEFT's prompt learning.
+    UnsupportedModel for PEFT's prompt learning, an encoder-decoder and RWKV.
 
     Args:
         model: Perhaps compiled, or wrapped with PEFT's adapters; the attribute `model` is the model
@@ -94,10 +94,11 @@ class LocalWeights:
         """The weights that all users of this model share, compiled or with PEFT's adapters.
 
         Raises InvalidInput for a model that is not loaded, UnsupportedModel for PEFT's prompt
-        learning.
+        learning, an encoder-decoder and RWKV.
         """
         model = _plain_model(model)
         check_loaded("model", model, torch.nn.Module)
+        check_architecture(getattr(model, "config", None))
         with _making:
             return cls._shared.setdefault(id(model), cls(cast(PreTrainedModel, model)))
 
@@ -128,10 +129,6 @@ class LocalWeights:
         return str(self.dtype).removeprefix("torch.")
 
     @property
-    def is_encoder_decoder(self) -> bool:
-        return bool(self.model.config.is_encoder_decoder)
-
-    @property
     def vocabulary_size(self) -> int:
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
@@ -146,18 +143,24 @@ class LocalWeights:
         return int(positions) if positions and positions > 0 else None  # XLNet says -1
 
     @property
-    def placeholder_ids(self) -> frozenset[int]:
-        return placeholder_ids(self.model)
-
-    @property
     def eos_ids(self) -> frozenset[int]:
         configured = getattr(self.model.generation_config, "eos_token_id", None)
         ids = configured if isinstance(configured, list) else [configured]
         return frozenset(ids) - {None}
 
-    @property
-    def decoder_start_ids(self) -> tuple[int, ...]:
-        return decoder_start_ids(self.model)
+
+def check_architecture(config: Any) -> None:
+    """Raises UnsupportedModel for an encoder-decoder, and for RWKV."""
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModel(
+            f"{config.model_type!r} is an encoder-decoder, which is not scored; answer with a "
+            "causal language model, or let one read the answer"
+        )
+    if getattr(config, "model_type", None) == "rwkv":
+        raise UnsupportedModel(
+            "'rwkv' divides its weights while it runs, so that no other pass may share them; "
+            "answer with another causal language model, or let one read the answer"
+        )
 
 
 def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
@@ -167,23 +170,6 @@ def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
         for name, value in vars(model.config).items()
         if isinstance(value, int) and _PLACEHOLDER.match(name)
     )
-
-
-def decoder_start_ids(model: PreTrainedModel) -> tuple[int, ...]:
-    """The ids with which a decoder begins, by its generation configuration."""
-    generation_config = getattr(model, "generation_config", None)
-    configured = (
-        getattr(generation_config, "decoder_start_token_id", None),
-        getattr(model.config, "decoder_start_token_id", None),
-        getattr(generation_config, "bos_token_id", None),
-    )
-    start_id = next((token_id for token_id in configured if token_id is not None), None)
-    if start_id is None:
-        raise UnsupportedModel(
-            f"{type(model).__name__} has no decoder_start_token_id; set it in "
-            "model.generation_config"
-        )
-    return (int(start_id),)
 
 
 def _plain_model(model: object) -> object:

@@ -243,13 +243,10 @@ class ServedWeights:
     once they have come.
     """
 
-    is_encoder_decoder: ClassVar[bool] = False
-    decoder_start_ids: ClassVar[tuple[int, ...]] = ()
     device: ClassVar[torch.device] = torch.device("cpu")
     dtype: ClassVar[torch.dtype] = torch.float32
     dtype_name: ClassVar[str] = "unknown"
     dequantized: ClassVar[bool] = False
-    placeholder_ids: ClassVar[frozenset[int]] = frozenset()
     eos_ids: ClassVar[frozenset[int]] = frozenset()
 
     client: Client

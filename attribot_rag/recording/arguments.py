@@ -1,4 +1,4 @@
-"""The arguments of a `generate` call: its settings, and its inputs besides token ids."""
+"""The arguments of a `generate` call: its prompts, its settings, and other inputs by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 from attribot_rag.model.generation import (
     CACHE_NAMES,
-    Conditioning,
     GenerationSettings,
-    TokenInput,
-    holds_cache,
 )
 from attribot_rag.model.local_model import placeholder_ids
 
@@ -36,11 +33,10 @@ _NO_CONDITIONING = frozenset(
     {
         *inspect.signature(GenerationMixin.generate).parameters,
         *_CONFIGURED,
-        *("input_ids", "attention_mask", "cache_position", "logits_to_keep", *CACHE_NAMES),
-        *("decoder_input_ids", "decoder_attention_mask", "tokenizer"),
+        *("input_ids", "attention_mask", "cache_position", "logits_to_keep", "tokenizer"),
+        *CACHE_NAMES,
     }
 )
-_STATES = frozenset({"inputs_embeds", "encoder_outputs"})
 _DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 
 
@@ -81,7 +77,7 @@ class GenerateArguments:
         if prompts is None:
             prompts = self.by_name.get("input_ids")
         embeddings = self.by_name.get("inputs_embeds")
-        if prompts is None and embeddings is not None and not self.model.config.is_encoder_decoder:
+        if prompts is None and embeddings is not None:
             return torch.empty(len(embeddings), 0, dtype=torch.long)
         if prompts is None or prompts.dtype.is_floating_point:
             return None
@@ -119,27 +115,13 @@ class GenerateArguments:
         rows = zip(prompts, self.mask(prompts), strict=True)
         return [tuple(row[visible].tolist()) for row, visible in rows if visible.any()]
 
-    def response_start(self, prompts: torch.Tensor, sequences: torch.Tensor) -> int:
-        """The start of responses in the sequences: after the prompt, or the decoder's first ids.
-
-        These are its start token, and `decoder_input_ids`.
-        """
-        if not self.model.config.is_encoder_decoder:
-            return prompts.shape[1]
-        first = self.by_name.get("decoder_input_ids")
-        if first is None:
-            return 1
-        length = int(first.shape[1])
-        starts_so = torch.equal(sequences[: len(first), :length].to(first.device), first)
-        return length if starts_so else length + 1
-
-    def max_new_tokens(self, response_start: int) -> int:
-        """The maximal number of tokens of a response."""
+    def max_new_tokens(self, num_prompt: int) -> int:
+        """The maximal number of tokens of a response after so many positions of the prompt."""
         max_new_tokens = self.setting("max_new_tokens")
         if max_new_tokens is not None:
             return int(max_new_tokens)
         max_length = self.setting("max_length")
-        return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - response_start
+        return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - num_prompt
 
     def settings(self, changing: Sequence[str] | None) -> GenerationSettings:
         """The settings of the call; later changes do not reach them.
@@ -157,40 +139,28 @@ class GenerateArguments:
         constraints = tuple(name for name in left_out if name in (*unwatched, "custom_generate"))
         return GenerationSettings(values, left_out, (*(changing or ()), *constraints))
 
-    def conditioning(self, prompts: torch.Tensor, mask: torch.Tensor, row: int) -> Conditioning:
-        """The conditioning of a row of the prompts [num_prompts, positions]."""
-        whole: dict[str, Any] = {}
-        per_token: dict[str, TokenInput] = {}
-        unknown: list[str] = []
+    def conditioned_on(self, mask: torch.Tensor) -> tuple[str, ...]:
+        """The names of inputs besides ids and their mask [num_prompts, positions].
+
+        A model that sees images takes zeros as types of tokens for text alone.
+        """
+        names = []
         if "prepare_inputs_for_generation" in vars(self.model):  # as prompt and prefix tuning do
-            unknown.append("prepare_inputs_for_generation")
+            names.append("prepare_inputs_for_generation")
         for name, value in self.by_name.items():
             if name in _NO_CONDITIONING or value is None:
                 continue
             if name == "position_ids" and _counts(value, mask):
                 continue
-            token_input = _token_input(self.model, value, prompts, mask, row)
-            is_unknown = name in _STATES or holds_cache(value) or _is_aligned(value, prompts)
-            if token_input is not None:
-                per_token[name] = token_input
-            elif is_unknown or len(prompts) > 1:
-                unknown.append(name)
-            else:
-                whole[name] = value
-        return Conditioning(whole, per_token, tuple(unknown))
+            is_zero = isinstance(value, torch.Tensor) and not value.any()
+            if is_zero and name.endswith("token_type_ids") and placeholder_ids(self.model):
+                continue
+            names.append(name)
+        return tuple(names)
 
 
 def _is_set(value: object) -> bool:
     return value is not None and not (isinstance(value, Sized) and len(value) == 0)
-
-
-def _is_aligned(value: object, prompts: torch.Tensor) -> bool:
-    """Whether a value has an entry for each token of each prompt."""
-    if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
-        return False
-    return value.shape[:2] == prompts.shape or (
-        value.dim() == 3 and value.shape[1:] == prompts.shape
-    )
 
 
 def _counts(value: object, mask: torch.Tensor) -> bool:
@@ -199,23 +169,3 @@ def _counts(value: object, mask: torch.Tensor) -> bool:
         return False
     expected = mask.long().cumsum(-1) - 1
     return bool((value.to(expected.device) == expected)[mask].all())
-
-
-def _token_input(
-    model: PreTrainedModel, value: object, prompts: torch.Tensor, mask: torch.Tensor, row: int
-) -> TokenInput | None:
-    """The values of a prompt's tokens, None unless equal ids have equal values.
-
-    New tokens get the value of the last token of text, as `generate` has it.
-    """
-    if not (_is_aligned(value, prompts) and isinstance(value, torch.Tensor) and value.dim() == 2):
-        return None
-    visible = mask[row]
-    values = value[row].to(visible.device)[visible].tolist()
-    ids = prompts[row][visible].tolist()
-    by_id: dict[int, int] = {}
-    for token_id, token_value in zip(ids, values, strict=True):
-        if by_id.setdefault(token_id, token_value) != token_value:
-            return None
-    placeholders = placeholder_ids(model)
-    return TokenInput(by_id, next((by_id[i] for i in reversed(ids) if i not in placeholders), 0))

@@ -29,7 +29,6 @@ from attribot_rag.model.local_model import LocalModel, model_here
 from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.reading import PromptRead
 from attribot_rag.recording.recorder import GenerationRecorder
-from attribot_rag.scoring.local.checkpoints import keeps_states
 from attribot_rag.scoring.local.cropped import Cropped
 
 if TYPE_CHECKING:
@@ -155,7 +154,6 @@ def _reads_in_pieces(
     num_tokens = len(prompt_ids) + call.max_new_tokens(len(prompt_ids))
     return (
         Cropped.refusal(model, num_tokens) is None
-        and not keeps_states(model)
         and call.setting("use_cache") is not False
         and not any(call.setting(name) is not None for name in _OTHERWISE)
         and all(call.setting(name) in (None, 1) for name in _ONE_ROW)

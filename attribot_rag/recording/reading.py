@@ -10,13 +10,7 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from attribot_rag.model.generation import (
-    CACHE_NAMES,
-    Generation,
-    LayerCache,
-    PromptCache,
-    holds_cache,
-)
+from attribot_rag.model.generation import CACHE_NAMES, Generation, LayerCache, PromptCache
 from attribot_rag.model.local_model import model_version
 from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.telemetry import current_span
@@ -46,14 +40,14 @@ def read_generations(
     mask = arguments.mask(prompts)
     eos_ids = arguments.eos_ids
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
-    response_start = arguments.response_start(prompts, sequences)
+    response_start = prompts.shape[1]
     version = model_version(model)
     pad_id = arguments.pad_id if len(sequences) > 1 else None
     cached = _plain_cache(arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = arguments.max_new_tokens(response_start)
     settings = arguments.settings(changing)
-    refusal = arguments.refusal(prompts)
+    refusal, conditioned_on = arguments.refusal(prompts), arguments.conditioned_on(mask)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -61,23 +55,18 @@ def read_generations(
         prompt_ids = tuple(prompt[visible].tolist())  # a tuple of its own is the row's identity
         response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids, pad_id)
         follows = sequence[:response_start].tolist() == prompt.tolist()
-        if not (response_ids and (follows or model.config.is_encoder_decoder)):
-            continue
-        conditioning = arguments.conditioning(prompts, mask, index)
-        if not (prompt_ids or conditioning):
+        if not (response_ids and follows and (prompt_ids or conditioned_on)):
             continue
         cache = None
         padding = int(visible.numel() - visible.sum())
         if cached is not None and prompt_ids and bool(visible[padding:].all()):
             cache = _cache_row(cached, row, padding, prompts.shape[1])
-        begun = sequence[:response_start].tolist() if model.config.is_encoder_decoder else ()
         generations.append(
             Generation(
                 prompt_ids,
                 response_ids,
                 cache,
-                conditioning=conditioning,
-                decoder_ids=tuple(begun),
+                conditioned_on=conditioned_on,
                 model_version=version,
                 cut_at=limit if num_generated >= limit and len(response_ids) >= limit else None,
                 unfinished=len(response_ids) == num_generated,
@@ -108,9 +97,8 @@ def _plain_cache(
     where its numbers are not those of the scored model.
     """
     model, by_name = arguments.model, arguments.by_name
-    given = {name: value for name, value in by_name.items() if not isinstance(value, PromptRead)}
-    is_set = any(given.get(name) is not None for name in (*CACHE_NAMES, "position_ids"))
-    is_set = is_set or any(map(holds_cache, given.values()))
+    given = [by_name.get(name) for name in (*CACHE_NAMES, "position_ids")]
+    is_set = any(value is not None and not isinstance(value, PromptRead) for value in given)
     cache = next((value for value in output.values() if isinstance(value, Cache)), None)
     device = model.device.type
     if is_set or model.training or device == "meta" or torch.is_autocast_enabled(device):

@@ -216,7 +216,7 @@ class GenerationRecorder:
             for index, kept in enumerate(self._kept):
                 if kept.holds(generation):
                     self._kept[index] = replace(kept, generation=kept.generation.without_cache())
-            if cache and model_version is not None and not generation.conditioning:
+            if cache and model_version is not None:
                 read = _ReadPrompt(generation.prompt_ids, cache, model_version)
                 others = [each for each in self._read if each.ids != read.ids]
                 self._read = [*others, read][-_MAX_READ:]
@@ -226,9 +226,9 @@ class GenerationRecorder:
         """With the cache of the longest beginning of its prompt that was attributed before.
 
         And with the version of the model that read it. The same generation without such a cache, or
-        if it has one, or was conditioned on more than ids.
+        if it has one.
         """
-        if generation.cache is not None or generation.conditioning:
+        if generation.cache is not None:
             return generation
         with self._lock:
             read = [*self._read]
@@ -288,7 +288,7 @@ class GenerationRecorder:
             is_newest = any(kept.generation.prompt_ids is ids for ids in self._newest)
             if not (is_newest and self._has_room(beyond)):
                 self._kept[index] = replace(
-                    kept, generation=replace(kept.generation.without_tensors(), dropped_bytes=size)
+                    kept, generation=replace(kept.generation.without_cache(), dropped_bytes=size)
                 )
                 self._warn(size)
         for index, read in reversed(tuple(enumerate(self._read))):

@@ -220,6 +220,3 @@ class Backend(Protocol):
 
     def changed_since(self, generation: Generation) -> bool:
         """Whether the model was changed after it answered, as far as that is known."""
-
-    def is_conditioned(self, generation: Generation) -> bool:
-        """Whether something else than ids had an influence on the answer."""

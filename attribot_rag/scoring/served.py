@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.served_model import ServedWeights
@@ -122,14 +122,6 @@ class ServedBackend:
 
     def make_ready(self, generation: Generation, implementation: Requested) -> None:
         self.encode_prefix(generation, implementation)
-        if generation.conditioning:
-            raise InvalidInput(
-                f"the answer was also conditioned on {generation.conditioning}, which cannot be "
-                "given to a server; pass prompts of token ids alone"
-            )
 
     def changed_since(self, generation: Generation) -> bool:
-        return False
-
-    def is_conditioned(self, generation: Generation) -> bool:
         return False

@@ -12,7 +12,6 @@ from support.scripted_generation import ANSWER, DOCUMENTS, messages, rendered
 from support.tiny_models import (
     build,
     byt5,
-    byt5_encoder_decoder,
     byte_level,
     metaspace,
 )
@@ -160,17 +159,6 @@ def test_the_last_token_needs_no_position(name: str) -> None:
     assert len(result.token_spans) + result.provenance.prompt_tokens == 257
 
 
-def test_an_encoder_s_prompt_and_answer_have_positions_of_their_own() -> None:
-    model = byt5_encoder_decoder()
-    attributor = attributor_of(model)
-    model.model.config.max_position_embeddings = 150
-    prompt = "x" * 130 + " The treaty."
-    assert len(prompt) + 1 <= 150 < len(prompt) + 40
-    attributor.attribute(prompt, "y" * 40, ["The treaty."])
-    with pytest.raises(ContextTooLong):
-        attributor.attribute("x" * 20 + prompt, "y" * 40, ["The treaty."])
-
-
 @pytest.mark.parametrize(
     ("value", "implementation"), [(float("nan"), "auto"), (float("inf"), "reference")]
 )
@@ -240,7 +228,7 @@ UNICODE = (
 )
 
 
-@pytest.mark.parametrize("make", [byte_level, metaspace, byt5, byt5_encoder_decoder])
+@pytest.mark.parametrize("make", [byte_level, metaspace, byt5])
 def test_unicode(make: Any) -> None:
     model: LocalModel = make()
     response = "🙂 cafe\u0301 האמנה 条約\r\n."

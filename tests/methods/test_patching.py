@@ -43,7 +43,7 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
     members[list(unit)] = 1.0
     gates = implementation.patched(row, Patch(members, PARTS, (factor,)))
     with torch.no_grad():
-        scored = implementation.on_cache([row], gates)[0].double()
+        scored = implementation.score([row], gates)[0].double()
     return torch.stack([scored[list(part)].sum() for part in PARTS])
 
 
@@ -145,7 +145,7 @@ def test_each_sentence_finds_its_own_cause(smollm2: LocalModel) -> None:
     assert attribution.unit == "nats"
 
 
-@pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
+@pytest.mark.parametrize("name", ["bloom", "mamba"])
 def test_patching_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)
     attributor = Attributor(model, method=Patching(), progress=False)

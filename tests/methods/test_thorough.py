@@ -15,7 +15,7 @@ from attribot_rag.scoring import Scorer
 
 MANY = many_documents()
 LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
-REFUSING = ("lfm2", "falcon_h1", "mamba2", "mamba", "t5")
+REFUSING = ("lfm2", "falcon_h1", "mamba")
 
 
 def checked(scores: Scores, target: Scorer) -> Scores:

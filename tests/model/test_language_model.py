@@ -9,7 +9,6 @@ from faults.test_forking import forked
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
     byt5,
-    byt5_encoder_decoder,
     byte_level,
     byte_tokenizer,
     metaspace,
@@ -143,14 +142,6 @@ def test_one_bos_is_added_unless_it_is_there(text: str) -> None:
     ids = METASPACE.encode_prompt(text)
     assert ids[0] == 1
     assert ids.count(1) == 1
-
-
-def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not() -> None:
-    eos_id = BYT5.tokenizer.eos_token_id
-    encoder_decoder = byt5_encoder_decoder()
-    assert encoder_decoder.weights.is_encoder_decoder
-    assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
-    assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
 
 
 @pytest.mark.parametrize(

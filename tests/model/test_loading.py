@@ -2,15 +2,18 @@ import shutil
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from gguf import GGUFWriter
 from huggingface_hub import constants
-from support.tiny_models import build, byt5_encoder_decoder
+from support.architectures import build_family
+from support.tiny_models import build, byte_tokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from attribot_rag import LocalModel, load_model
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.model.gguf import smollm2_file, smollm2_folder
 
@@ -41,14 +44,29 @@ def test_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert load_model(name, device="cpu", dtype=dtype).dtype == dtype
 
 
-def test_an_encoder_decoder(tmp_path: Path) -> None:
-    model = byt5_encoder_decoder()
-    model.model.save_pretrained(tmp_path)
-    model.tokenizer.save_pretrained(tmp_path)
-    assert load_model(str(tmp_path), device="cpu").weights.is_encoder_decoder
+@pytest.mark.parametrize(
+    ("family", "kind", "reason"),
+    [
+        ("t5", AutoModelForSeq2SeqLM, "'t5' is an encoder-decoder"),
+        ("rwkv", AutoModelForCausalLM, "'rwkv' divides its weights"),
+    ],
+)
+def test_an_architecture_that_is_not_scored_is_refused(
+    family: str, kind: Any, reason: str, tmp_path: Path
+) -> None:
+    model = build_family(family, kind)
+    model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match=reason):
+        load_model(str(tmp_path), device="cpu")
+    with pytest.raises(UnsupportedModel, match=reason):
+        LocalModel(model, byte_tokenizer())
+
+
+def test_a_device_that_does_not_exist(folder: Path) -> None:
     for device in ("toaster", "cuda:99"):
         with pytest.raises(InvalidInput, match=f"cannot be loaded on '{device}'"):
-            load_model(str(tmp_path), device=device)
+            load_model(str(folder), device=device)
 
 
 @pytest.mark.parametrize("name", ["~/nowhere", "a/b/c"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.architectures import ARCHITECTURES
 from support.scripted_generation import generate
-from support.tiny_models import architecture, build, byte_tokenizer, left_padded, prompt
+from support.tiny_models import build, left_padded, prompt
 from transformers import (
     DynamicCache,
     GenerationConfig,
@@ -20,7 +20,7 @@ from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import GenerationRecorder
 
-DECODERS = [architecture.name for architecture in ARCHITECTURES if architecture.name != "t5"]
+NAMES = [architecture.name for architecture in ARCHITECTURES]
 EOS, PAD = 2, 0
 LLAMA = build("llama")
 CONFIG = GenerationConfig(max_new_tokens=5, eos_token_id=2)  # type: ignore[no-untyped-call]
@@ -74,7 +74,7 @@ def assert_cache_is_that_of_a_prefill(language_model: LocalModel, generation: Ge
         torch.testing.assert_close(layer.values, truth.values, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lengths", [(40,), (40, 13, 27)])
 def test_caches_that_keep_every_position_equal_a_prefill(
     name: str, lengths: tuple[int, ...]
@@ -222,19 +222,6 @@ def test_padding_after_a_stop_string_is_no_part_of_the_answer() -> None:
     assert sequences[0, 10:].tolist() == [30, 31, PAD, PAD, PAD, PAD]
     assert first.response_ids == (30, 31)
     assert second.response_ids == (60, 61, 62, 63, 64, 65)
-
-
-def test_an_encoder_decoder_starts_after_its_start_token() -> None:
-    model = LocalModel(architecture("t5").build(), byte_tokenizer())
-    ids, mask = left_padded((12, 7), PAD)
-    sequences, generations = recorded(
-        model, ids, attention_mask=mask, eos_token_id=None, pad_token_id=None, **SHORT
-    )
-    assert sequences[:, 0].tolist() == [0, 0]
-    for row, generation in enumerate(generations):
-        assert generation.prompt_ids == tuple(ids[row][mask[row].bool()].tolist())
-        assert generation.response_ids == tuple(sequences[row, 1:].tolist())
-        assert generation.cache is None
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "phi3_longrope"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
+from support.architectures import ARCHITECTURES, Architecture
 from support.implementations import (
     NATS,
     RESPONSE_LENGTH,
@@ -153,28 +153,3 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
     truth = score(backend, Reference, generation, rows)
     for kind in (Packed, Cropped):
         assert (score(backend, kind, generation, rows) - truth).abs().max() <= NATS
-
-
-RECURRENT = [architecture for architecture in WITH_STATES if architecture.expected == "cropped"]
-
-
-@pytest.mark.parametrize("architecture", RECURRENT, ids=lambda architecture: architecture.name)
-def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Architecture) -> None:
-    """For the prompt, and the prompt without each of ten documents of 100 tokens."""
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(3, VOCABULARY_SIZE, (1026,), generator=generator).tolist()
-    generation = Generation(tuple(ids[:1020]), tuple(ids[1020:]))
-    prompt = generation.prompt_ids
-    starts = range(0, 1000, 100)
-    rows = [Row.exact(prompt, len(prompt), generation)] + [
-        Row.exact(prompt[:start] + prompt[start + 100 :], start, generation) for start in starts
-    ]
-    backend = LocalBackend(model_of(architecture))
-    implementation = backend.make(Cropped, generation)
-    with torch.inference_mode():
-        scored = implementation.log_likelihoods(rows)
-    read = implementation.prefilled_tokens + implementation.scored_tokens
-    reference = backend.make(Reference, generation)
-    assert sum(map(reference.num_tokens, rows)) >= 1.65 * read
-    truth = score(backend, Reference, generation, rows[5:6])
-    assert (scored[5:6] - truth).abs().max() <= NATS

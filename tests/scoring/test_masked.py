@@ -35,12 +35,10 @@ TAIL = range(48, 60)
 RECURRENT = "it has layers that keep states, in which nothing can be hidden"
 LOCAL = "it has layers whose window goes by the place in the input, not by a position"
 NO_POSITION = "it goes by the place of a token in its input, not by a position"
-ENCODER = "its prompt is the encoder's input, whose states depend on all of it"
 REFUSALS = {
     "mamba": RECURRENT,
     **dict.fromkeys((architecture.name for architecture in WITH_STATES), RECURRENT),
     "bloom": NO_POSITION,
-    "t5": ENCODER,
 }
 
 

@@ -49,7 +49,7 @@ def build(name: str) -> PreTrainedModel:
 
 def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
     own = "AttentionInterface"
-    for name, reason in (("lfm2", "conv"), ("bloom", own), ("t5", own)):
+    for name, reason in (("lfm2", "keep states"), ("bloom", own)):
         backend = LocalBackend(build(name))
         with pytest.raises(UnsupportedModel, match=reason):
             backend.encode_prefix(GENERATION, "packed")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 Expected = Literal["packed", "cropped", "reference"]
@@ -122,11 +122,6 @@ _OLDER = (
     *_cropped("bloom"),
     *_cropped("falcon", max_position_embeddings=2048),
     MAMBA,
-    *_reference(
-        "t5",
-        auto_class=AutoModelForSeq2SeqLM,
-        **{"d_kv": 8, "d_ff": 64, "initializer_factor": 2.0, "decoder_start_token_id": 0},
-    ),
 )
 
 _SHARED_KEYS = {
@@ -180,10 +175,10 @@ _MAMBA2 = {
     **{"mamba_chunk_size": 16},
 }
 WITH_STATES = (
-    *_cropped("qwen3_next", **_DELTA_RULE),
-    *_cropped("qwen3_5", "qwen3_5_text", **_DELTA_RULE),
-    *_cropped("bamba", **_MAMBA2, num_hidden_layers=4, attn_layer_indices=[1, 3]),
-    *_cropped(
+    *_reference("qwen3_next", **_DELTA_RULE),
+    *_reference("qwen3_5", "qwen3_5_text", **_DELTA_RULE),
+    *_reference("bamba", **_MAMBA2, num_hidden_layers=4, attn_layer_indices=[1, 3]),
+    *_reference(
         "zamba2",
         **{"num_hidden_layers": 4, "num_key_value_heads": 4, "n_mamba_heads": 8},
         **{"mamba_headdim": 8, "mamba_ngroups": 1, "num_mem_blocks": 1, "chunk_size": 16},
@@ -195,21 +190,21 @@ WITH_STATES = (
         **{"num_hidden_layers": 5, "num_key_value_heads": 4, "n_mamba_heads": 2},
         **{"head_dim": 16, "attention_hidden_size": 64},
     ),
-    *_cropped(
+    *_reference(
         "granitemoehybrid",
         **_MAMBA2,
         **{"num_hidden_layers": 4, "layer_types": ["mamba", "attention"] * 2},
         **{"shared_intermediate_size": 32, "num_local_experts": 0},
     ),
-    *_cropped("falcon_h1", **_MAMBA2, mamba_d_ssm=64),
-    *_cropped("lfm2", layer_types=["conv", "full_attention", "conv"]),
-    *_cropped(
+    *_reference("falcon_h1", **_MAMBA2, mamba_d_ssm=64),
+    *_reference("lfm2", layer_types=["conv", "full_attention", "conv"]),
+    *_reference(
         "nemotron_h",
         **{"num_hidden_layers": 4, "mamba_num_heads": 8, "mamba_head_dim": 8},
         **{"n_groups": 1, "ssm_state_size": 8, "chunk_size": 16, "sliding_window": None},
         **{"layers_block_type": ["mamba", "attention", "mlp", "mamba"]},
     ),
-    *_cropped("mamba2", num_heads=8, n_groups=1, chunk_size=16),
+    *_reference("mamba2", num_heads=8, n_groups=1, chunk_size=16),
 )
 
 ARCHITECTURES = (*_OLDER, *WITH_WINDOWS, *_WITH_LATENT_KEYS, *WITH_STATES)

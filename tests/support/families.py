@@ -14,7 +14,7 @@ _PACKED = (
     "qwen3_moe seed_oss starcoder2 vaultgemma"
 )
 _CROPPED = "bart biogpt codegen gptj jetmoe mpt stablelm xglm"
-_RECURRENT = "falcon_mamba jamba minimax recurrent_gemma rwkv"
+_RECURRENT = "falcon_mamba jamba minimax recurrent_gemma"
 
 
 def _families(names: str, expected: Expected) -> tuple[Architecture, ...]:

@@ -59,9 +59,4 @@ def plain_scores(
 def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
     """Of a response of the usual length after the prompt of a row."""
     prompt = row.full_ids(generation)[: 1 - RESPONSE_LENGTH]
-    if not model.config.is_encoder_decoder:
-        return plain_scores(model, prompt, generation.response_ids, use_cache=False)
-    labels = torch.tensor([generation.response_ids])
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([prompt]), labels=labels).logits[0]
-    return chosen(logits, generation.response_ids)
+    return plain_scores(model, prompt, generation.response_ids, use_cache=False)

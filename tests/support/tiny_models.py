@@ -22,8 +22,6 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 from attribot_rag.model.gguf import smollm2_file
@@ -215,25 +213,6 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 def build(name: str) -> LocalModel:
     return LocalModel(architecture(name).build(), byte_tokenizer())
-
-
-def byt5_encoder_decoder() -> LocalModel:
-    """An encoder-decoder with the slow tokenizer of bytes that T5 models have."""
-    tokenizer = ByT5Tokenizer()
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=len(tokenizer),
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        initializer_factor=2.0,
-    )
-    config.decoder_start_token_id = 0
-    model = T5ForConditionalGeneration(config)
-    model.train(False)
-    return LocalModel(model, tokenizer)
 
 
 def architecture(name: str) -> Architecture:

@@ -1,7 +1,7 @@
 """Tiny random models that see images, with the inputs that a processor makes of an image."""
 
 from collections.abc import Sequence
-from functools import cache, wraps
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -59,24 +59,6 @@ def llava() -> Any:
         vision_config=vision, text_config=LlamaConfig(**TEXT), image_token_index=IMAGE
     )
     return cast(Any, LlavaForConditionalGeneration(config)).eval()
-
-
-class PromptedLlava(LlavaForConditionalGeneration):  # type: ignore[no-untyped-call]
-    """Its image goes by the whole text, as where a prompt is seen both ways."""
-
-    @wraps(LlavaForConditionalGeneration.forward)
-    def forward(  # type: ignore[override]
-        self, input_ids: Any = None, pixel_values: Any = None, **inputs: Any
-    ) -> Any:
-        if pixel_values is not None:
-            pixel_values = pixel_values * (input_ids.sum() % 7)
-        return super().forward(input_ids=input_ids, pixel_values=pixel_values, **inputs)
-
-
-@cache
-def llava_of_prompt() -> Any:
-    torch.manual_seed(0)
-    return cast(Any, PromptedLlava(llava().config)).eval()
 
 
 @cache

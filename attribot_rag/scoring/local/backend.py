@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -127,34 +126,22 @@ class LocalBackend:
     def make_ready(self, generation: Generation, implementation: Requested) -> None:
         """Make the twin and run the probes, unless they are ready.
 
-        Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
+        Raises UnsupportedModel for a model, or a prompt with images, that cannot be scored.
         """
         check_placed(self._model)
-        self._check_inputs(generation)
+        self._check_prompt(generation)
         self._check_twin()
         self.encode_prefix(generation, implementation)
 
     def changed_since(self, generation: Generation) -> bool:
         return generation.model_version not in (None, self._derived.version)
 
-    def is_conditioned(self, generation: Generation) -> bool:
-        """See `Backend`; whether the model heeds types of tokens, which may be zeros, is tried."""
-        conditioning = generation.conditioning
-        has_values = any(any(values.by_id.values()) for values in conditioning.per_token.values())
-        if not conditioning or conditioning.whole or conditioning.unknown or has_values:
-            return bool(conditioning)
-        ignores = partial(self._probes.ignores, conditioning)
-        return not self._derived.value(("ignored", conditioning.names), ignores)
-
-    def _check_inputs(self, generation: Generation) -> None:
-        conditioning = generation.conditioning
-        parameters = inspect.signature(self._model.forward).parameters
-        lost = [*conditioning.unknown, *(n for n in conditioning.names if n not in parameters)]
-        if lost:
+    def _check_prompt(self, generation: Generation) -> None:
+        placeholders = placeholder_ids(self._model).intersection(generation.prompt_ids)
+        if placeholders:
             raise UnsupportedModel(
-                f"the answer was also conditioned on {', '.join(dict.fromkeys(lost))}, which "
-                "cannot be given to a prompt without one of its sources; generate from token ids, "
-                "and prompts with images one by one"
+                f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
+                "which are not scored; ask about the text alone"
             )
 
     def _check_twin(self) -> None:
@@ -178,39 +165,15 @@ class LocalBackend:
         reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
-        return self._probe(kind, masked=False) or self._unshared(kind, generation)
+        return self._probe(kind, masked=False)
 
     def masked_refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
-        reason = kind.masking_refusal(self._model) or self._other_inputs(generation)
+        reason = kind.masking_refusal(self._model)
         return reason or self._probe(kind, masked=True)
-
-    def _other_inputs(self, generation: Generation) -> str | None:
-        if not self.is_conditioned(generation):
-            return None
-        return f"the answer was also conditioned on {generation.conditioning}"
-
-    def _unshared(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
-        """Why inputs besides ids cannot be in a cache that rows share, or None if they can.
-
-        Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
-        """
-        reason = self._other_inputs(generation)
-        if reason is None:
-            return None
-        conditioning, ids = generation.conditioning, generation.prompt_ids
-        placeholders = placeholder_ids(self._model)
-        images = [place for place, token_id in enumerate(ids) if token_id in placeholders]
-        if conditioning.whole and not (images and images[-1] < len(ids) - 2):
-            return reason
-        head = ids[max(0, images[0] - 1) : images[-1] + 2] if conditioning.whole else ()
-        run = partial(self._probes.exact, kind, head, conditioning)
-        outcome = partial(self._outcome, kind, run, masked=False)
-        failure = self._derived.value((kind, conditioning.names), outcome)
-        return None if failure is None else f"{reason}: {failure}"
 
     def _is_right_at_once(self) -> bool:
         return not any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True))

@@ -22,7 +22,6 @@ from attribot_rag.scoring.local.packed_attention import (
     packed_layout,
 )
 from attribot_rag.scoring.local.prefix import PACKED_ATTENTION
-from attribot_rag.scoring.memory import ATTENTION_LAYERS
 from attribot_rag.scoring.row import Row
 
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
@@ -102,15 +101,12 @@ class Packed(CachedPrefix):
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
-        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
-        if others:
-            return f"it has layers of the types {', '.join(sorted(others))}"
         limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
         if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
+    def score(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
         ends = accumulate(row.num_tokens for row in rows)
         counts = (len(row.targets(self.generation)) for row in rows)
         spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
@@ -146,7 +142,7 @@ class Packed(CachedPrefix):
         with torch.inference_mode(False), torch.enable_grad():
             patch = replace(patch, members=patch.members.to(self.device))
             observer = self.patched(row, patch)
-            return observer.effects(self.on_cache([row] * patch.num_rows, observer))
+            return observer.effects(self.score([row] * patch.num_rows, observer))
 
     def patched(self, row: Row, patch: Patch) -> PatchedAttention:
         """What observes the rows of a patch."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+from transformers import AttentionMaskInterface, DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
 
 from attribot_rag.model.generation import Generation
@@ -84,6 +84,17 @@ AttentionMaskInterface.register(
 )
 
 
+def keeps_states(model: PreTrainedModel) -> bool:
+    """Whether it has layers that keep states, which cannot be cropped as keys and values can."""
+    kinds = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ()
+    layers = DynamicCache(config=model.config).layers
+    return (
+        bool(set(kinds) - ATTENTION_LAYERS)
+        or bool(getattr(model, "_is_stateful", False))
+        or any(hasattr(layer, "conv_states") for layer in layers)
+    )
+
+
 class LocalPrefix(Prefix):
     """A prefix on a twin of the model, by one way of running it.
 
@@ -114,10 +125,7 @@ class LocalPrefix(Prefix):
     def masking_refusal(cls, model: PreTrainedModel) -> str | None:
         """Why the architecture rules out rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
-        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
-        if model.config.is_encoder_decoder:
-            return "its prompt is the encoder's input, whose states depend on all of it"
-        if recurrent:
+        if keeps_states(model):
             return "it has layers that keep states, in which nothing can be hidden"
         if "local" in (getattr(config, "attention_layers", None) or ()):
             return "it has layers whose window goes by the place in the input, not by a position"

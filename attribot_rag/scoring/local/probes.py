@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from attribot_rag.model.generation import Conditioning, Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import Derived, placeholder_ids
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.local.reference import Reference
@@ -56,29 +56,16 @@ class Probes:
         ids = tuple(token_id for token_id in drawn if token_id not in placeholders)[:count]
         self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
 
-    def exact(
-        self,
-        kind: type[LocalPrefix],
-        head: Sequence[int] = (),
-        conditioning: Conditioning | None = None,
-    ) -> float:
-        """Between an implementation and the reference.
-
-        Perhaps after a `head`, tokens that stand for images in the `conditioning`.
-        """
-        plain, start = self._generation, len(head)
-        prompt = (*head, *plain.prompt_ids)
-        is_plain = not head and conditioning is None
-        conditioning = conditioning or plain.conditioning
-        changed = replace(plain, prompt_ids=prompt, conditioning=conditioning)
-        generation = plain if is_plain else changed
+    def exact(self, kind: type[LocalPrefix]) -> float:
+        """Between an implementation and the reference."""
+        generation = self._generation
+        prompt = generation.prompt_ids
         rows = [
             _full(generation),
-            Row.exact((*prompt[: start + 10], *prompt[start + 15 :]), start + 10, generation),
-            Row.exact((*prompt[:start], *prompt[start + 1 :]), start, generation),
+            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
+            Row.exact(prompt[1:], 0, generation),
         ]
-        known = [self._plain] if is_plain else []
-        truth = torch.cat([*known, self._score(Reference, generation, rows[len(known) :])])
+        truth = torch.cat([self._plain, self._score(Reference, generation, rows[1:])])
         return _largest(self._score(kind, generation, rows), truth)
 
     def masked(self, kind: type[LocalPrefix]) -> float:
@@ -112,12 +99,6 @@ class Probes:
             truth = Reference(self._model, self._generation).log_likelihoods(rows)
         return _largest(self._score(Reference, self._generation, rows), truth)
 
-    def ignores(self, conditioning: Conditioning) -> bool:
-        """Whether the model gives the same numbers without these inputs."""
-        conditioned = replace(self._generation, conditioning=conditioning)
-        rows = [_full(self._generation)]
-        return torch.equal(self._plain, self._score(Reference, conditioned, rows))
-
     def runs_in_inference_mode(self) -> bool:
         """Whether the model does; with weights that quanto holds in 4 bits it does not."""
         try:
@@ -145,16 +126,15 @@ class Probes:
             return (
                 "a plain forward pass over token ids fails with "
                 f"{type(error).__name__}{f': {error}' if str(error) else ''}; load a causal "
-                "language model or an encoder-decoder, by AutoModelForCausalLM or its like"
+                "language model, by AutoModelForCausalLM or its like"
             )
         exactly = self._model.dtype in (torch.float32, torch.float64)
         if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
             return (
                 "its predictions depend on later tokens, so it is no causal language model; one "
                 "that can be both needs config.is_decoder=True; a quantized one must not round a "
-                "token by what all tokens hold, as bitsandbytes' 8 bits do with their outliers "
-                "(llm_int8_threshold=0.0, or load it in 4 bits) and dynamic quantization of a "
-                "whole tensor (quantize weights only, or activations token by token)"
+                "token by what all tokens hold, as dynamic quantization of a whole tensor does "
+                "(quantize weights only, or activations token by token)"
             )
         return None
 

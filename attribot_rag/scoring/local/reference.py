@@ -9,25 +9,19 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
-from attribot_rag.model.local_model import decoder_start_ids
 from attribot_rag.scoring.local.prefix import LocalPrefix
 from attribot_rag.scoring.row import Row
 
 
 class Reference(LocalPrefix):
-    """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
-
-    For an encoder-decoder the prompt is the encoder's input and the response the decoder's. Other
-    inputs of the answer's generation, such as images, are inputs of each row, too.
-    """
+    """A plain forward pass over each row without a cache; any causal model."""
 
     name: ClassVar[str] = "reference"
 
     def score(self, rows: Sequence[Row]) -> Tensor:
-        score = self._decode if self.twin.config.is_encoder_decoder else self._continue
-        return torch.cat([score(row) for row in rows])
+        return torch.cat([self._score(row) for row in rows])
 
-    def _continue(self, row: Row) -> Tensor:
+    def _score(self, row: Row) -> Tensor:
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last, num_targets = ids.shape[1], len(row.targets(self.generation))
         if length_dependent_rope(self.twin) is not None:
@@ -37,8 +31,7 @@ class Reference(LocalPrefix):
                 return self._generated(ids, row)
         scored = torch.arange(last - num_targets, last, device=self.device)
         masking = {} if row.is_exact else self._masking(row)
-        inputs = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
-        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **inputs)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
         return self.target_log_probabilities(logits, [row])
 
     def _generated(self, ids: Tensor, row: Row) -> Tensor:
@@ -55,7 +48,6 @@ class Reference(LocalPrefix):
             ids[:, :num_prompt],
             max_new_tokens=len(targets),
             logits_processor=LogitsProcessorList([forced]),
-            **self.generation.conditioning.inputs(ids[0, :num_prompt].tolist(), self.device),
         )
         return self.target_log_probabilities(torch.cat(forced.logits), [row])
 
@@ -66,20 +58,6 @@ class Reference(LocalPrefix):
             "attention_mask": self._mask(row, encoded=True),
             "position_ids": positions.to(self.device),
         }
-
-    def _decode(self, row: Row) -> Tensor:
-        response = row.targets(self.generation)
-        ids = row.full_ids(self.generation)
-        prompt_ids = ids[: len(ids) - len(response) + 1]
-        begun = self.generation.decoder_ids or decoder_start_ids(self.twin)
-        logits = self._logits(
-            torch.arange(len(response), device=self.device) + len(begun) - 1,
-            input_ids=torch.tensor([prompt_ids], device=self.device),
-            decoder_input_ids=torch.tensor([(*begun, *response[:-1])], device=self.device),
-            use_cache=False,
-            **self.generation.conditioning.inputs(prompt_ids, self.device),
-        )
-        return self.target_log_probabilities(logits, [row])
 
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:

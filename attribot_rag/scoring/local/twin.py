@@ -6,7 +6,6 @@ import copy
 from itertools import chain
 from typing import Any
 
-from torch import Tensor
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
@@ -21,12 +20,18 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     checkpoint does not hold are copied, because rotary embeddings write to their own while they
     run. Weights that Accelerate keeps on the CPU or on disk stay there: the twin's layers load them
     when they run, as the model's do. Raises UnsupportedModel if the first weights, which tell the
-    device, are offloaded too, or weights are nowhere, and for tensor-parallel models.
+    device, are offloaded too, or weights are nowhere, for tensor-parallel models, and for
+    bitsandbytes' 8 bits.
     """
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise UnsupportedModel(
             "the model is tensor-parallel: its weights are spread over processes that all would "
             "have to score; load it with device_map='auto', or serve it and pass the server's URL"
+        )
+    if getattr(model, "is_loaded_in_8bit", False):
+        raise UnsupportedModel(
+            "the model's weights are in bitsandbytes' 8 bits, whose state no copy can share; load "
+            "it in 4 bits (load_in_4bit=True), or quantize it by torchao or quanto"
         )
     check_placed(model)
     offloaded = _offloaded_weights(model)
@@ -36,13 +41,9 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         for name, buffer in module.named_buffers(recurse=False)
         if name not in module._non_persistent_buffers_set
     )
-    _begin_quantized(model)
-    states = _quantization_states(model)
     shared: dict[int, Any] = {
-        id(value): value for value in chain(model.parameters(), persistent, states, offloaded)
+        id(value): value for value in chain(model.parameters(), persistent, offloaded)
     }
-    for weight in _weights_rescaled_in_place(model):
-        del shared[id(weight)]
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
     for hooked in ("generate", "_get_logits_processor"):
         shell.__dict__.pop(hooked, None)
@@ -74,40 +75,3 @@ def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
         hooks += getattr(hook, "hooks", ())
         maps += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
     return [weights for weights in maps if weights is not None]
-
-
-def _begin_quantized(model: PreTrainedModel) -> None:
-    """Let 8-bit layers of bitsandbytes take the state that their weights hold for the first pass.
-
-    The first copy to run would take it from all others, which compute something else without it.
-    """
-    module: Any
-    for module in model.modules():
-        if getattr(getattr(module, "weight", None), "CB", None) is not None:
-            module.init_8bit_state()
-
-
-def _quantization_states(model: PreTrainedModel) -> list[Tensor]:
-    """Tensors that quantized layers keep in objects of their own, as bitsandbytes has it."""
-    values = [  # listed in one step: another thread may start or stop recording the model
-        value for module in model.modules() for value in list(vars(module).values())
-    ]
-    tensors: list[Tensor] = []
-    while values:
-        value = values.pop()
-        if type(value).__name__ in ("MatmulLtState", "QuantState"):
-            parts = vars(value).values()
-            tensors += (part for part in parts if isinstance(part, Tensor))
-            values += parts
-    return tensors
-
-
-def _weights_rescaled_in_place(model: PreTrainedModel) -> list[Tensor]:
-    """Weights that RWKV divides in its first forward pass in evaluation mode, in each copy."""
-    return [
-        weight
-        for module in model.modules()
-        if getattr(module, "layers_are_rescaled", True) is False
-        for name, weight in module.named_parameters()
-        if name.endswith(("attention.output.weight", "feed_forward.value.weight"))
-    ]

@@ -11,7 +11,6 @@ from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from attribot_rag.context import Ablation
-from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
@@ -64,7 +63,7 @@ def _total_weights(scorer: Scorer) -> list[float] | None:
     weights = _KeyWeights()
     packed = engine.prefix
     assert isinstance(packed, Packed)
-    if engine.observed(lambda _: packed.on_cache([row], weights), row.num_tokens) is None:
+    if engine.observed(lambda _: packed.score([row], weights), row.num_tokens) is None:
         return None
     num_heads = packed.twin.config.get_text_config(decoder=True).num_attention_heads
     unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
@@ -76,8 +75,7 @@ class GradientNorm(Method):
     """The Frobenius norm of the log-likelihood's gradient with respect to a source's embeddings.
 
     One forward and one backward pass through prompt and response without a cache, with all
-    activations in memory (the gradient baseline of AttriBoT, section 4). Raises UnsupportedModel
-    for an encoder-decoder, and for an answer that was conditioned on more than its prompt.
+    activations in memory (the gradient baseline of AttriBoT, section 4).
     """
 
     name = "gradient_norm"
@@ -102,11 +100,6 @@ def _norms(scorer: Scorer) -> list[float] | None:
     model_here(scorer.language_model)  # raises without the weights
     backend = scorer.backend
     assert isinstance(backend, LocalBackend)
-    if backend.is_conditioned(generation):
-        raise UnsupportedModel(
-            "gradients are not implemented for an answer that was also conditioned on "
-            f"{generation.conditioning}"
-        )
     squares = embedding_gradients(backend.twin(), generation).square().sum(-1)
     seconds = session.clock() - started
     session.meter.spend(num_tokens, seconds)
@@ -119,10 +112,7 @@ def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> Tensor
     """Gradients by the prompt's embeddings: float32 [num_prompt_tokens, hidden], on the CPU.
 
     Weights get no gradients, so the user's model stays as it is and only activations are kept.
-    Raises UnsupportedModel for an encoder-decoder.
     """
-    if twin.config.is_encoder_decoder:
-        raise UnsupportedModel("gradients are not implemented for encoder-decoder models")
     prompt_ids, response_ids = generation.prompt_ids, generation.response_ids
     weights = {name: parameter.detach() for name, parameter in twin.named_parameters()}
     targets = torch.tensor(response_ids, device=twin.device)
