@@ -35,13 +35,10 @@ from attribot_rag.context import Context, ContextOptions, TokenizedText
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.chat_messages import Message, message_text
-from attribot_rag.model.language_model import Prompt, is_chat
+from attribot_rag.model.language_model import Prompt, is_chat, without_folder
 from attribot_rag.result.result import WORD_COMPARISON, WORDS, ByProvenance
-from attribot_rag.support import (
-    ByWords,
-    Retrieved,
-    with_support,
-)
+from attribot_rag.support import ByWords, Retrieved, with_support
+from attribot_rag.support.support import ENTAILED
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.judging import MarkerAudit, may_rest_on_unlocated
 from attribot_rag.verdicts.markers import markers_in
@@ -50,6 +47,7 @@ from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinki
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _FOR_MODELS = ("method", "keep", "scoring")
+_ENTAILMENT = "entailment"
 
 
 class WordsReader:
@@ -63,14 +61,21 @@ class WordsReader:
     words is not found (docs/evaluation/readers.md has its errors). Scores are in `words`: 1 is a
     long word that one passage alone has.
 
+        reader = WordsReader(entailment=CrossEncoder("cross-encoder/nli-deberta-v3-base"))
+
+    With `entailment`, a cross-encoder for natural language inference, it also cites the passage
+    that most probably entails a sentence which no passage says by its words. It can be a
+    CrossEncoder of sentence-transformers, or a text-classification pipeline of Transformers.
+
     `options` are those of Options, by name or whole. Raises InvalidInput for those that only a
-    model has a use for, UnknownOption for another name.
+    model has a use for, and for a classifier without the label "entailment"; UnknownOption for
+    another name.
     """
 
     is_reader = True
-    name = WORD_COMPARISON
 
-    def __init__(self, **options: Unpack[AttributorOptions]) -> None:
+    def __init__(self, *, entailment: Any = None, **options: Unpack[AttributorOptions]) -> None:
+        self.entailment = None if entailment is None else Entailment(entailment)
         self.options = Options.of("WordsReader", options)
         verdicts = self.options.verdicts
         wrong = [n for n in _FOR_MODELS if getattr(self.options, n) != getattr(Options(), n)]
@@ -83,6 +88,12 @@ class WordsReader:
                 "reads, such as attribot_rag.load_model()"
             )
         self._read = ByProvenance[tuple[Prompt, str]]()
+
+    @property
+    def name(self) -> str:
+        """What compares: words, and the model for entailment."""
+        also = "" if self.entailment is None else f" and {self.entailment.name}"
+        return f"{WORD_COMPARISON}{also}"
 
     def attribute(
         self,
@@ -107,7 +118,7 @@ class WordsReader:
         context = located(TokenizedText((), read, ()), documents, prompt, options)
         provenance = Provenance(
             method=WORDS,
-            model=WORD_COMPARISON,
+            model=self.name,
             basis="reader",
             answered_by=answered_by or None,
             dtype="none",
@@ -121,7 +132,7 @@ class WordsReader:
             seconds=0.0,
             versions={"python": platform.python_version(), "attribot-rag": __version__},
         )
-        made = _Reading.of(shown, context, self.options).attribution(provenance)
+        made = _Reading.of(shown, context, self.options, self.entailment).attribution(provenance)
         seconds = round(time.perf_counter() - started, 6)
         made = replace(made, provenance=replace(provenance, seconds=seconds))
         self._read[made.provenance] = prompt, read
@@ -194,6 +205,68 @@ def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
+class Entailment:
+    """A classifier of pairs of texts with the labels entailment, neutral and contradiction.
+
+    `classifier` is a CrossEncoder of sentence-transformers, or a text-classification pipeline of
+    Transformers. Raises InvalidInput if it has no label "entailment".
+    """
+
+    classifier: Any
+
+    def __post_init__(self) -> None:
+        if not is_classifier(self.classifier):
+            raise InvalidInput(
+                f"{type(self.classifier).__name__!r} does not classify pairs of texts; pass a "
+                "CrossEncoder, or transformers.pipeline('text-classification', model)"
+            )
+        if _ENTAILMENT not in self._labels:
+            raise InvalidInput(
+                f"the labels of {self.name!r} are {', '.join(self._labels)}; a reader needs a "
+                "model for natural language inference, with the label 'entailment'"
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the model, without its folder."""
+        name = str(self.classifier.model.config.name_or_path)
+        return without_folder(name) or type(self.classifier).__name__
+
+    @property
+    def _labels(self) -> list[str]:
+        by_id: dict[int, str] = self.classifier.model.config.id2label
+        return [by_id[number].casefold() for number in sorted(by_id)]
+
+    def probability(self, text: str, sentence: str) -> float:
+        """The probability that one text entails the sentence."""
+        (found,) = self.probabilities([text], sentence)
+        return found
+
+    def probabilities(self, texts: Sequence[str], sentence: str) -> list[float]:
+        """The probability, from 0 to 1, that each text entails the sentence."""
+        if _is_pipeline(self.classifier):
+            asked = [{"text": text, "text_pair": sentence} for text in texts]
+            found = self.classifier(asked, top_k=None, truncation=True)
+            return [
+                next(each["score"] for each in labels if each["label"].casefold() == _ENTAILMENT)
+                for labels in found
+            ]
+        pairs = [(text, sentence) for text in texts]
+        rows = self.classifier.predict(pairs, apply_softmax=True, show_progress_bar=False)
+        return [float(row[self._labels.index(_ENTAILMENT)]) for row in rows]
+
+
+def is_classifier(model: object) -> bool:
+    """Whether this is a classifier of texts that names its labels."""
+    is_named = hasattr(getattr(getattr(model, "model", None), "config", None), "id2label")
+    return is_named and (_is_pipeline(model) or hasattr(model, "predict"))
+
+
+def _is_pipeline(model: object) -> bool:
+    return getattr(model, "task", "") == "text-classification"
+
+
+@dataclass(frozen=True)
 class _Reading:
     """An answer with what was retrieved for it."""
 
@@ -201,9 +274,12 @@ class _Reading:
     context: Context
     options: Options
     words: ByWords
+    entailment: Entailment | None
 
     @classmethod
-    def of(cls, response: str, context: Context, options: Options) -> _Reading:
+    def of(
+        cls, response: str, context: Context, options: Options, entailment: Entailment | None
+    ) -> _Reading:
         language = context.answer_language(response)
         spans = tuple(match.span() for match in _TOKEN.finditer(response))
         return cls(
@@ -215,6 +291,7 @@ class _Reading:
                 PromptPieces(context).asked,
                 context.asked,
             ),
+            entailment,
         )
 
     def attribution(self, provenance: Provenance) -> Attribution:
@@ -241,6 +318,7 @@ class _Reading:
             self.words.retrieved,
             question=self.words.question,
             markers=spans,
+            entailed=self.entailment and self.entailment.probability,
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
 
@@ -254,9 +332,21 @@ class _Reading:
         said, every = self.words.verdict(verdict, sentence.words)
         if said is not None:
             return said, every
+        if entailing := self._entailing(sentence.words):
+            return replace(verdict, kind="grounded", source_ids=entailing[:1]), entailing
         if may_rest_on_unlocated(self.context, sentence.words):
             return replace(verdict, kind="open", reason="not_located"), ()
         return replace(verdict, kind="unsupported"), ()
+
+    def _entailing(self, sentence: str) -> tuple[int, ...]:
+        """The sources that probably entail a sentence, the most probable first."""
+        passages = self.words.retrieved.passages
+        if self.entailment is None or not passages:
+            return ()
+        found = self.entailment.probabilities([passage.read for passage in passages], sentence)
+        ranked = sorted(zip(found, passages, strict=True), key=lambda each: -each[0])
+        likely = (passage.source for probability, passage in ranked if probability >= ENTAILED)
+        return tuple(dict.fromkeys(likely))
 
     def _may_say(self, source_ids: Sequence[int], tokens: Sequence[int]) -> bool:
         """Whether sources may say these tokens in other words."""

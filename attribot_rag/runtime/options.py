@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
+from attribot_rag.attributor.words_reader import Entailment, is_classifier
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime.runs import AttributedRun
@@ -19,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 Mode = Literal["inline", "background"]
 Words = Literal["words"]
-Scoring = LanguageModel | Words
-"""What attributes answers: a model, or 'words' for the reader without a model (WordsReader)."""
+Scoring = LanguageModel | Words | Entailment
+"""What attributes answers: a model, or 'words' for WordsReader, or a classifier that helps it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,18 +100,20 @@ def scoring_model(
         )
     if isinstance(reader, str):
         return cast(Words, reader)
+    if is_classifier(reader):
+        return Entailment(reader)
     scoring = language_model if reader is None else reader
     return None if scoring is None else convert(scoring)
 
 
-def check_words(scoring: str, proxy: object = None) -> None:
+def check_words(scoring: str | Entailment, proxy: object = None) -> None:
     """Raises InvalidInput for another text than 'words', and for a proxy beside it."""
-    if scoring != "words":
+    if isinstance(scoring, str) and scoring != "words":
         raise InvalidInput(
             f"{scoring!r} is no reader; pass 'words', or a model such as attribot_rag.load_model()"
         )
     if proxy is not None:
-        raise InvalidInput("proxy= ranks sources for a model; leave it out with 'words'")
+        raise InvalidInput("proxy= ranks sources for a model; leave it out without one")
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -30,8 +30,12 @@ Likelihoods = Sequence[tuple[int, int, float]]
 """The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
 QuestionLikely = Callable[[str], Likelihoods | None]
 """Gives the likelihoods of the question's tokens after some text, None where no model can tell."""
+Entailed = Callable[[str, str], float]
+"""Gives the probability, from 0 to 1, that a text entails a sentence."""
 FULL = 0.22
 """The least score of a sentence that its cited text says."""
+ENTAILED = 0.5
+"""The least probability of entailment, by a classifier, of a text that says a sentence."""
 UNSURE = (0.1, 0.4)
 """Scores by words between these are left to a model, if there is one."""
 UNLIKELY = -8.5
@@ -128,6 +132,7 @@ def with_support(
     question: str,
     markers: Iterable[Interval] = (),
     question_likely: QuestionLikely | None = None,
+    entailed: Entailed | None = None,
 ) -> tuple[Verdict, ...]:
     """The same verdicts, each judged one with its support.
 
@@ -138,6 +143,7 @@ def with_support(
         question: What was asked.
         markers: The model's own citation markers, which are no part of a sentence.
         question_likely: Asks the model that scores; without one, words alone decide.
+        entailed: Asks a classifier about sentences whose cited text lacks words of them.
     """
     readable = response
     for start, end in markers:
@@ -156,7 +162,7 @@ def with_support(
             earlier="" if earlier is None else readable[earlier.start : earlier.end],
         )
         cited = replace(verdict, source_ids=traced.source_ids)
-        support = support_of(stated, cited, retrieved, question_likely)
+        support = support_of(stated, cited, retrieved, question_likely, entailed)
         if earlier is not None and support.kind != "contradicted":
             support = _inherited(support, earlier.support)
         supported.append(replace(verdict, support=support))
@@ -168,13 +174,15 @@ def support_of(
     verdict: Verdict,
     retrieved: Retrieved,
     question_likely: QuestionLikely | None = None,
+    entailed: Entailed | None = None,
 ) -> Support:
     """Compare a sentence with the sources that it cites, or else with the text that says it.
 
     A rival, or a check with another value, makes the support contradicted. It is full if the score
     is high enough, or no word is missing; if no number or name is missing, no word of the question
     that no text has is an unlikely one after the cited text, and that text is not the same sentence
-    with another word.
+    with another word. If only other words are missing, it is also full if the text entails the
+    sentence.
     """
     wording = retrieved.wording
     words, question = wording.content(stated.text), wording.content(stated.question)
@@ -217,13 +225,17 @@ def support_of(
         if word in telling or wording.has(foreign, word.key)
     )
     asked = wording.telling(wording.lacking(elsewhere, known), question)
+    has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
     is_full = (
         (score >= FULL or not (missing or asked))
         and not foreign
-        and not facts
-        and not any(check.in_no_document for check in verdict.checks)
+        and has_facts
         and not (missing and _is_replaced(stated.text, missing, cited, wording))
     )
+    if entailed is not None and has_facts and not is_full:
+        probability = entailed("\n".join(passage.read for passage in passages), stated.text)
+        if probability >= ENTAILED:
+            is_full, score, told, asked = True, probability, (), []
     return Support(
         kind="contradicted" if differs else "full" if is_full else "partial",
         score=round(score, 4),

@@ -182,8 +182,9 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             is_reader=self.reader is not None,
             options=replace(self.run_options, on_result=None),  # which is told of whole responses
         )
-        if isinstance(self.reader, str):
-            self._services.service_for(self.reader)  # raises for options that only a model has
+        if not isinstance(self._scoring_model, LanguageModel | None):
+            # Raises for options that only a model has.
+            self._services.service_for(self._scoring_model)
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:

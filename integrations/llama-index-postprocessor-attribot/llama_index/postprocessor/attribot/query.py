@@ -171,8 +171,8 @@ class ModelCall:
     def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
         """The prompt of the innermost model that reports the call."""
         own, scoring = find_language_model(llm), self.scoring
-        self.elsewhere = isinstance(scoring, str) or (
-            scoring is not None and (own is None or own.weights is not scoring.weights)
+        self.elsewhere = scoring is not None and not (
+            isinstance(scoring, LanguageModel) and own and own.weights is scoring.weights
         )
         messages, prompt = argument(bound_args, "messages"), argument(bound_args, "prompt")
         if isinstance(prompt, str):
