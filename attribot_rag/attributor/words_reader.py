@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from typing_extensions import Unpack
 
@@ -64,8 +64,8 @@ class WordsReader:
         reader = WordsReader(entailment=CrossEncoder("cross-encoder/nli-deberta-v3-base"))
 
     With `entailment`, a cross-encoder for natural language inference, it also cites the passage
-    that most probably entails a sentence which no passage says by its words. It can be a
-    CrossEncoder of sentence-transformers, or a text-classification pipeline of Transformers.
+    that most probably entails a sentence which no passage says by its words. Its errors depend on
+    the classifier, and were not measured.
 
     `options` are those of Options, by name or whole. Raises InvalidInput for those that only a
     model has a use for, and for a classifier without the label "entailment"; UnknownOption for
@@ -74,7 +74,9 @@ class WordsReader:
 
     is_reader = True
 
-    def __init__(self, *, entailment: Any = None, **options: Unpack[AttributorOptions]) -> None:
+    def __init__(
+        self, *, entailment: Classifier | None = None, **options: Unpack[AttributorOptions]
+    ) -> None:
         self.entailment = None if entailment is None else Entailment(entailment)
         self.options = Options.of("WordsReader", options)
         verdicts = self.options.verdicts
@@ -204,12 +206,19 @@ def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
     return read, response
 
 
+class Classifier(Protocol):
+    """A CrossEncoder, or a text-classification pipeline of Transformers."""
+
+    @property
+    def model(self) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Entailment:
-    """A classifier of pairs of texts with the labels entailment, neutral and contradiction.
+    """A classifier that tells whether one text entails another.
 
-    `classifier` is a CrossEncoder of sentence-transformers, or a text-classification pipeline of
-    Transformers. Raises InvalidInput if it has no label "entailment".
+    Raises InvalidInput if it has no label "entailment", as models for natural language inference
+    have.
     """
 
     classifier: Any
@@ -318,7 +327,7 @@ class _Reading:
             self.words.retrieved,
             question=self.words.question,
             markers=spans,
-            entailed=self.entailment and self.entailment.probability,
+            entailed=None if self.entailment is None else self.entailment.probability,
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
 

@@ -39,10 +39,10 @@ from attribot_rag.runtime.documents import (
 from attribot_rag.runtime.observer import Advice, Call, Observer, Only
 from attribot_rag.runtime.options import (
     Mode,
+    Reader,
     RunOptions,
     Scoring,
     ServiceOptions,
-    Words,
     scoring_model,
 )
 from attribot_rag.runtime.reach import Step, Steps
@@ -75,6 +75,7 @@ __all__ = [
     "Mode",
     "Observer",
     "Only",
+    "Reader",
     "RunOptions",
     "RunStore",
     "Scoring",
@@ -82,7 +83,6 @@ __all__ = [
     "ServiceRegistry",
     "Step",
     "Steps",
-    "Words",
     "answer_without",
     "attach_to_mapping",
     "feedback_of",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
-from attribot_rag.attributor.words_reader import Entailment, is_classifier
+from attribot_rag.attributor.words_reader import Classifier, Entailment, is_classifier
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime.runs import AttributedRun
@@ -22,6 +22,8 @@ Mode = Literal["inline", "background"]
 Words = Literal["words"]
 Scoring = LanguageModel | Words | Entailment
 """What attributes answers: a model, or 'words' for WordsReader, or a classifier that helps it."""
+Reader = Scoring | Classifier
+"""What reads other models' answers."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -464,10 +464,12 @@ class ServiceRegistry:
             return tuple(self._services.values())
 
     def service_for(self, language_model: Scoring) -> AttributionService:
-        model = language_model if isinstance(language_model, str) else language_model.weights
+        key: Hashable = language_model
+        if isinstance(language_model, LanguageModel):
+            key = language_model.weights
         with self._lock:
-            if model not in self._services:
-                self._services[model] = AttributionService(
+            if key not in self._services:
+                self._services[key] = AttributionService(
                     language_model,
                     store=self.store,
                     record_always=False,
@@ -475,10 +477,10 @@ class ServiceRegistry:
                     is_reader=self._is_reader,
                     options=self._options,
                 )
-            self._services.move_to_end(model)
+            self._services.move_to_end(key)
             if len(self._services) > self._max_models:
                 self._services.popitem(last=False)
-            return self._services[model]
+            return self._services[key]
 
     def close(self) -> None:
         """Stop recording all models, and release their services."""

@@ -4,11 +4,16 @@ import gc
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
+from sentence_transformers import CrossEncoder
+from support.tiny_models import entailment_classifier
 
 from attribot_rag import Attribution, VerdictOptions, WordsReader
+from attribot_rag.attributor.words_reader import Entailment
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, UnknownOption
 
 MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
@@ -267,3 +272,56 @@ assert not {{"torch", "transformers"}} & set(sys.modules)
 
 def test_no_pytorch_is_imported() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_MODEL], check=True)
+
+
+ELSEWISE = "Guests can sleep in any of several chambers."
+"""A sentence in other words than the passages'."""
+
+
+def classifier(folder: Path, kind: str, **made: Any) -> Any:
+    path = str(entailment_classifier(folder, **made))
+    if kind == "CrossEncoder":
+        return CrossEncoder(path)
+    return transformers.pipeline("text-classification", model=path)
+
+
+@pytest.mark.parametrize("kind", ["CrossEncoder", "pipeline"])
+def test_a_classifier_finds_what_is_said_in_other_words(kind: str, tmp_path: Path) -> None:
+    assert [verdict for verdict, _ in cited(read(ELSEWISE))] == ["unsupported"]
+    attribution = read(ELSEWISE, entailment=classifier(tmp_path / "nli", kind))
+    ((verdict, sources),) = cited(attribution)
+    assert verdict == "grounded" and len(sources) == 1
+    support = attribution.verdicts[0].support
+    assert support is not None and support.kind == "full" and not support.missing
+    assert support.score is not None and 0.5 < support.score <= 1
+    assert attribution.provenance.model == "word comparison and nli"
+    denying = classifier(tmp_path / "denying", kind, says="contradiction")
+    assert [kind for kind, _ in cited(read(ELSEWISE, entailment=denying))] == ["unsupported"]
+
+
+def test_a_classifier_does_not_find_numbers_that_no_passage_has(tmp_path: Path) -> None:
+    reader = classifier(tmp_path, "pipeline")
+    support = read("Guests can sleep in 14 chambers.", entailment=reader).verdicts[0].support
+    assert support is not None and support.kind == "partial"
+
+
+def test_both_kinds_of_classifiers_give_the_same_probabilities(tmp_path: Path) -> None:
+    folder = str(entailment_classifier(tmp_path, says="none"))
+    texts = [MILL, INN, FERRY * 9]
+    first, second = (
+        Entailment(made).probabilities(texts, ELSEWISE)
+        for made in (
+            CrossEncoder(folder),
+            transformers.pipeline("text-classification", model=folder),
+        )
+    )
+    assert first == pytest.approx(second, abs=1e-6)
+    assert len(set(first)) > 1
+
+
+def test_other_classifiers_are_refused(tmp_path: Path) -> None:
+    ranker = CrossEncoder(str(entailment_classifier(tmp_path / "ranker", labels=("relevance",))))
+    with pytest.raises(InvalidInput, match=r"labels of 'ranker' are relevance; .*'entailment'"):
+        WordsReader(entailment=ranker)
+    with pytest.raises(InvalidInput, match="'BertModel' does not classify pairs of texts"):
+        WordsReader(entailment=transformers.AutoModel.from_pretrained(tmp_path / "ranker"))

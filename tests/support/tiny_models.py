@@ -3,6 +3,7 @@
 import copy
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,9 @@ from tokenizers import (
     trainers,
 )
 from transformers import (
-    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    BertTokenizer,
     ByT5Tokenizer,
     LlamaConfig,
     LlamaForCausalLM,
@@ -43,6 +46,8 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+_INFERENCE = ("contradiction", "entailment", "neutral")
 
 
 @cache
@@ -233,3 +238,30 @@ def left_padded(lengths: tuple[int, ...], pad_id: int) -> tuple[torch.Tensor, to
         ids[row, width - length :] = prompt(length, seed=row)[0]
     mask = torch.arange(width) >= width - torch.tensor(lengths)[:, None]
     return ids, mask.long()
+
+
+def entailment_classifier(
+    folder: Path, *, says: str = "entailment", labels: tuple[str, ...] = _INFERENCE
+) -> Path:
+    """A folder with a BERT of random weights that gives nearly all pairs of texts one label."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(chr, range(33, 127))]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    BertTokenizer(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    torch.manual_seed(0)
+    names = dict(enumerate(labels))
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        id2label=names,
+        label2id={label: number for number, label in names.items()},
+    )
+    model = BertForSequenceClassification(config)
+    if says in labels:
+        torch.nn.init.constant_(model.classifier.bias[labels.index(says)], 5.0)
+    model.save_pretrained(folder)
+    return folder

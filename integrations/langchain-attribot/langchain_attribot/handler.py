@@ -35,7 +35,7 @@ class AttributionOptions(ServiceOptions, total=False):
 
     proxy: ModelHolder | None
     language_model: LanguageModel | None
-    reader: runtime.Scoring | None
+    reader: runtime.Reader | None
     citations: bool
     attach: bool
 
@@ -65,7 +65,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     What any other model answers, a local `reader` reads, such as attribot_rag.load_model(): the
     attribution (`basis` reader) names what supports the answer, not what caused it. `llm` is then
     the model that answers, or the chain with it: `answer_without` asks it again, once. With the
-    reader 'words', no model is needed, and no PyTorch: words, numbers and names are compared.
+    reader 'words', no model is needed, and no PyTorch: words, numbers and names are compared. A
+    CrossEncoder for entailment as reader helps where they find nothing.
 
     `options` are those of attribot_rag.runtime.RunOptions, by name or whole; `proxy` is that of
     attribot_rag.Attributor, and may be a LangChain model too. With `citations`, `content_blocks` of

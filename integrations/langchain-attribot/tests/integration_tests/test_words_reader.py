@@ -6,9 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from langchain_core.documents import Document
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
+from support.chat_server import chat_server
+from support.tiny_models import entailment_classifier
+from transformers import pipeline
 
+from attribot_rag import load_model
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
@@ -88,3 +95,21 @@ def test_what_only_a_model_has_a_use_for_is_refused() -> None:
         AttributionMiddleware(reader="words", method="masked")
     with pytest.raises(InvalidInput, match="'word' is no reader; pass 'words'"):
         AttributionCallbackHandler(chat, reader="word")  # type: ignore[arg-type]
+
+
+@pytest.mark.enable_socket
+def test_a_classifier_reads_what_is_said_in_other_words(tmp_path: Path) -> None:
+    classifier = pipeline("text-classification", model=str(entailment_classifier(tmp_path / "nli")))
+    context = RunnableLambda(lambda _: [Document("The inn at Orrin has nine rooms.")])
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    with chat_server("Guests can sleep in any of several chambers.") as (url, _):
+        chat = ChatOpenAI(model="gpt-4o", base_url=f"{url}/v1", api_key=SecretStr("none"))
+        chain = {"context": context, "question": RunnablePassthrough()} | prompt | chat
+        handler = AttributionCallbackHandler(chat, reader=classifier)
+        message = chain.invoke("How large is the inn?", {"callbacks": [handler]})
+    summary = message.response_metadata["attribution"]
+    assert summary["model"] == "word comparison and nli"
+    (sentence,) = summary["sentences"]
+    assert sentence["verdict"] == "grounded" and sentence["support"]["kind"] == "full"
+    with pytest.raises(InvalidInput, match="proxy= ranks sources for a model"):
+        AttributionCallbackHandler(chat, reader=classifier, proxy=load_model())

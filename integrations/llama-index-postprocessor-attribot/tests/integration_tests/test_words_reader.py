@@ -6,7 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from chatting import Chatting
+from llama_index.core import Document, SummaryIndex
 from llama_index.postprocessor.attribot import AttributionPostprocessor
+from support.chat_server import chat_server
+from support.tiny_models import entailment_classifier
+from transformers import pipeline
 
 PROGRAM = """
 import asyncio, sys
@@ -60,3 +65,18 @@ def test_what_only_a_model_has_a_use_for_is_refused() -> None:
         AttributionPostprocessor(reader="words", method="masked")
     with pytest.raises(ValueError, match="'word' is no reader; pass 'words'"):
         AttributionPostprocessor(reader="word")  # type: ignore[arg-type]
+
+
+@pytest.mark.enable_socket
+def test_a_classifier_reads_what_is_said_in_other_words(tmp_path: Path) -> None:
+    classifier = pipeline("text-classification", model=str(entailment_classifier(tmp_path / "nli")))
+    postprocessor = AttributionPostprocessor(reader=classifier)
+    index = SummaryIndex.from_documents([Document(text="The inn at Orrin has nine rooms.")])
+    with chat_server("Guests can sleep in any of several chambers.") as (url, _):
+        engine = index.as_query_engine(
+            llm=Chatting(url=url, model="gpt-4o"), node_postprocessors=[postprocessor]
+        )
+        summary = engine.query("How large is the inn?").metadata["attribution"]
+    assert summary["model"] == "word comparison and nli"
+    (sentence,) = summary["sentences"]
+    assert sentence["verdict"] == "grounded" and sentence["support"]["kind"] == "full"

@@ -38,12 +38,12 @@ from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
     Observer,
+    Reader,
     RunOptions,
     RunStore,
     Scoring,
     ServiceOptions,
     ServiceRegistry,
-    Words,
     answer_without,
     scoring_model,
 )
@@ -59,7 +59,7 @@ class EngineOptions(ServiceOptions, total=False):
     """Options of AttributionPostprocessor by name, less those that change the prompt."""
 
     language_model: ModelHolder | None
-    reader: ModelHolder | Words | None
+    reader: ModelHolder | Reader | None
     proxy: ModelHolder | None
     score_metadata: bool
 
@@ -140,7 +140,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     (`retokenized`). What any other model answers, a local `reader` reads, such as
     attribot_rag.load_model(): the attribution (`basis` reader) names what supports the answer, not
     what caused it. With the reader 'words', no model is needed, and no PyTorch: words, numbers and
-    names are compared. It leaves the prompt as it is. With `deduplicate`, duplicates among nodes,
+    names are compared. A CrossEncoder for entailment as reader helps where they find nothing. The
+    postprocessor leaves the prompt as it is. With `deduplicate`, duplicates among nodes,
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, which a note says. Nodes are never changed.
 
@@ -160,7 +161,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     """
 
     language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
-    reader: SkipValidation[ModelHolder | Words | None] = Field(default=None, exclude=True)
+    reader: SkipValidation[ModelHolder | Reader | None] = Field(default=None, exclude=True)
     proxy: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
     deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
