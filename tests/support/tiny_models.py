@@ -17,6 +17,7 @@ from tokenizers import (
     trainers,
 )
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
     BertTokenizer,
