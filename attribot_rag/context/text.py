@@ -25,6 +25,8 @@ _UNSPACED = (
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 
+_LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)](?=[ \t]+\S)", re.MULTILINE)
+
 
 def words(text: str) -> list[str]:
     """Words of a text; single characters in scripts without spaces."""
@@ -325,3 +327,8 @@ def add(intervals: list[Interval], interval: Interval) -> None:
     while last < len(intervals) and intervals[last][0] <= end:
         last += 1
     intervals[first:last] = merge([interval, *intervals[first:last]])
+
+
+def blank_list_numbers(text: str) -> str:
+    """The text with white space in the place of the numbers that count the items of a list."""
+    return _LIST_NUMBER.sub(lambda number: " " * len(number[0]), text)

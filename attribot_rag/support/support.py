@@ -14,7 +14,7 @@ from rapidfuzz.distance import OSA
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.text import Interval
+from attribot_rag.context.text import Interval, blank_list_numbers
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
 from attribot_rag.support.wording import Word, Wording
 
@@ -154,10 +154,11 @@ def with_support(
             supported.append(verdict)
             continue
         traced = verdict.traced(verdicts)
+        stands = readable[verdict.start : verdict.end]
         earlier = None if verdict.follows is None else supported[verdict.follows]
         stated = Stated(
             start=verdict.start,
-            text=readable[verdict.start : verdict.end],
+            text=blank_list_numbers(stands),
             question=question,
             earlier="" if earlier is None else readable[earlier.start : earlier.end],
         )
@@ -332,9 +333,10 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
 def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
     """The passages that say another number, or another name, of the same thing.
 
-    A rival has all other words of the sentence, and says nothing else; or it is cited, lacks a
-    number of the sentence, and has one other number before the same word. What a conclusion is
-    drawn from is no rival: if a ticket costs 18 crowns, two cost 36.
+    A rival has all other words of the sentence, and says nothing else. Or it is cited, lacks a
+    number of the sentence, and has one other number before the same word. Or the sentence ends with
+    a number, and it has one other number after the same two words. What a conclusion is drawn from
+    is no rival: if a ticket costs 18 crowns, two cost 36. Nor is a number of the sentence itself.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -352,23 +354,33 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
             told.update(word.start for word in differs)
             yield _rival(stated, differs, passage, theirs)
     known = wording.keys("\n".join(passage.read for passage in cited))
-    for number, unit in _counted(wording.words(stated.text)):
+    for number, place, is_last in _placed_numbers(wording.words(stated.text)):
         others = {
             other.key: (passage, other)
             for passage in cited
-            for other, theirs in _counted(wording.words(passage.text))
-            if theirs.key == unit.key and other.key not in premises
+            for other, theirs, _ in _placed_numbers(wording.words(passage.text))
+            if theirs == place and other.key not in premises
         }
-        if len(others) == 1 and number.start not in told and not wording.has(known, number.key):
+        is_placed = is_last if len(place) > 1 else not wording.has(known, number.key)
+        if len(others) == 1 and number.start not in told and is_placed and not own & {*others}:
             ((passage, other),) = others.values()
             yield _rival(stated, [number], passage, [other])
 
 
-def _counted(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
-    """The numbers with the words right after them."""
-    for first, second in pairwise(words):
-        if first.is_number and not second.is_number and second.is_content:
-            yield first, second
+def _placed_numbers(words: Sequence[Word]) -> Iterator[tuple[Word, tuple[str, ...], bool]]:
+    """The numbers with the key of the word right after them, or with those of the two before them.
+
+    Last, whether a number ends the text: where another word follows, the words before it may speak
+    of several numbers.
+    """
+    for index, number in enumerate(words):
+        if not number.is_number:
+            continue
+        after, before = words[index + 1 : index + 2], words[max(0, index - 2) : index]
+        if any(word.is_content and not word.is_number for word in after):
+            yield number, (after[0].key,), False
+        if len(before) == 2 and any(word.is_content for word in before):
+            yield number, tuple(word.key for word in before), not after
 
 
 def _rival(

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
-from attribot_rag.context.text import Interval, at, merge, overlapping, subtract, words
+from attribot_rag.context.text import (
+    Interval,
+    at,
+    blank_list_numbers,
+    merge,
+    overlapping,
+    subtract,
+    words,
+)
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
 from attribot_rag.result.answer_text import AnswerMarks, segments
@@ -160,7 +168,7 @@ def sentences_of(
                     not is_told or is_trivial(without) or _repeats(without, question),
                     _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
-                    without,
+                    blank_list_numbers(without),
                 )
             )
     return result

@@ -144,6 +144,21 @@ def test_other_numbers_of_other_things_are_no_rivals(answer: str) -> None:
     assert not support.rivals
 
 
+def test_a_number_of_another_thing_in_the_cited_text_is_told() -> None:
+    fares = "A ticket costs 18 crowns, and 9 crowns for children under fourteen."
+    wrong = answered(fares.replace("fourteen", "18"), fares, files=[fares])
+    assert wrong.to_cited_text().endswith("under 18. [1] (fourteen in [1])")
+    right = answered(fares.replace("fourteen", "14"), fares, files=[fares])
+    assert right.to_cited_text().endswith("under 14. [1]")
+
+
+def test_the_number_of_a_list_item_is_no_part_of_what_it_says() -> None:
+    made = answered("1. The monthly rent is 840 euros.", RENT)
+    assert made.to_cited_text() == "1. The monthly rent is 840 euros. [1]"
+    support = made.verdicts[0].support
+    assert support is not None and support.kind == "full"
+
+
 def test_a_german_noun_is_no_name() -> None:
     """Or another noun in its place would be a contradiction."""
     file = "Die Fähre hat viele Sitze für Gäste. Der Kapitän kennt die Insel und das Wetter gut."
