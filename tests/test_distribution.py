@@ -47,7 +47,7 @@ def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> 
         links = addresses(folder / package / "README.md")
         assert [link for link in links if not link.startswith(("https://", "#"))] == []
         own = [link.partition("#")[0] for link in links if link.startswith(REPOSITORY)]
-        assert len(own) >= 5
+        assert own
         for link in own:
             _, tag, path = link.removeprefix(REPOSITORY + "/").split("/", 2)
             assert tag == "v1.2.3"
