@@ -302,6 +302,7 @@ async def answer_without(action: cl.Action) -> dict[str, Any]:
         )
     except AttributionError as error:
         return {"error": str(error)}
-    attribution = postprocessor.results.wait(action.payload["run_id"]).attribution
-    has_parts = attribution is not None
-    return {"answer": without_data(attribution, other) if has_parts else other.response}
+    run = postprocessor.results.wait(action.payload["run_id"])
+    if run.attribution is None:
+        return {"answer": other.response}
+    return {"answer": without_data(run.attribution, other, question=run.question or "")}

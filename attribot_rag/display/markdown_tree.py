@@ -133,6 +133,12 @@ def first_line(blocks: Sequence[Node], text: str, length: int = 160) -> str:
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 
+def heading(blocks: Sequence[Node], text: str) -> str:
+    """The first heading of what is shown, '' for none."""
+    headings = (block for block in blocks if block[0] in _HEADINGS)
+    return next((html_of([block], text).striptags() for block in headings), "")
+
+
 def _within(marks: Sequence[Interval], start: int, end: int) -> Iterator[int]:
     for mark in marks:
         yield from (place for place in mark if start < place < end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import exp
@@ -10,12 +11,13 @@ from typing import Any
 from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval
-from attribot_rag.display.markdown_tree import first_line, reads_as_markdown, tree_of
+from attribot_rag.display.markdown_tree import first_line, heading, reads_as_markdown, tree_of
 from attribot_rag.display.report import begins_line, is_part, spaces_and
 from attribot_rag.result import CitedSentence, Counterfactual, Result, cite
 from attribot_rag.result.answer_text import AnswerMarks, segments
+from attribot_rag.result.remarks import lacked_words
 from attribot_rag.result.summary import summarize
-from attribot_rag.result.verdict import Verdict
+from attribot_rag.result.verdict import Support, Verdict
 from attribot_rag.support import Retrieved, Wording, with_support
 
 _NOISE = 1.0  # nats, below which nothing is shown
@@ -25,6 +27,8 @@ _OF_ALL = (2.0, 6.0)  # nats of all texts together: hardly any influence, weak, 
 _MILLION = 14.0  # nats
 _MOST_ROWS = 8
 _MOST_PLACES = 20
+_FEW_LINES = 320  # characters of another answer that are shown at first
+_LEAST_REPEATED = 3  # words of a sentence that comes again where an answer loops
 
 
 def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
@@ -64,6 +68,10 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
         "rendered": rendered,
         "first_lines": {
             index: first_line(rendered[index], document.text)
+            for index, document in documents.items()
+        },
+        "headings": {
+            index: str(document.metadata.get("section") or heading(rendered[index], document.text))
             for index, document in documents.items()
         },
         "quotes": {str(source_id): list(_places(attribution, source_id)) for source_id in shown},
@@ -109,8 +117,9 @@ def without_data(
 ) -> dict[str, Any]:
     """What the model answers without some documents, with what the others say of each sentence.
 
-    For `without` of the element's data, and to answer the event `attribot-without`: nothing is
-    measured for it, its texts are compared.
+    For `without` of the element's data, and to answer the event `attribot-without`. No cause is
+    measured: each sentence is compared with the other documents, as an answer to `question`. An
+    answer that is long, or begins to repeat itself, also has its first lines.
     """
     text, left_out = counterfactual.response, {*counterfactual.documents}
     language = language_of(text, [document.text for document in attribution.documents])
@@ -129,21 +138,61 @@ def without_data(
         Retrieved(attribution.documents, sources, language),
         question=question,
     )
-    said = [
-        [
-            index
-            for source_id in (verdict.support.source_ids if verdict.support else ())
-            for index in attribution.sources[source_id].documents
-            if index not in left_out
-        ]
-        for verdict in supported
-    ]
+    end = _first_lines(text, spans)
+    first = [(start, min(stop, end)) for start, stop in spans if start < end]
     return {
         "answer": text,
         "blocks": tree_of(text, spans),
-        "said": [list(dict.fromkeys(indices)) for indices in said],
+        "short": tree_of(text[:end], first) if end < len(text.rstrip()) else None,
+        "said": [
+            verdict.support and _said(text, verdict.support, attribution, left_out)
+            for verdict in supported
+        ],
         "is_same": text.split() == attribution.response.split(),
     }
+
+
+def _said(text: str, support: Support, attribution: Result, left_out: set[int]) -> dict[str, Any]:
+    """What the documents that are left say of a sentence: a remark of `remarks.json`, or `says`.
+
+    A remark has its `values`. Unless every word of it that tells is in `documents`, these are only
+    close to the sentence.
+    """
+    rivals = [rival for rival in support.rivals if rival.document not in left_out]
+    if rivals:
+        document = rivals[0].document
+        values = [rival.value for rival in rivals if rival.document == document]
+        return {
+            "key": "contradicted",
+            "values": list(dict.fromkeys(values)),
+            "documents": [document],
+        }
+    sources = (attribution.sources[source_id] for source_id in support.source_ids)
+    indices = (index for source in sources for index in source.documents)
+    documents = [index for index in dict.fromkeys(indices) if index not in left_out]
+    if not documents:
+        number = len({*range(len(attribution.documents))} - left_out - {*attribution.not_located})
+        key = "none" if number > 1 else "none_of_one"
+        return {"key": key, "values": [str(number)], "documents": []}
+    lacked = lacked_words(text, support)
+    if support.kind == "full" and not support.missing:
+        return {"key": "says", "values": [], "documents": documents}
+    several = "prompted" if len(documents) == 1 else "prompted_by_several"
+    key = several if lacked else "prompted_in_doubt"
+    return {"key": key, "values": lacked, "documents": documents}
+
+
+def _first_lines(text: str, spans: Sequence[Interval]) -> int:
+    """Where the first lines of an answer end: before it repeats itself, or after a few lines."""
+    met: set[str] = set()
+    for start, end in spans:
+        words = re.findall(r"\w+", text[start:end].casefold())
+        is_again = len(words) >= _LEAST_REPEATED and " ".join(words) in met
+        if is_again or end > _FEW_LINES:
+            cut = start if met else max(text.rfind(" ", 0, _FEW_LINES), 0) or _FEW_LINES
+            return len(text[:cut].rstrip())
+        met.add(" ".join(words))
+    return len(text)
 
 
 def _influence(sentence: Mapping[str, Any], score: float = 0.0) -> dict[str, Any]:

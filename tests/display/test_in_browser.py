@@ -37,6 +37,7 @@ GERMAN = "Die Fähre hat eine Küche. Der Kapitän der Fähre kennt die Insel un
 NORLAND = "In Norland the guarantee lasts 24 months."
 GUARANTEE = "The guarantee lasts 24 months from the day of purchase."
 HOTELS = "Hotels may cost up to 130 euros a night."
+ELSEWHERE = [("a.txt", "The pier is long."), ("b.txt", "Puffins breed on the cliffs.")]
 BERLIN = "In Berlin, hotels may cost up to 140 euros a night."
 ROW = "| Breakfast | 20 euros |"
 MARKDOWN = f"""Hotels may cost up to **130 euros** a night. See [this](https://a.example/b).
@@ -369,12 +370,110 @@ def test_another_answer_is_shown_with_its_own_citations(view: View) -> None:
     shown = opened(page, "18 crowns").locator(".counterfactual")
     press(page, "What does the model answer without")
     expect(shown.locator(".text")).to_contain_text(BELL)
-    expect(shown.locator(".chip")).to_have_count(1)
+    expect(shown.locator(".chip")).to_have_count(2)
+    expect(shown.locator(".chip.warn")).to_have_text("not in the passage found")
     opened(page, "84")  # it was asked already
     expect(shown).to_contain_text(BELL)
     assert len(page.evaluate("asked")) == 1
     page.evaluate("document.body.append(document.createElement('attribot-answer'))")  # the next
     expect(card(page)).to_be_hidden()
+
+
+def test_another_answer_has_a_chip_only_for_what_was_compared_and_stops_where_it_loops(
+    view: View,
+) -> None:
+    ferry, fare = KITTIWAKE.format(84), "A ticket costs 18 crowns."
+    kept = [
+        Document(BELL, metadata={"title": "b.txt"}),
+        Document(fare, metadata={"title": "c.txt"}),
+    ]
+    made = handmade(ferry, [ferry, *kept], {ferry: (9.0,), BELL: (0.0,), fare: (0.0,)})
+    verdicts = verdicts_of(ferry, {"kind": "grounded", "source_ids": (0,)})
+    made = supported(replace(made, verdicts=verdicts))
+    loop = "The cats of Orsk sleep."
+    text = " ".join([BELL, "A ticket costs 12 crowns.", "Thank you!", *[loop] * 30])
+    other = Counterfactual(documents=(0,), response=text, score=3.0, exact=True)
+    page = view({**answer_data(made), "without": {"0": without_data(made, other)}})
+    shown = opened(page).locator(".counterfactual .text")
+    looks = shown.locator(".chip").evaluate_all(
+        "all => all.map((one) => [one.className.trim(), one.firstChild.textContent])"
+    )
+    assert looks[:2] == [["chip", "b.txt"], ["chip warn", "18 in c.txt"]]
+    assert [text for _, text in looks].count("not in the 2 passages found") <= 2
+    assert shown.inner_text().count("cats of Orsk") == 1
+    press(page, "Show the whole answer")
+    assert shown.inner_text().count("cats of Orsk") == 30
+
+
+def test_what_the_others_only_nearly_say_is_dashed(view: View) -> None:
+    oil = "A ticket costs 4 crowns and is sold in the former oil store at the foot of the stairs."
+    ferry = KITTIWAKE.format(84)
+    made = handmade(ferry, [ferry, oil], {ferry: (9.0,), oil: (0.0,)})
+    verdicts = verdicts_of(ferry, {"kind": "grounded", "source_ids": (0,)})
+    made = supported(replace(made, verdicts=verdicts))
+    text = oil.replace("A ticket costs", "The deposit is")
+    other = Counterfactual(documents=(0,), response=text, score=3.0, exact=True)
+    page = view({**answer_data(made), "without": {"0": without_data(made, other)}})
+    chip = opened(page).locator(".counterfactual .chip.part")
+    expect(chip).to_contain_text("?")
+    expect(chip).to_contain_text(re.compile("Closest to .*, which does not mention deposit"))
+
+
+def test_every_passage_has_its_heading_and_a_first_line(view: View) -> None:
+    rent = "# Contract\n\n## Rent\n\nThe rent is 890 euros."
+    rules = Document(
+        "Dogs need a permission.", metadata={"title": "contract.md", "section": "House rules"}
+    )
+    documents = [Document(rent, metadata={"title": "contract.md"}), rules, FERRY]
+    made = handmade(FERRY, documents, {FERRY: (9.0,)})
+    kind = {"kind": "grounded", "source_ids": (0,)}
+    page = view(answer_data(supported(replace(made, verdicts=verdicts_of(FERRY, kind)))))
+    entries = page.locator(".list li")
+    expect(entries.nth(0)).to_contain_text("contract.md Contract")
+    expect(entries.nth(0)).to_contain_text("not used · The rent is 890 euros.")
+    expect(entries.nth(1)).to_contain_text("contract.md House rules")
+    expect(entries.nth(1)).to_contain_text("not used · Dogs need a permission.")
+    expect(entries.nth(2).locator(".line")).to_have_text(FERRY)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_a_chip_is_large_enough_for_a_finger(view: View, width: int) -> None:
+    page = view()
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    for chip in chips(page).all():
+        box = chip.bounding_box()
+        assert box is not None and min(box["width"], box["height"]) >= 24
+
+
+def test_what_the_sentence_before_says_is_not_said_again_in_words(view: View) -> None:
+    page = view(citing(f"{BELL} {FARE} {FERRY}", ELSEWHERE, None, None, None))
+    texts = chips(page).all_inner_texts()
+    assert texts == [OWN, "″", "″"]
+    assert chips(page).last.get_attribute("aria-label") == OWN.capitalize()
+
+
+def test_the_sentence_that_is_read_stays_where_the_card_has_no_room_below_it(view: View) -> None:
+    """As in a chat, whose last answer ends where the scrolled box does."""
+    page = view()
+    page.evaluate(
+        """() => {
+            const box = document.createElement("div");
+            box.style.cssText = "height: 600px; overflow: auto";
+            const answer = document.querySelector("attribot-answer");
+            answer.parentElement.append(box);
+            const earlier = document.createElement("p");
+            earlier.style.height = "1200px";
+            box.append(earlier, answer);
+            box.scrollTop = 850;
+        }"""
+    )
+    chip = chips(page, "18 crowns").first
+    before = chip.bounding_box()
+    chip.click()
+    expect(card(page)).to_be_in_viewport(ratio=1)
+    assert chip.bounding_box() == before
+    press(page, "Close")
+    assert chip.bounding_box() == before
 
 
 def test_another_answer_is_asked_for_ahead_where_the_support_is_in_doubt(view: View) -> None:

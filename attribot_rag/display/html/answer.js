@@ -185,9 +185,21 @@ class AttribotAnswer extends HTMLElement {
     const words = view.sentence && this.shadowRoot.querySelector(`.answer [data-sentence="${view.sentence.index}"]`);
     if (view.file != null || view.help || view.list) this.panel.focus({ preventScroll: true });
     this.hint(null);
-    if (this.mode === "side") this.panel.querySelector(".card").scrollIntoView({ block: "nearest" }); // nothing is cut off
-    words?.scrollIntoView({ block: "nearest" });
+    const [[top, bottom], at] = [this.room(), words?.getBoundingClientRect()];
+    if (this.mode !== "side" || at?.top < top || at?.bottom > bottom) words?.scrollIntoView({ block: "nearest" });
+    this.lift();
     if (view.file != null) this.panel.querySelector(".whole mark")?.scrollIntoView({ block: "nearest" });
+  }
+
+  // Moves a card that would be cut off up to where it fits, and nothing else.
+  lift() {
+    const { panel } = this;
+    const card = this.mode === "side" && !this.inFlow && this.view && panel.querySelector(".card");
+    panel.style.translate = "";
+    if (!card) return;
+    const [[top, bottom], box] = [this.room(), panel.getBoundingClientRect()];
+    const over = Math.min(box.bottom - bottom, card.getBoundingClientRect().bottom - bottom, box.top - top - 24) + 12;
+    if (over > 0) panel.style.translate = `0 ${-over}px`;
   }
 
   draw() {
@@ -203,6 +215,7 @@ class AttribotAnswer extends HTMLElement {
       panel.popover = "manual";
       panel.showPopover();
     }
+    if (!view) this.lift();
     this.frame.style.setProperty("--sheet", `${isSheet && view ? panel.offsetHeight : 0}px`);
     for (const one of this.main.querySelectorAll("[data-sentence]")) one.classList.toggle("on", Number(one.dataset.sentence) === view?.sentence?.index);
     for (const one of this.main.querySelectorAll(".chip[aria-expanded]")) one.setAttribute("aria-expanded", String(one.dataset.at === `${view?.sentence?.index} ${view?.chip}`));
@@ -222,7 +235,8 @@ class AttribotAnswer extends HTMLElement {
     if (!this.receipts) return;
     const cards = this.getAttribute("cards");
     const mode = ["side", "below", "none"].includes(cards) ? cards : this.clientWidth >= SIDE ? "side" : "below";
-    this.frame.style.setProperty("--room", `${this.room()}px`);
+    const [top, bottom] = this.room();
+    this.frame.style.setProperty("--room", `${bottom - top}px`);
     // A page that is dark without saying so by `color-scheme` has light text.
     const [red, green, blue] = getComputedStyle(this.parentElement ?? this).color.match(/[\d.]+/g);
     this.frame.style.colorScheme = getComputedStyle(this).colorScheme !== "normal" ? "" : red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "dark" : "light";
@@ -232,12 +246,15 @@ class AttribotAnswer extends HTMLElement {
     this.draw();
   }
 
-  // The height of what scrolls the element, into which the panel fits.
+  // From where to where the element is in sight, in what scrolls it: there the panel fits in.
   room() {
-    let [node, height] = [this, innerHeight];
+    let [node, top, bottom] = [this, 0, innerHeight];
     while ((node = node.assignedSlot || node.parentNode || node.host))
-      if (node instanceof Element && node !== document.scrollingElement && /auto|scroll/.test(getComputedStyle(node).overflowY) && node.clientHeight > 0) height = Math.min(height, node.clientHeight);
-    return height;
+      if (node instanceof Element && node !== document.scrollingElement && /auto|scroll/.test(getComputedStyle(node).overflowY) && node.clientHeight > 0) {
+        const { top: from } = node.getBoundingClientRect();
+        [top, bottom] = [Math.max(top, from), Math.min(bottom, from + node.clientHeight)];
+      }
+    return [top, bottom];
   }
 
   // What the model answers without some documents: as it was told, or as the page tells it.

@@ -7,7 +7,10 @@ export type Place = [document: number, start: number, end: number, plain?: strin
 export type Block = [tag: string, ...children: unknown[]] | [start: number, end: number, sentence: number, shown?: string];
 
 /** What the model answers without some documents, as `without_data` gives it, or the text alone. */
-export type OtherAnswer = string | { answer: string; blocks?: Block[]; said?: number[][]; is_same?: boolean };
+export type OtherAnswer = string | { answer: string; blocks?: Block[]; short?: Block[] | null; said?: (Said | null)[]; is_same?: boolean };
+
+/** What the other documents say of a sentence: `says`, or a remark of result/remarks.json. */
+export interface Said { key: string; values: string[]; documents: number[] }
 
 export interface AnswerSummary {
   status: "complete" | "partial" | "composite" | "pending" | "error" | "unsupported";
@@ -29,6 +32,7 @@ export interface AnswerData {
   blocks?: Block[];
   rendered?: Record<string, Block[]>;
   first_lines?: Record<string, string>;
+  headings?: Record<string, string>;
   /** For each sentence, the words that it shares with its sources, and their other values. */
   compared?: ({ same: [number, number][]; sources: Record<string, { same: [number, number][]; differs: [number, number][] }> } | null)[];
   evidence?: { source: number; score: number; exact: boolean }[][];

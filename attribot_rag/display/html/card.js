@@ -98,9 +98,24 @@ class Card {
   // Another answer, with what the other passages say of each of its sentences.
   other(told, names) {
     const { receipts, say } = this;
-    const { answer: text, blocks, said = [], is_same: isSame } = typeof told === "string" ? { answer: told } : told;
-    const cite = (sentence) => said[sentence]?.length > 0 && h("span", {}, "\u00a0", said[sentence].map((index) => this.badge(index) || h("span", { class: "chip" }, brief(receipts.passage(index).name, 20))));
-    return [h("small", {}, say("without", { names })), h("div", { class: "text", dir: "auto" }, isSame ? say("equal") : blocks ? new Painter(Array.from(text), { cite }).of(blocks) : visible(text))];
+    const { answer: text, blocks, short, said = [], is_same: isSame } = typeof told === "string" ? { answer: told } : told;
+    const box = h("div", { class: "text", dir: "auto", tabindex: "-1" });
+    const paint = (some) => filled(box, new Painter(Array.from(text), { cite: (sentence) => said[sentence] && this.saying(said[sentence]) }).of(some));
+    const whole = !isSame && short && button({ class: "link", click: () => (paint(blocks), whole.remove(), box.focus()) }, say("whole"));
+    if (blocks && !isSame) paint(short ?? blocks);
+    else filled(box, isSame ? say("equal") : visible(text));
+    return [h("small", {}, say("without", { names })), box, whole];
+  }
+
+  // What the other passages say of a sentence of another answer, as chips in the three looks.
+  saying({ key, values, documents }) {
+    const { receipts } = this;
+    const [remark, named] = [{ key, values, documents }, receipts.names(documents)];
+    const look = key === "says" ? "" : key.startsWith("prompted") ? "part" : "warn";
+    // No cause was measured: these are only the closest.
+    const label = look === "part" ? capital(receipts.remark(remark, true, sayer(receipts.language, true))) : !look && receipts.say(key, { names: named, n: documents.length });
+    const texts = look === "warn" ? [receipts.remark(remark)] : documents.map((index) => `${receipts.passage(index).number ?? receipts.passage(index).name}`);
+    return texts.map((text) => h("span", {}, "\u00a0", h("span", { class: `chip ${look}` }, brief(text, 40), look === "part" && " ?", label && h("span", { class: "hidden" }, ` ${label}`))));
   }
 
   // What all files have of a sentence's words, as the page finds it: also those of which no passage was read.
@@ -155,10 +170,12 @@ class Card {
     if (!passages.size) return [];
     const entry = ({ index, name, page, isLost }) => {
       const [isUsed, differs] = [used.has(index), disputing.has(index)];
-      const title = [name, page && h("small", {}, ` ${page}`)];
+      const under = [...new Set([page, brief(receipts.headings[index] ?? "")])].filter(Boolean).join(" · ");
+      const title = [name, under && h("small", {}, ` ${under}`)];
+      const state = isLost ? say("lost") : isUsed || differs ? "" : say("unused");
       return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, differs && !isUsed ? "warn" : "") || h("span", { class: "dim" }, "–"),
         h("div", {}, receipts.texts[index] != null ? button({ class: "title", "data-at": `passage ${index}`, dir: "auto", click: () => answer.fill({ file: index }) }, title) : h("span", { class: "title", dir: "auto" }, title),
-          h("small", { class: "line", dir: "auto" }, isLost ? say("lost") : isUsed || differs ? visible(receipts.lines[index] ?? "") : say("unused"))));
+          h("small", { class: "line", dir: "auto" }, [state, visible(receipts.lines[index] ?? "")].filter(Boolean).join(" · "))));
     };
     return [
       h("h2", {}, say("where")), h("ol", {}, [...passages.values()].map(entry)),

@@ -7,7 +7,7 @@ class Receipts {
   constructor(data, { stopped, language }) {
     const fields = data.summary ? data : { summary: data };
     const { summary } = fields;
-    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], influence: fields.influence || [], compared: fields.compared || [] });
+    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, headings: fields.headings || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], influence: fields.influence || [], compared: fields.compared || [] });
     Object.assign(this, { stage: fields.stage, others: fields.without || {}, spoken: fields.language, searched: fields.searched });
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
     this.reads = summary.basis === "reader";
@@ -26,6 +26,12 @@ class Receipts {
     this.judged = all.filter(({ state }) => state !== "plain");
     this.judged.forEach((sentence, at) => Object.assign(sentence, { number: at + 1, place: this.say("place", { n: at + 1, all: this.judged.length }) })); // as readers count
     for (const sentence of this.judged) Object.assign(sentence, { chips: this.chips(sentence), values: this.values(sentence) });
+    let before = []; // what the sentence before says is not said again in words
+    for (const sentence of this.judged) {
+      const said = sentence.chips.map(({ text }) => text);
+      for (const chip of sentence.chips) if (chip.text.length > 6 && before.includes(chip.text)) chip.text = "″";
+      before = said;
+    }
     this.used = new Set(this.judged.flatMap(({ documents, also }) => [...documents, ...also]));
     this.disputing = new Set(this.judged.flatMap(({ remarks }) => remarks.filter(({ key }) => key === "contradicted").flatMap(({ documents }) => documents)));
   }
@@ -72,10 +78,10 @@ class Receipts {
   }
 
   // The words of a remark; passages by their numbers, or `named`.
-  remark(remark, named) {
+  remark(remark, named, say = this.say) {
     const { key, values, documents, text } = remark;
     if (!(key in STRINGS[this.language])) return brief(text, 300);
-    return this.say(key, { mark: named ? this.names(documents, "or") : this.numbers(documents), value: brief(values.join(", "), 120) });
+    return say(key, { mark: named ? this.names(documents, "or") : this.numbers(documents), value: brief(values.join(", "), 120) });
   }
 
   numbers(indices) {
