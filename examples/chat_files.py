@@ -162,14 +162,20 @@ def passages(path: Path, name: str, origin: str) -> Iterator[Passage]:
         yield passage, metadata
 
 
-def having(text: str, found: Iterable[Passage]) -> list[dict[str, str]]:
-    """Those of some passages that have half of the words of a text, for <attribot-answer>."""
+def having(text: str, found: Iterable[Passage]) -> list[dict[str, Any]]:
+    """Those of some passages that have half of the words of a text, for <attribot-answer>.
+
+    `same` are the characters of these words, `all` whether every one of them is there.
+    """
     words = set(re.findall(r"\w{4,}|\d+", text.lower()))
-    return [
-        {"name": metadata["source"], "text": passage}
-        for passage, metadata in found
-        if 2 * len(words & set(re.findall(r"\w+", passage.lower()))) >= len(words)
-    ]
+    hits = []
+    for passage, metadata in found:
+        same = [word for word in re.finditer(r"\w+", passage) if word[0].lower() in words]
+        met = {word[0].lower() for word in same}
+        if 2 * len(met) >= len(words):
+            hit = {"name": metadata["source"], "text": passage, "all": met == words}
+            hits.append({**hit, "same": [word.span() for word in same]})
+    return hits
 
 
 class EndWhen(LogitsProcessor):

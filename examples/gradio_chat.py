@@ -52,6 +52,8 @@ button.lg.secondary::before {  /* a paper clip */
 }
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
+  button.lg.secondary { min-width: 48px !important; padding-inline: 0; font-size: 0; }
+  button.lg.secondary::before { margin: 0; font-size: 18px; }
   .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
 }
 """
@@ -70,6 +72,18 @@ document.addEventListener("attribot-search", ({ detail }) => {
   detail.respond(fetch(url).then((response) => response.json()));
 });
 """
+
+TO_THE_QUESTION = """() => {
+  const talk = document.querySelector(".panel-wrap");
+  const asked = () => document.querySelectorAll("[data-testid=user]");
+  const before = asked().length;
+  const added = new MutationObserver(() => {
+    if (asked().length <= before) return;
+    added.disconnect();
+    talk.scrollTop = talk.scrollHeight;  // Gradio follows only who is at the end
+  });
+  if (talk) added.observe(talk, { childList: true, subtree: true });
+}"""
 
 local = load_model(DEFAULT_MODEL if shared.API else shared.MODEL)
 if shared.API:
@@ -224,14 +238,16 @@ def answer_without(
     """The model's answer without some documents, with what the others say of it."""
     try:
         other = handler.answer_without(run_id, *map(int, indices.split(",")))
-        attribution = handler.result(run_id).attribution
-        has_parts = attribution is not None
-        return {"answer": without_data(attribution, other) if has_parts else other.response}
+        run = handler.result(run_id)
+        if run.attribution is None:
+            return {"answer": other.response}
+        data = without_data(run.attribution, other, question=run.question or "")
+        return {"answer": data}
     except AttributionError as error:
         raise HTTPException(422, str(error)) from error
 
 
-def search(text: Annotated[str, Query(max_length=shared.LONGEST)]) -> list[dict[str, str]]:
+def search(text: Annotated[str, Query(max_length=shared.LONGEST)]) -> list[dict[str, Any]]:
     """Passages of all files that have the words of a sentence."""
     found = store.similarity_search(text, k=shared.RETRIEVED)
     return shared.having(text, [(each.page_content, each.metadata) for each in found])
@@ -305,6 +321,7 @@ with gr.Blocks(
         trigger_mode="multiple",
         concurrency_limit=4,
     )
+    question.submit(None, js=TO_THE_QUESTION)
     streamed.then(cite, conversation, talk, trigger_mode="multiple", concurrency_limit=None)
     question.stop(stop, conversation, queue=False)
     adding.upload(upload, adding).then(begun, None, talk)

@@ -90,9 +90,13 @@ def test_all_files_are_searched_for_a_sentence(page: Page, address: str) -> None
         "The lighthouse is 38 metres high.",
     )
     assert found and {"lighthouse.md"} <= {each["name"] for each in found}
-    assert any("38 metres" in each["text"] for each in found)
+    hit = next(each for each in found if "38 metres" in each["text"])
+    marked = [hit["text"][start:end] for start, end in hit["same"]]
+    assert {"38", "metres", "high"} <= set(marked)
     other = page.request.get(f"{address}/search", params={"text": "Quarks are confined."})
     assert other.json() == []
+    whole = page.request.get(f"{address}/search", params={"text": "It is 38 metres high."})
+    assert [each["name"] for each in whole.json() if each["all"]] == ["lighthouse.md"]
 
 
 def test_a_file_that_is_skipped_is_named(page: Page) -> None:
@@ -134,6 +138,21 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(receipts(page)).to_have_count(2, timeout=PATIENCE)
     expect(without).to_be_hidden()
     expect(receipts(page).last.locator(".answer")).to_be_in_viewport()
+
+
+def test_a_question_asked_while_the_reader_is_further_up_comes_into_sight(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 480})
+    for count in (1, 2):
+        ask(page, HIGH)
+        expect(receipts(page)).to_have_count(count, timeout=PATIENCE)
+        expect(sentences(page).last).to_contain_text("38", timeout=PATIENCE)
+        expect(receipts(page).locator(".progress")).to_have_count(0, timeout=PATIENCE)
+    wait_for_scrolling(page)
+    page.locator(".panel-wrap").evaluate("element => { element.scrollTop = 0 }")
+    expect(page.get_by_test_id("user").last).not_to_be_in_viewport()
+    ask(page, DESIGNED)
+    expect(page.get_by_test_id("user")).to_have_count(3, timeout=PATIENCE)
+    expect(page.get_by_test_id("user").last).to_be_in_viewport(timeout=PATIENCE)
 
 
 @pytest.mark.long
@@ -266,6 +285,8 @@ def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
         expect(answered.locator("body.dark")).to_have_count(int(scheme == "dark"))
         answered.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
         assert answered.evaluate("document.documentElement.scrollWidth") <= 360
+        box = answered.get_by_placeholder("Question").bounding_box()
+        assert box is not None and box["width"] > 360 / 2
         look_up(receipts(answered), "38 metres high")
         assert_accessible(answered)
         receipts(answered).get_by_role("button", name="Close").click()

@@ -492,11 +492,21 @@ def test_all_files_are_searched_for_a_sentence_that_no_passage_has(view: View) -
     page = view(citing("Paris is big.", [("a.txt", FERRY)], None), searches=True)
     page.evaluate(
         """() => document.addEventListener("attribot-search", ({ detail }) =>
-            detail.respond([{ name: "b.txt", text: `${detail.text} <b>Yes.` }]))"""
+            detail.respond(window.none ? [] : [
+                { name: "b.txt", text: `${detail.text} <b>Yes.`, same: [[0, 5]], all: true }]))"""
     )
     opened(page)
     press(page, "Search all files for this")
-    expect(card(page).locator("li")).to_have_text("b.txt: Paris is big. <b>Yes.")
+    expect(card(page).locator("li")).to_have_text("b.txt has all its words: Paris is big. <b>Yes.")
+    expect(card(page).locator("li mark")).to_have_text("Paris")
+    press(page, "Close")
+    page.evaluate("window.none = true")
+    opened(page)
+    press(page, "Search all files for this")
+    expect(card(page).locator(".found")).to_contain_text(
+        "No file has most words of “Paris is big.”"
+    )
+    expect(card(page).locator(".found")).to_contain_text("another language")
 
 
 def test_why_there_is_no_other_answer_is_told(view: View) -> None:

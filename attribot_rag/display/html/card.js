@@ -125,7 +125,7 @@ class Card {
     const find = async ({ target }) => {
       target.disabled = true;
       const found = await new Promise((respond) => answer.tells("attribot-search", { sentence: sentence.index, text: receipts.plain(sentence), respond })).catch(() => []);
-      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map(({ name, text }) => h("li", { dir: "auto" }, h("b", {}, brief(name)), ": ", brief(text, 300)))) : say("nowhere"));
+      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map((hit) => h("li", { dir: "auto" }, h("b", {}, brief(hit.name)), hit.all && h("small", {}, ` ${say("allWords")}`), ": ", new Painter(Array.from(hit.text), { ranges: (hit.same ?? []).map(([from, to]) => ({ from, to })) }).marked(0, Infinity)))) : say("nowhere", { text: brief(receipts.plain(sentence)) }));
       target.remove();
     };
     return [button({ class: "link", click: find }, say("search")), box];
@@ -170,7 +170,7 @@ class Card {
     if (!passages.size) return [];
     const entry = ({ index, name, page, isLost }) => {
       const [isUsed, differs] = [used.has(index), disputing.has(index)];
-      const under = [...new Set([page, brief(receipts.headings[index] ?? "")])].filter(Boolean).join(" · ");
+      const under = page || brief(receipts.headings[index] ?? "");
       const title = [name, under && h("small", {}, ` ${under}`)];
       const state = isLost ? say("lost") : isUsed || differs ? "" : say("unused");
       return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, differs && !isUsed ? "warn" : "") || h("span", { class: "dim" }, "–"),
