@@ -424,7 +424,8 @@ def test_every_passage_has_its_heading_and_a_first_line(view: View) -> None:
     rules = Document(
         "Dogs need a permission.", metadata={"title": "contract.md", "section": "House rules"}
     )
-    documents = [Document(rent, metadata={"title": "contract.md"}), rules, FERRY]
+    contract = Document(rent, metadata={"title": "contract.md"})
+    documents: list[str | Document] = [contract, rules, FERRY]
     made = handmade(FERRY, documents, {FERRY: (9.0,)})
     kind = {"kind": "grounded", "source_ids": (0,)}
     page = view(answer_data(supported(replace(made, verdicts=verdicts_of(FERRY, kind)))))
@@ -497,7 +498,7 @@ def test_all_files_are_searched_for_a_sentence_that_no_passage_has(view: View) -
     )
     opened(page)
     press(page, "Search all files for this")
-    expect(card(page).locator("li")).to_have_text("b.txt has all its words: Paris is big. <b>Yes.")
+    expect(card(page).locator("li")).to_have_text("b.txt has all words: Paris is big. <b>Yes.")
     expect(card(page).locator("li mark")).to_have_text("Paris")
     press(page, "Close")
     page.evaluate("window.none = true")
