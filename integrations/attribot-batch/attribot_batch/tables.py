@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from itertools import islice
 from pathlib import Path
 from types import UnionType
@@ -77,7 +78,7 @@ def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:
 def _type_of(hint: Any) -> pyarrow.DataType:
     """The Arrow type of a summary's type."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if is_typeddict(hint):
+    if is_typeddict(hint) or is_dataclass(hint):
         left_out = _NOT_IN_A_BATCH if hint is Summary else ()
         fields = get_type_hints(hint).items()
         return pyarrow.struct(
@@ -85,7 +86,7 @@ def _type_of(hint: Any) -> pyarrow.DataType:
         )
     if origin in (Union, UnionType):
         return _type_of(arguments[0])  # or null
-    if origin is list:
+    if origin in (list, tuple):
         return pyarrow.list_(_type_of(arguments[0]))
     if origin is dict and arguments[1] is int:
         return pyarrow.map_(pyarrow.string(), pyarrow.int64())
