@@ -8,8 +8,6 @@ from itertools import combinations
 from attribot_rag.methods.evidence import PartLosses
 from attribot_rag.methods.necessity import Necessity, Order
 
-NUM_REPLACEMENTS = 3
-
 
 class Foresight:
     """Expects the rows that may follow on those of a step, likeliest first.
@@ -31,10 +29,11 @@ class Foresight:
             return
         held = self._order.holding(self._losses.part, self._losses.words(None))
         others = [other for other in held if other != unit]
-        sets = [[unit], *([other] for other in others[:NUM_REPLACEMENTS])]
-        self._expect_only([*sets, *([unit, *others[:count]] for count in (1, 3))])
+        count = self._losses.limits.num_at_once
+        sets = [[unit], *([other] for other in others[:count])]
+        self._expect_only([*sets, *([unit, *others[:added]] for added in (1, count))])
         self._expect_lacking([unit])
-        self._evidence.expect_without([x] for x in [unit, *others[:NUM_REPLACEMENTS]])
+        self._evidence.expect_without([x] for x in [unit, *others[:count]])
 
     def expect_after_several(self, units: Sequence[int], growths: Iterable[Sequence[int]]) -> None:
         """Expect the sets that the units may grow to, or what follows if none or they suffice.
@@ -43,7 +42,7 @@ class Foresight:
         """
         if not self._is_free:
             return
-        evidence, least = self._evidence, self._losses.reliance / 2
+        evidence, least = self._evidence, self._losses.limits.search_share * self._losses.reliance
         for larger in growths:
             self._expect_only([larger])
             evidence.expect_without([unit] for unit in larger)

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import LogLikelihoods, Scorer
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LEAST_LETTERS = 4
-_DECISIVE = 4.0  # nats
 
 TokenScores = tuple[float, ...]
 """[response tokens]"""
-
-WORTHWHILE = 0.5
-"""The least score, in nats, with which a unit is a candidate for a further stage."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +239,7 @@ def parts_of(
         index = holders[own[0]]
         is_name = word != word.lower() and own[0] != parts[index][0]
         is_long = word[0].isdigit() or len(word) >= _LEAST_LETTERS
-        if is_long or is_name or total(reliance, own) >= _DECISIVE:
+        if is_long or is_name or total(reliance, own) >= Limits.min_short_word:
             words[index].append((own, word.casefold()))
     new = [[word for word in of if word[1] not in repeated] or of for of in words]
     return [

@@ -9,7 +9,6 @@ from typing import TypeVar
 from attribot_rag.context.context import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
-    WORTHWHILE,
     Cost,
     GroupScore,
     Method,
@@ -26,6 +25,7 @@ from attribot_rag.methods.base import (
     whole_response,
 )
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, Patching
+from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring import Scorer
 
 Value = TypeVar("Value")
@@ -101,7 +101,7 @@ def _best_of_each_sentence(
     for tokens in answer_sentences(scorer):
         totals = span_totals(rows, tokens)
         index = best(totals, 1)[0]
-        if (totals[index] or 0.0) >= WORTHWHILE:
+        if (totals[index] or 0.0) >= Limits.min_candidate:
             chosen.append(index)
     return chosen
 

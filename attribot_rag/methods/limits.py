@@ -1,4 +1,4 @@
-"""The thresholds of the verdicts, and those that are public options."""
+"""All limits of methods, searches and verdicts, and those that are public options."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from attribot_rag.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of the verdicts, in nats for a sentence or a word of it, or as shares.
+    """The limits of the verdicts and of the search for sources.
 
-    docs/verdicts.md has the rules, docs/evaluation/calibration.md how the limits were chosen.
+    Those named `min_` or `max_` are in nats for a sentence or a word of it, but for `max_set` and
+    `max_earlier`, which are counts as `num_` are; a `_share` or `_factor` is a part of another
+    number. docs/verdicts.md has the rules, docs/evaluation/calibration.md how the limits were
+    chosen.
     """
 
     min_effect: float = 4.0
@@ -47,8 +50,41 @@ class Limits:
     """What statements of the prompt are worth, of what makes all content words unlikely."""
     noise_factor: float = 2.0
     """Of the noise between calls of a server, if that is more than `min_reliance`."""
+    sure_factor: float = 2.0
+    """Times the least reliance: from there on, no other origin of a sentence is looked for."""
     max_set: int = 6
     """The most sources in a set."""
+    min_short_word: float = 4.0
+    """The reliance with which a word of up to three letters is a content word."""
+    min_candidate: float = 0.5
+    """The score with which a unit, or a group of them, is scored more closely."""
+    masked_share: float = 0.45
+    """The share of `min_effect` that a masked row shows before the exact one is scored."""
+    search_share: float = 0.5
+    """The share of a reliance, or of `min_word_effect`, by which a search decides how to go on."""
+    num_at_once: int = 3
+    """The documents, sources or earlier sentences that a search tries at once."""
+    num_needed: int = 2
+    """The most sources that are cited where no set suffices."""
+    max_earlier: int = 100
+    """The earlier sentences, the last ones, that a sentence may follow from."""
+    source_share: float = 0.8
+    """The share of the largest gain with which the first of several earlier sentences is named."""
+    unlocated_share: float = 0.4
+    """The share of a sentence's words in the prompt if it may say an unlocated document."""
+
+    @property
+    def sure_reliance(self) -> float:
+        """The reliance of a sentence for which no other origin is looked for, in nats."""
+        return self.sure_factor * self.min_reliance
+
+    def largest_set(self, reliance: float) -> int:
+        """The most sources that a sentence of this reliance may have.
+
+        A set may double for each `min_effect` that there is to explain.
+        """
+        doublings = max(1.0, min(reliance / self.min_effect, self.max_set))
+        return min(self.max_set, 2 ** int(doublings))
 
 
 READER_LIMITS = Limits(

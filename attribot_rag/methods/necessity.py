@@ -11,13 +11,10 @@ from attribot_rag.context.context import group
 from attribot_rag.context.text import other_spellings
 from attribot_rag.methods.base import Carriers, Part, Ranking, best, words_in
 from attribot_rag.methods.evidence import PartLosses, Steps
+from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import Scorer
-
-_NUM_NEEDED = 2
-_NUM_GROUPS = 3
-_MASKED_SHARE = 0.45  # of `min_effect`, from where an exact score may reach it
 
 
 class BudgetEnded(Exception):
@@ -43,7 +40,7 @@ class Necessity:
         the document that holds most of its words is left out, then all others together; documents
         that matter are divided, down to one unit, which is scored exactly.
         """
-        evidence, least = self._evidence, _MASKED_SHARE * self._limits.min_effect
+        evidence, least = self._evidence, self._limits.masked_share * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
         if not all(evidence.without(unit, exact=True) for unit in units):
             documents = yield from self.mattering_documents(least)
@@ -60,7 +57,7 @@ class Necessity:
         That is only asked for where a masked one comes near.
         """
         evidence, least = self._evidence, self._limits.min_effect
-        if not (yield from self._mattering([units], _MASKED_SHARE * least)):
+        if not (yield from self._mattering([units], self._limits.masked_share * least)):
             return False
         yield [evidence.ablating(units, exact=True)]
         row = evidence.without(units, exact=True)
@@ -74,9 +71,9 @@ class Necessity:
         Those `ranked` first are left out; if none costs half of the reliance, those of the
         document that matters most, too.
         """
-        units = [[unit] for unit in ranked[:_NUM_NEEDED]]
+        units = [[unit] for unit in ranked[: self._limits.num_needed]]
         losses = yield from self._without(units)
-        half = self._losses.reliance / 2
+        half = self._limits.search_share * self._losses.reliance
         if self._evidence.can_mask and all(loss < half for loss in losses):
             documents = yield from self.mattering_documents(half)
             units += [[unit] for unit in chain(*documents[:1]) if [unit] not in units]
@@ -85,7 +82,8 @@ class Necessity:
         if not order:
             raise BudgetEnded
         needed = [index for index in order if losses[index] >= self._limits.min_word]
-        members = [*chain(*(units[index] for index in needed[:_NUM_NEEDED] or order[:1]))]
+        chosen = needed[: self._limits.num_needed] or order[:1]
+        members = [*chain(*(units[index] for index in chosen))]
         yield [self._evidence.keeping(members)]
         return Carriers(tuple(members), sufficient=False)
 
@@ -95,7 +93,7 @@ class Necessity:
         The likeliest is left out, and all others together; then each third of what matters. What
         speaks against another of its set is not found.
         """
-        scorer = self._evidence.scorer
+        scorer, count = self._evidence.scorer, self._limits.num_at_once
         documents = group(scorer.context, scorer.units, "document")
         if len(documents) == 1:  # what the part loses without it is the reliance
             return documents if self._losses.reliance >= least else []
@@ -111,7 +109,7 @@ class Necessity:
             likely = [members for members, loss in pairs if loss >= least]
             found += chain.from_iterable(members for members in likely if len(members) == 1)
             split = (members for members in likely if len(members) > 1)
-            groups = [members[i::_NUM_GROUPS] for members in split for i in range(_NUM_GROUPS)]
+            groups = [members[i::count] for members in split for i in range(count)]
         return (yield from self._mattering(found, least))
 
     def _mattering(self, sets: Sequence[list[int]], least: float) -> Steps[list[list[int]]]:
@@ -146,7 +144,7 @@ class Order:
         words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
         held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
         worth = [sum(nats[i] for i in of_unit) for of_unit in held]
-        if sum(nats[i] for i in set().union(*held)) < sum(nats.values()) / 2:
+        if sum(nats[i] for i in set().union(*held)) < Limits.search_share * sum(nats.values()):
             return []
         holders = [unit for unit in best(worth) if worth[unit] > 0]
         return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
-from attribot_rag.methods.ahead import NUM_REPLACEMENTS, Foresight
+from attribot_rag.methods.ahead import Foresight
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
 from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
 from attribot_rag.methods.limits import Limits
@@ -15,8 +15,6 @@ from attribot_rag.methods.necessity import BudgetEnded, Necessity, Order
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import Request
-
-_NUM_DOCUMENTS = 3
 
 
 def carriers_of(
@@ -102,7 +100,8 @@ class _Search:
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
-            total(row, word) >= self._limits.min_word_effect / 2 for word in self._part.words
+            total(row, word) >= self._limits.search_share * self._limits.min_word_effect
+            for word in self._part.words
         )
 
     def sufficient(self) -> Steps[Carriers]:
@@ -160,7 +159,7 @@ class _Search:
         The part has to rely so much on the context that it comes from no earlier sentence, and to
         have words of its own, by which it is seen whether it goes without these.
         """
-        is_own = bool(self._part.words) and (self._losses.reliance >= 2 * self._limits.min_reliance)
+        is_own = bool(self._part.words) and self._losses.reliance >= self._limits.sure_reliance
         return self._evidence.leave_out_earlier() if is_own else []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
@@ -168,13 +167,12 @@ class _Search:
 
         Three follow the first if that leaves half of the reliance unexplained.
         """
-        reliance = self._losses.reliance
-        worth = max(1.0, min(reliance / self._limits.min_effect, 9.0))
-        most = min(self._limits.max_set, 2 ** int(worth))
-        is_far = len(units) == 1 and row is not None and self._losses.of(row) >= reliance / 2
-        count = 3 if is_far else max(1, len(units))
-        room = min(count, most - len(units))
-        return self._promising(self._losses.words(row), units)[:room] if room > 0 else []
+        losses, limits = self._losses, self._limits
+        half = limits.search_share * losses.reliance
+        is_far = len(units) == 1 and row is not None and losses.of(row) >= half
+        count = limits.num_at_once if is_far else max(1, len(units))
+        room = min(count, limits.largest_set(losses.reliance) - len(units))
+        return self._promising(losses.words(row), units)[:room] if room > 0 else []
 
     def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
         """The sets that these would grow to if each left this row; none if ranking takes time."""
@@ -249,7 +247,7 @@ class _Search:
         """
         losses, evidence, limits = self._losses, self._evidence, self._limits
         left = losses.with_only(members)
-        if left < limits.min_word_effect / 2 or len(members) >= limits.max_set:
+        if left < limits.search_share * limits.min_word_effect or len(members) >= limits.max_set:
             return ()
         unit = self._order.complement(self._part, members)
         if unit is None:
@@ -284,8 +282,9 @@ class _Search:
         losses, only, share = self._losses, self._evidence.only, self._limits.needed_share
         candidates = self._promising(losses.words(None), [unit])
         found: list[int] = []
-        for start in range(0, len(candidates), NUM_REPLACEMENTS):
-            tried = candidates[start : start + NUM_REPLACEMENTS]
+        count = self._limits.num_at_once
+        for start in range(0, len(candidates), count):
+            tried = candidates[start : start + count]
             self._evidence.expect_without(
                 [[unit, *tried], *(each for x in tried for each in ([x], [unit, x]))]
             )
@@ -301,7 +300,8 @@ class _Search:
         scorer, losses = self._evidence.scorer, self._losses
         documents = group(scorer.context, scorer.units, "document")
         yield [self._evidence.keeping(members) for members in documents]
-        chosen = best([-losses.with_only(members) for members in documents], _NUM_DOCUMENTS)
+        of_documents = [-losses.with_only(members) for members in documents]
+        chosen = best(of_documents, self._limits.num_at_once)
         units = [unit for index in chosen for unit in documents[index]]
         yield [self._evidence.keeping([unit]) for unit in units]
         units.sort(key=lambda unit: losses.with_only([unit]))

@@ -104,7 +104,7 @@ def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
     if citation is None and measured.is_cut:
         return _open(verdict, "cut")
     is_needed = citation is not None and _is_needed(citation, measured, limits)
-    may_come_from_before = not is_needed and reliance < 2 * limits.min_reliance
+    may_come_from_before = not is_needed and reliance < limits.sure_reliance
     origin = measured.said_before if may_come_from_before else None
     if isinstance(origin, Unknown):
         return origin
@@ -161,7 +161,7 @@ def _is_warranted(
     is_each, reliance = citation.relation == "each", measured.reliance or 0.0
     if is_needed and is_each:
         return True
-    is_doubtful = is_each and reliance < 2 * measured.least
+    is_doubtful = is_each and reliance < limits.sure_factor * measured.least
     if is_invented or (is_doubtful and _has_unexpected(measured, limits)):
         return False
     if is_needed and citation.relation == "either":

@@ -299,7 +299,7 @@ class _Judge:
         """Expect the rows of other origins of the sentences that hardly rely on the context."""
         for part, index in self.parts.items() if self._scorer.num_spare else ():
             reliance = total(self._reliance, part.tokens)
-            if reliance < 2 * self._limits.min_reliance:
+            if reliance < self._limits.sure_reliance:
                 self.evidence.expect(next(self._origins.find(index, reliance)))
                 self.evidence.expect(next(self._prompt_origins.find(part.tokens, reliance), ()))
 
@@ -354,7 +354,6 @@ class _Judge:
         return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))
 
 
-_LEAST_STATED = 0.4
 _STATEMENT_END = re.compile(r"(?<=[.!?。！？؟\n])")
 _QUESTION_MARKS = ("?", "？", "؟")
 _TAG = re.compile(r"<[^<>\s]{1,40}>")
@@ -376,7 +375,8 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
         return bool(context.unseen)
     stems = list(_stems(sentence))
     stated = {stem for statement in _statements(context.asked) for stem in _stems(statement)}
-    return bool(stems) and sum(stem in stated for stem in stems) >= _LEAST_STATED * len(stems)
+    num_stated = sum(stem in stated for stem in stems)
+    return bool(stems) and num_stated >= Limits.unlocated_share * len(stems)
 
 
 def _statements(asked: str) -> list[str]:

@@ -34,11 +34,6 @@ from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 if TYPE_CHECKING:
     from attribot_rag.scoring import Request, Scorer
 
-_DEFAULTS = Limits()
-_NEARLY = 0.8
-_NUM_LIKELY = 3
-_MAX_EARLIER = 100
-
 Ids = tuple[int, ...]
 
 
@@ -66,8 +61,8 @@ class Origins:
         evidence: Evidence,
         sentences: Sequence[AnswerSentence],
         parts: Mapping[int, Part],
-        limits: Limits = _DEFAULTS,
-        order: Order | None = None,
+        limits: Limits,
+        order: Order,
     ) -> None:
         self._order = order
         self._parts = parts
@@ -99,8 +94,7 @@ class Origins:
         if evidence is None or bare is None or without is None:
             return Carriers()
         turns = tuple(after - before for after, before in zip(bare, without, strict=True))
-        order = self._order or Order(evidence.scorer)
-        (carried,) = carriers_of([part], evidence, order, limits)
+        (carried,) = carriers_of([part], evidence, self._order, limits)
         alone = evidence.of(part).only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
@@ -154,7 +148,7 @@ class Origins:
 
     def _earlier(self, index: int) -> list[int]:
         """The sentences that a sentence may follow from."""
-        first = max(0, index - _MAX_EARLIER)
+        first = max(0, index - self._limits.max_earlier)
         before = enumerate(self._sentences[first:index], first)
         return [i for i, sentence in before if sentence.tokens and not sentence.trivial]
 
@@ -224,13 +218,14 @@ class Origins:
                 return None
             gains[i] = after - alone
         most = max(gains.values())
-        return next((i for i, gain in gains.items() if gain >= _NEARLY * most), earlier[-1])
+        least = self._limits.source_share * most
+        return next((i for i, gain in gains.items() if gain >= least), earlier[-1])
 
     def _after_each(self, earlier: Sequence[int], index: int) -> dict[int, Request]:
         """The rows of a sentence after each of the most similar earlier ones, and the last."""
         text = self._sentences[index].text
         alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
-        likely = sorted({*alike[:_NUM_LIKELY], earlier[-1]})
+        likely = sorted({*alike[: self._limits.num_at_once], earlier[-1]})
         return {i: self._saying([i], index) for i in likely}
 
     def _saying(self, earlier: Sequence[int], index: int) -> Request:

@@ -12,6 +12,7 @@ from support.scorers import ATOL, TREATY, other_chat, scorer
 from attribot_rag.context.locating import find_turns
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.necessity import Order
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial
@@ -64,7 +65,9 @@ def without_turns(prompt: str) -> str:
 def finder(target: Scorer, sentences: Sequence[AnswerSentence]) -> Callable[[int], list[Origin]]:
     """The origins of a sentence, whatever their effects are."""
     evidence = Evidence(target, ())
-    origins = Origins(evidence, sentences, {}, Limits(min_turn=-inf, min_follows=-inf))
+    origins = Origins(
+        evidence, sentences, {}, Limits(min_turn=-inf, min_follows=-inf), Order(target)
+    )
     return lambda index: evidence.in_rounds([origins.find(index, -inf)])[0]
 
 
