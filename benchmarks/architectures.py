@@ -16,9 +16,8 @@ from support.families import FAMILIES
 from support.implementations import generation_for, plain_log_likelihoods
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import IMPLEMENTATIONS, LocalBackend
-from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_backend import IMPLEMENTATIONS, LocalBackend
+from attribot_rag.scoring.local_prefix import LocalPrefix, Reference
 from attribot_rag.scoring.row import Row
 from benchmarks import ROOT
 

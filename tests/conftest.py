@@ -10,7 +10,7 @@ from support.patience import pytest_configure as pytest_configure
 from support.session_models import smollm2 as smollm2
 from support.session_models import tiny_model as tiny_model
 
-from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local_backend import LocalBackend
 
 QUICK_ROOMS = ("annotation", "context", "attribution", "result", "recording", "verdicts")
 

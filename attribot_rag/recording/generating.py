@@ -29,7 +29,7 @@ from attribot_rag.model.local_model import LocalModel, model_here
 from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.reading import PromptRead
 from attribot_rag.recording.recorder import GenerationRecorder
-from attribot_rag.scoring.local.cropped import Cropped
+from attribot_rag.scoring.local_prefix import Cropped
 
 if TYPE_CHECKING:
     from attribot_rag.model.served_model import ServedWeights

@@ -11,15 +11,15 @@ from attribot_rag.errors import UnsupportedModel
 if TYPE_CHECKING:
     from attribot_rag.model.language_model import LanguageModel
     from attribot_rag.scoring.backend import Backend as Backend
-    from attribot_rag.scoring.local.backend import LocalBackend as LocalBackend
-    from attribot_rag.scoring.options import Budget as Budget
-    from attribot_rag.scoring.options import ScoringOptions as ScoringOptions
+    from attribot_rag.scoring.local_backend import LocalBackend as LocalBackend
     from attribot_rag.scoring.row import Reencoded as Reencoded
     from attribot_rag.scoring.row import Request as Request
     from attribot_rag.scoring.scorer import LogLikelihoods as LogLikelihoods
     from attribot_rag.scoring.scorer import Scorer as Scorer
+    from attribot_rag.scoring.session import Budget as Budget
     from attribot_rag.scoring.session import Meter as Meter
     from attribot_rag.scoring.session import Progress as Progress
+    from attribot_rag.scoring.session import ScoringOptions as ScoringOptions
     from attribot_rag.scoring.session import Session as Session
     from attribot_rag.scoring.session import Usage as Usage
 else:
@@ -27,11 +27,10 @@ else:
         __name__,
         {
             ".backend": ["Backend"],
-            ".local.backend": ["LocalBackend"],
-            ".options": ["Budget", "ScoringOptions"],
+            ".local_backend": ["LocalBackend"],
             ".row": ["Reencoded", "Request"],
             ".scorer": ["LogLikelihoods", "Scorer"],
-            ".session": ["Meter", "Progress", "Session", "Usage"],
+            ".session": ["Budget", "Meter", "Progress", "ScoringOptions", "Session", "Usage"],
         },
     )
     __all__ = [*__all__, "scoring_backend"]
@@ -47,7 +46,7 @@ def scoring_backend(language_model: LanguageModel) -> Backend:
     All who score with the same weights here share it. Raises UnsupportedModel for any other model.
     """
     from attribot_rag.model.local_model import LocalModel
-    from attribot_rag.scoring.local.backend import LocalBackend
+    from attribot_rag.scoring.local_backend import LocalBackend
 
     if isinstance(language_model, LocalModel):
         return _backends.setdefault(language_model.weights, LocalBackend(language_model.model))

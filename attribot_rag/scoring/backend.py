@@ -13,8 +13,9 @@ from torch import Tensor
 
 from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.scoring.memory import Footprint
-from attribot_rag.scoring.options import Requested
+from attribot_rag.scoring.patching import Effects, Patch
 from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.session import Requested
 
 
 class Unsupported(Exception):
@@ -25,109 +26,38 @@ class OutOfTime(Exception):
     """The budget ended while the prompt was read, or while a server was waited for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """How a prompt is read, before the first row.
+class Backend(Protocol):
+    """What computes log-likelihoods: a model in this process, or a server."""
 
-    `before_piece` is called with the position of each piece; it may raise OutOfTime. `deadline` is
-    the end of the budget's seconds, a time of `time.perf_counter`; another machine is waited for no
-    longer.
-    """
+    def encode_prefix(
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
+    ) -> Prefix:
+        """The prompt of a generation, not read yet, for the fastest way that is right for it.
 
-    before_piece: Callable[[int], None] = lambda _: None
-    deadline: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Patch:
-    """Units whose attention is patched, for each part of a response.
-
-    `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
-    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
-    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
-    that of removing the unit from each head.
-
-    If it is `located`, only the whole response is differentiated: the attention with which a
-    response token is predicted counts for its part, that of the question's tokens for each part.
-    """
-
-    members: Tensor
-    parts: Sequence[Sequence[int]]
-    factors: tuple[float, ...] = ()
-    located: bool = False
-
-    def values(self, responses: Tensor) -> list[Tensor]:
-        """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
-        if self.located:
-            return [responses.sum()]
-        return [responses[:, list(part)].sum() for part in self.parts]
-
-    def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
-        """[num_parts, row_length]: 1 where a token's attention counts for a part."""
-        first = row_length - num_response_tokens  # it predicts the response's first token
-        if not self.located:
-            return torch.ones(len(self.parts), row_length)
-        counted = torch.zeros(len(self.parts), row_length)
-        counted[:, :first] = 1.0
-        for index, part in enumerate(self.parts):
-            counted[index, [first + token for token in part]] = 1.0
-        return counted
-
-    @property
-    def num_backward(self) -> int:
-        """The number of backward passes through each row."""
-        return 1 if self.located else len(self.parts)
-
-    @property
-    def num_rows(self) -> int:
-        return max(1, len(self.factors))
-
-
-@dataclass(frozen=True, eq=False)
-class Effects:
-    """The drop of each part's log-likelihood without each unit, to first order.
-
-    `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
-    the attention weights on the prompt's tokens in the last row: the largest from any token of the
-    row, summed over heads and layers.
-    """
-
-    by_part: Tensor
-    weights: Tensor
-
-
-class Attention(Protocol):
-    """A prefix whose attention is seen."""
-
-    def effects(self, row: Row, patch: Patch) -> Effects:
-        """The drop of the log-likelihood of each part of the response without each unit.
-
-        A forward pass over each row, and as many back as the patch says.
+        `pass_tokens` are those of the prefix, None for what is measured. Raises UnsupportedModel if
+        no way is right, or if the one that is asked for is not.
         """
 
+    def reference(self, generation: Generation) -> Prefix:
+        """The prompt for the reference implementation, on the user's own model.
 
-@dataclass
-class Batching:
-    """Divides rows into batches by a budget; `cost` is a row's share of it."""
+        Raises UnsupportedModel where there is none on this machine.
+        """
 
-    budget: int
-    cost: Callable[[Row], int]
+    def make_ready(self, generation: Generation, implementation: Requested) -> None:
+        """Do what can be done before the prompt is read.
 
-    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
-        """As many of the rows from `start` on as the budget allows, at least a single row."""
-        batch: list[Row] = []
-        used = 0
-        for index in range(start, len(rows)):
-            row = rows[index]
-            used += self.cost(row)
-            if used > self.budget and batch:
-                break
-            batch.append(row)
-        return batch
+        Raises UnsupportedModel or InvalidInput for a generation that cannot be scored.
+        """
 
-    def halve(self, batch: Sequence[Row]) -> None:
-        """Make room after this batch did not fit into memory."""
-        self.budget = min(self.budget, sum(map(self.cost, batch))) // 2
+    def for_attribution(self) -> AbstractContextManager[None]:
+        """The block of one attribution, in which the model stays as it is."""
+
+    def changed_since(self, generation: Generation) -> bool:
+        """Whether the model was changed after it answered, as far as that is known."""
 
 
 class Prefix(ABC):
@@ -188,35 +118,53 @@ class Prefix(ABC):
         return None
 
 
-class Backend(Protocol):
-    """What computes log-likelihoods: a model in this process, or a server."""
+class Attention(Protocol):
+    """A prefix whose attention is seen."""
 
-    def encode_prefix(
-        self,
-        generation: Generation,
-        implementation: Requested = "auto",
-        pass_tokens: int | None = None,
-    ) -> Prefix:
-        """The prompt of a generation, not read yet, for the fastest way that is right for it.
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        """The drop of the log-likelihood of each part of the response without each unit.
 
-        `pass_tokens` are those of the prefix, None for what is measured. Raises UnsupportedModel if
-        no way is right, or if the one that is asked for is not.
+        A forward pass over each row, and as many back as the patch says.
         """
 
-    def reference(self, generation: Generation) -> Prefix:
-        """The prompt for the reference implementation, on the user's own model.
 
-        Raises UnsupportedModel where there is none on this machine.
-        """
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How a prompt is read, before the first row.
 
-    def make_ready(self, generation: Generation, implementation: Requested) -> None:
-        """Do what can be done before the prompt is read.
+    `before_piece` is called with the position of each piece; it may raise OutOfTime. `deadline` is
+    the end of the budget's seconds, a time of `time.perf_counter`; another machine is waited for no
+    longer.
+    """
 
-        Raises UnsupportedModel or InvalidInput for a generation that cannot be scored.
-        """
+    before_piece: Callable[[int], None] = lambda _: None
+    deadline: float | None = None
 
-    def for_attribution(self) -> AbstractContextManager[None]:
-        """The block of one attribution, in which the model stays as it is."""
 
-    def changed_since(self, generation: Generation) -> bool:
-        """Whether the model was changed after it answered, as far as that is known."""
+@dataclass
+class Batching:
+    """Divides rows into batches by a budget; `cost` is a row's share of it."""
+
+    budget: int
+    cost: Callable[[Row], int]
+
+    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
+        """As many of the rows from `start` on as the budget allows, at least a single row."""
+        batch: list[Row] = []
+        used = 0
+        for index in range(start, len(rows)):
+            row = rows[index]
+            used += self.cost(row)
+            if used > self.budget and batch:
+                break
+            batch.append(row)
+        return batch
+
+    def halve(self, batch: Sequence[Row]) -> None:
+        """Make room after this batch did not fit into memory."""
+        self.budget = min(self.budget, sum(map(self.cost, batch))) // 2
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Nats per response token by which implementations may differ because of rounding."""
+    return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25

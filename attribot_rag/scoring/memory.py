@@ -134,7 +134,6 @@ REMEDY = "use a shorter context, a smaller dtype, or another device"
 _CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
-
 Result = TypeVar("Result")
 
 

@@ -16,9 +16,9 @@ from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.served_model import ServedWeights
 from attribot_rag.model.server import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading
-from attribot_rag.scoring.local.reference import Reference
-from attribot_rag.scoring.options import Requested
+from attribot_rag.scoring.local_prefix import Reference
 from attribot_rag.scoring.row import Row, in_columns
+from attribot_rag.scoring.session import Requested
 
 _ROUNDS = 2
 _MOST_ROWS = 256

@@ -13,11 +13,12 @@ from attribot_rag import Attributor, Method, VerdictOptions
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend
-from attribot_rag.scoring.backend import Effects, Patch, Reading
-from attribot_rag.scoring.local.packed import Packed
-from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.options import Requested
+from attribot_rag.scoring.backend import Reading
+from attribot_rag.scoring.local_prefix import LocalPrefix
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patching import Effects, Patch
 from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.session import Requested
 
 _DEFAULTS = VerdictOptions()
 

@@ -24,7 +24,7 @@ HELD = Part(PART.tokens, PART.words, ("ships", "salt"), frozenset({"ships", "sal
 
 @pytest.fixture(autouse=True)
 def room_for_all_that_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", 1 << 30)
+    monkeypatch.setattr("attribot_rag.scoring.packed._MOST_AT_ONCE", 1 << 30)
 
 
 def either(*units: int) -> Callable[[Ids], dict[int, float]]:

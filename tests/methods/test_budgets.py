@@ -27,7 +27,7 @@ from attribot_rag.methods.auto import METHODS
 from attribot_rag.methods.base import answer_sentences
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer, Session
-from attribot_rag.scoring.local.cropped import CachedPrefix
+from attribot_rag.scoring.local_prefix import CachedPrefix
 
 MANY = many_documents()
 RESPONSE = "The hall was built in 1621. Many ships came."

@@ -22,7 +22,7 @@ from attribot_rag.methods import (
 from attribot_rag.methods.base import Cost, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.local.cropped import prefill
+from attribot_rag.scoring.local_prefix import prefill
 
 CACHED = Workload(
     context_tokens=1200,

@@ -14,10 +14,10 @@ from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.scoring.backend import Patch
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.cropped import as_dynamic_cache, prefill
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import as_dynamic_cache, prefill
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patching import Patch
 from attribot_rag.scoring.row import Row
 
 UNITS = (range(3, 12), range(12, 30), range(30, 45))

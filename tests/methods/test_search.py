@@ -21,7 +21,7 @@ from attribot_rag.methods.search import carriers_of
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_prefix import Reference
 from attribot_rag.scoring.row import Row
 
 RESPONSE = "The ships came with salt."

@@ -23,8 +23,7 @@ from transformers import (
 
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.twin import make_twin
+from attribot_rag.scoring.local_backend import LocalBackend, make_twin
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the packages warn of is theirs
 

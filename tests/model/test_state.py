@@ -16,7 +16,7 @@ from support.tiny_models import architecture, unshared
 
 from attribot_rag.model.local_model import ModelState, model_version
 from attribot_rag.recording import GenerationRecorder
-from attribot_rag.scoring.local.backend import LocalBackend
+from attribot_rag.scoring.local_backend import LocalBackend
 from attribot_rag.scoring.row import Row
 
 GENERATION = generation_for(architecture("llama"))

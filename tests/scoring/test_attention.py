@@ -15,13 +15,15 @@ from transformers.masking_utils import (
 
 from attribot_rag.model.generation import LayerCache
 from attribot_rag.scoring.backend import Unsupported
-from attribot_rag.scoring.local.kernels import Kernel, Keys, merge
-from attribot_rag.scoring.local.packed_attention import (
+from attribot_rag.scoring.local_prefix import Visibility
+from attribot_rag.scoring.packed import (
+    Kernel,
+    Keys,
     PackedLayout,
+    merge,
     packed_attention,
     packed_layout,
 )
-from attribot_rag.scoring.local.prefix import Visibility
 from attribot_rag.scoring.row import Row, TokenBlock
 
 HEADS, KEY_HEADS, WIDTH, CACHED = 4, 2, 8, 20

@@ -15,11 +15,9 @@ from support.implementations import (
 )
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.cropped import Cropped
-from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
-from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.local.reference import Reference, rope_changes
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
+from attribot_rag.scoring.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.row import Row, saying
 
 SAID = ((2, 3), (0,), (0, 4, 5))

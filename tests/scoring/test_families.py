@@ -8,8 +8,8 @@ from support.implementations import NATS, generation_for, plain_log_likelihoods
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import Reference
 from attribot_rag.scoring.row import Row
 
 FASTEST_FIRST = ["packed", "cropped", "reference"]

@@ -25,10 +25,8 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend, Reencoded, Scorer
-from attribot_rag.scoring.local.cropped import Cropped
-from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
-from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference
+from attribot_rag.scoring.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.row import Row
 
 TAIL = range(48, 60)

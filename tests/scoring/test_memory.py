@@ -9,9 +9,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local_backend import LocalBackend
 from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
 PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38

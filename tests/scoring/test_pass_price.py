@@ -17,11 +17,9 @@ from attribot_rag import Attributor, Budget, Document, ScoringOptions, VerdictOp
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.limits import Limits
 from attribot_rag.model.local_model import LocalModel
-from attribot_rag.scoring.backend import Patch
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.kernels import attend_at_once
-from attribot_rag.scoring.local.pace import pass_tokens
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.local_backend import LocalBackend, measured_pass_tokens
+from attribot_rag.scoring.packed import Packed, attend_at_once
+from attribot_rag.scoring.patching import Patch
 from attribot_rag.scoring.row import Row, saying
 from benchmarks.dispatched import Dispatched
 
@@ -69,7 +67,7 @@ def test_a_mask_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPa
     rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)]
     frugal = operations(backend, rows, pass_tokens=0)
     assert operations(backend, rows, pass_tokens=1) < frugal
-    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("attribot_rag.scoring.packed._MOST_AT_ONCE", 1)
     assert operations(backend, rows, pass_tokens=1) == frugal
 
 
@@ -80,7 +78,7 @@ def test_a_pass_is_as_large_as_its_layers_attend_to_at_once(
     generation = generation_for(ARCHITECTURES[0])
     prompt = generation.prompt_ids
     most = 4 * 150 * (len(prompt) + 150)
-    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention._MOST_AT_ONCE", most)
+    monkeypatch.setattr("attribot_rag.scoring.packed._MOST_AT_ONCE", most)
     prefix = LocalBackend(model_of(ARCHITECTURES[0])).encode_prefix(generation, pass_tokens=worth)
     assert prefix.pass_tokens == min(worth, 150)
     rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)] * 8
@@ -192,7 +190,7 @@ def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.Mo
     def wrong(query: torch.Tensor, *_: object) -> torch.Tensor:
         return attend_at_once(query, *_) * 1.5  # type: ignore[arg-type]
 
-    monkeypatch.setattr("attribot_rag.scoring.local.packed_attention.attend_at_once", wrong)
+    monkeypatch.setattr("attribot_rag.scoring.packed.attend_at_once", wrong)
     prefix = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
     assert prefix.name == "packed" and prefix.pass_tokens == 0
 
@@ -201,7 +199,7 @@ def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.Mo
 def test_any_model_is_scored_where_passes_are_timed(
     monkeypatch: pytest.MonkeyPatch, architecture: Architecture
 ) -> None:
-    timed = property(lambda backend: pass_tokens(backend.twin()))
+    timed = property(lambda backend: measured_pass_tokens(backend.twin()))
     monkeypatch.setattr(LocalBackend, "pass_tokens", timed)
     prefix = LocalBackend(architecture.build()).encode_prefix(generation_for(architecture))
     assert prefix.name == architecture.expected
@@ -272,9 +270,9 @@ class Slow(LlamaForCausalLM):  # type: ignore[no-untyped-call]
 
 def test_what_a_pass_is_worth_is_measured() -> None:
     dear: PreTrainedModel = Slow(of_pass=1.0, of_token=0.001)
-    assert 256 <= pass_tokens(dear) <= 4096
+    assert 256 <= measured_pass_tokens(dear) <= 4096
     frugal: PreTrainedModel = Slow(of_pass=0.0, of_token=0.02)
-    assert pass_tokens(frugal) == 0
+    assert measured_pass_tokens(frugal) == 0
 
 
 def test_a_pass_is_worth_no_negative_number_of_tokens() -> None:
@@ -296,5 +294,5 @@ class Disturbed(Slow):  # type: ignore[no-untyped-call]
 
 def test_other_work_makes_no_pass_dear() -> None:
     model = Disturbed(0.0, 0.003)
-    assert pass_tokens(model) == 0
+    assert measured_pass_tokens(model) == 0
     assert model.num_passes == 6

@@ -8,9 +8,8 @@ from support.implementations import chosen
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.cropped import Cropped
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import Cropped, Reference
 from attribot_rag.scoring.row import Row
 
 LIMIT = 40

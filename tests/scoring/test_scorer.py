@@ -17,7 +17,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import LogLikelihoods, Progress, Scorer
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
 LANGUAGE_MODEL = byte_level()

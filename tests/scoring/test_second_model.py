@@ -13,11 +13,9 @@ from support.implementations import NATS, plain_scores, score
 
 from attribot_rag import LocalModel, load_model
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.cropped import Cropped
-from attribot_rag.scoring.local.packed import Packed, PackedAtOnce
-from attribot_rag.scoring.local.prefix import LocalPrefix
-from attribot_rag.scoring.local.reference import Reference
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference
+from attribot_rag.scoring.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.row import Row
 
 MODEL = "ATTRIBOT_RAG_SECOND_MODEL"

@@ -34,9 +34,8 @@ from attribot_rag.model.local_model import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.recording.generating import generate_with
 from attribot_rag.scoring import ScoringOptions
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.packed import Packed
-from attribot_rag.scoring.local.twin import make_twin
+from attribot_rag.scoring.local_backend import LocalBackend, make_twin
+from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}

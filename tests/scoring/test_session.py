@@ -15,7 +15,7 @@ from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import Budget, Meter, Scorer
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.packed import Packed
 
 
 def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:

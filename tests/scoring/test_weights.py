@@ -15,8 +15,8 @@ from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.backend import Effects, Patch
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patching import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 NAMES = (

@@ -8,8 +8,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.local.backend import LocalBackend
-from attribot_rag.scoring.local.prefix import LocalPrefix
+from attribot_rag.scoring.local_backend import LocalBackend
+from attribot_rag.scoring.local_prefix import LocalPrefix
 from attribot_rag.scoring.row import Row
 from support.architectures import VOCABULARY_SIZE, Architecture
 

@@ -15,7 +15,7 @@ from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_resp
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer
-from attribot_rag.scoring.local.packed import Packed
+from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import masked_row
 
 

@@ -1,0 +1,457 @@
+"""The backend of a model in this process: the fastest implementation that is right for it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
+
+from attribot_rag.cached_property import cached_property
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import without_folder
+from attribot_rag.model.local_model import Derived, placeholder_ids, reads_elsewhere
+from attribot_rag.scoring.backend import Unsupported, tolerance
+from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
+from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.packed import Packed, PackedAtOnce
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.session import Requested
+
+IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
+"""From the fastest to the slowest."""
+
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
+"""Errors of models for inputs that they do not take."""
+
+_SAME = 1e-5  # nats: a token that is not seen changes nothing, not even by rounding
+_PROMPT_TOKENS = 24
+_RESPONSE_TOKENS = 4
+_FEW, _MANY = 4, 32
+_LEAST_REPEATS, _MOST_REPEATS = 2, 4
+_LEAST_SECONDS = 0.01  # less is waited for by nobody
+_LEAST_TOKENS, _MOST_TOKENS = 256, 4096
+logger = logging.getLogger(__name__)
+
+
+class LocalBackend:
+    """The twins of a model, and the implementations that are right for it.
+
+    An implementation is right if the configuration does not rule it out and a small probe gives
+    the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
+    are renewed when the model is changed.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._name = without_folder(model.name_or_path or type(model).__name__)
+        self._derived = Derived(model)
+        self._probes = Probes(model, self.make, self.twin, self._derived)
+        self._logged: set[type[LocalPrefix]] = set()
+
+    @cached_property
+    def pass_tokens(self) -> int:
+        """What a pass is worth in tokens, measured once; see `Prefix`."""
+        return measured_pass_tokens(self.twin())
+
+    def for_attribution(self) -> AbstractContextManager[None]:
+        """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
+        return self._derived.taken_for_unchanged()
+
+    def twin(self, attention_function: str | None = None) -> PreTrainedModel:
+        """The twin with this attention function, or with the model's own."""
+        make = partial(make_twin, self._model, attention_function)
+        return self._derived.value(("twin", attention_function), make)
+
+    def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
+        """The prompt of a generation for an implementation, whether it is right or not."""
+        prefix = kind(self.twin(kind.attention_function), generation, self.twin())
+        # A cache may outlive what such a hook reads.
+        prefix.model_version = None if reads_elsewhere(self._model) else self._derived.version
+        return self._in_its_mode(prefix)
+
+    def reference(self, generation: Generation) -> LocalPrefix:
+        """On the model itself; in training mode, where it draws at random, on its twin."""
+        model = self.twin() if self._model.training else self._model
+        return self._in_its_mode(Reference(model, generation))
+
+    def _in_its_mode(self, prefix: LocalPrefix) -> LocalPrefix:
+        """A prefix in inference mode, which takes fewer operations, if the model runs in it."""
+        if self._derived.value("inference mode", self._probes.runs_in_inference_mode):
+            prefix.without_gradients = torch.inference_mode
+        return prefix
+
+    def encode_prefix(
+        self,
+        generation: Generation,
+        implementation: Requested = "auto",
+        pass_tokens: int | None = None,
+    ) -> LocalPrefix:
+        """See `Backend`; raises InvalidInput for an unknown name."""
+        kinds = requested_kinds(implementation)
+        unscorable = self._derived.value("unscorable", self._probes.unscorable)
+        if unscorable is not None:
+            raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
+        fallback: str | None = None
+        for kind in kinds:
+            reason = self.refusal(kind, generation)
+            if reason is None:
+                prefix = self.make(kind, generation)
+                prefix.masked_refusal = self.masked_refusal(kind, generation)
+                prefix.fallback = fallback
+                if isinstance(prefix, Packed):
+                    worth = self.pass_tokens if pass_tokens is None else pass_tokens
+                    if worth and self._is_right_at_once():
+                        prefix.attend_at_once(worth)
+                return prefix
+            if implementation != "auto":
+                raise UnsupportedModel(
+                    f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+                )
+            fallback = fallback or f"{kind.name}: {reason}"
+        raise AssertionError("Reference refuses nothing")
+
+    def make_ready(self, generation: Generation, implementation: Requested) -> None:
+        """Make the twin and run the probes, unless they are ready.
+
+        Raises UnsupportedModel for a model, or a prompt with images, that cannot be scored.
+        """
+        check_placed(self._model)
+        self._check_prompt(generation)
+        self._check_twin()
+        self.encode_prefix(generation, implementation)
+
+    def changed_since(self, generation: Generation) -> bool:
+        return generation.model_version not in (None, self._derived.version)
+
+    def _check_prompt(self, generation: Generation) -> None:
+        placeholders = placeholder_ids(self._model).intersection(generation.prompt_ids)
+        if placeholders:
+            raise UnsupportedModel(
+                f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
+                "which are not scored; ask about the text alone"
+            )
+
+    def _check_twin(self) -> None:
+        """Compare a twin with the model, where no state shows all that the model does."""
+        if self._model.training or not reads_elsewhere(self._model):
+            return
+        limit = tolerance(self._model.dtype)
+        if self._probes.stale() <= limit:
+            return
+        self._derived.forget()
+        difference = self._probes.stale()
+        if difference > limit:
+            raise UnsupportedModel(
+                f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
+                "or a replaced method; remove that, or merge the adapter"
+            )
+
+    def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+        """Why this implementation is not right for a generation, or None if it is."""
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        reason = kind.refusal(self._model, num_tokens)
+        if reason is not None or kind is Reference:
+            return reason
+        return self._probe(kind, masked=False)
+
+    def masked_refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+        """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
+        if rope_changes(self._model, num_prompt, num_prompt + num_response):
+            return "its rotary frequencies change with the length while it answers"
+        reason = kind.masking_refusal(self._model)
+        return reason or self._probe(kind, masked=True)
+
+    def _is_right_at_once(self) -> bool:
+        return not any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True))
+
+    def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+        """Why a probe rules the implementation out, or None."""
+        run = self._probes.masked if masked else self._probes.exact
+        outcome = partial(self._outcome, kind, partial(run, kind), masked=masked)
+        return self._derived.value((kind, masked), outcome)
+
+    def _outcome(
+        self, kind: type[LocalPrefix], run: Callable[[], float], *, masked: bool
+    ) -> str | None:
+        try:
+            difference = run()
+        except Unsupported as error:
+            return str(error)
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            if masked:
+                return f"it takes no mask of four dimensions ({type(error).__name__})"
+            self._log(kind, error)
+            return f"a probe of it failed ({type(error).__name__})"
+        if difference <= tolerance(self._model.dtype):
+            return None
+        reason = f"a probe of it differs from the reference by {difference:.2g} nats"
+        if not masked:
+            self._log(kind, reason)
+        return reason
+
+    def _log(self, kind: type[LocalPrefix], reason: object) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
+            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, reason)
+
+
+def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
+    """The implementations to try, fastest first; raises InvalidInput if there is none."""
+    if isinstance(requested, type) and issubclass(requested, LocalPrefix):
+        return (requested,)
+    kinds = tuple(kind for kind in IMPLEMENTATIONS if requested in ("auto", kind.name))
+    if not kinds:
+        names = ", ".join(kind.name for kind in IMPLEMENTATIONS)
+        raise InvalidInput(
+            f"unknown implementation {requested!r}; choose one of auto, {names}, a class of one's "
+            "own, or for a served model server"
+        )
+    return kinds
+
+
+class Probes:
+    """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
+
+    `make` gives the prefix of a generation, `twin` the twin with an attention function. What the
+    reference says of the plain prompt is kept in `derived`, as several probes go by it.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        make: Callable[[type[LocalPrefix], Generation], LocalPrefix],
+        twin: Callable[[str | None], PreTrainedModel],
+        derived: Derived,
+    ) -> None:
+        self._model = model
+        self._derived = derived
+        self._make = make
+        self._twin = twin
+        self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
+        generator = torch.Generator().manual_seed(0)
+        count = _PROMPT_TOKENS + _RESPONSE_TOKENS
+        drawn = torch.randint(self._num_ids, (2 * count,), generator=generator).tolist()
+        placeholders = placeholder_ids(model)
+        ids = tuple(token_id for token_id in drawn if token_id not in placeholders)[:count]
+        self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
+
+    def exact(self, kind: type[LocalPrefix]) -> float:
+        """Between an implementation and the reference."""
+        generation = self._generation
+        prompt = generation.prompt_ids
+        rows = [
+            _full(generation),
+            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
+            Row.exact(prompt[1:], 0, generation),
+        ]
+        truth = torch.cat([self._plain, self._score(Reference, generation, rows[1:])])
+        return _largest(self._score(kind, generation, rows), truth)
+
+    def masked(self, kind: type[LocalPrefix]) -> float:
+        """Rows that hide nothing must equal the full prompt, other rows the reference.
+
+        Recomputed tokens with gaps between them reveal an architecture that uses their place in
+        the input instead of their position.
+        """
+        generation = self._generation
+        tail = range(18, len(generation.prompt_ids))
+        rows = [
+            Row.masked(generation, (), tail),
+            Row.masked(generation, (), (*range(9, 12), *tail)),
+            Row.masked(generation, range(5, 9), tail),
+            Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
+        ]
+        own = getattr(self._model.config, "_attn_implementation", None)
+        takes_any_mask = own in ("eager", "sdpa", None)
+        twin = self._twin(None if takes_any_mask else "sdpa")
+        reference = Reference(twin, generation)
+        with torch.no_grad():
+            plain = [_full(generation)]
+            full = self._plain if takes_any_mask else reference.log_likelihoods(plain)
+            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
+        return _largest(self._score(kind, generation, rows), truth)
+
+    def stale(self) -> float:
+        """Between the plain twin and the model itself."""
+        rows = [_full(self._generation)]
+        with torch.no_grad():
+            truth = Reference(self._model, self._generation).log_likelihoods(rows)
+        return _largest(self._score(Reference, self._generation, rows), truth)
+
+    def runs_in_inference_mode(self) -> bool:
+        """Whether the model does; with weights that quanto holds in 4 bits it does not."""
+        try:
+            with torch.inference_mode():
+                Reference(self._twin(None), self._generation).score([_full(self._generation)])
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            return False
+        return True
+
+    def unscorable(self) -> str | None:
+        """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
+        *before, late, last = self._generation.response_ids
+        changed = (*before, (late + 1) % self._num_ids, last)
+        other = replace(self._generation, response_ids=changed)
+        try:
+            scores = [
+                row[:, : len(before)]
+                for row in (self._plain, self._score(Reference, other, [_full(other)]))
+            ]
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            return (
+                "a plain forward pass over token ids fails with "
+                f"{type(error).__name__}{f': {error}' if str(error) else ''}; load a causal "
+                "language model, by AutoModelForCausalLM or its like"
+            )
+        exactly = self._model.dtype in (torch.float32, torch.float64)
+        if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
+            return (
+                "its predictions depend on later tokens, so it is no causal language model; one "
+                "that can be both needs config.is_decoder=True; a quantized one must not round a "
+                "token by what all tokens hold, as dynamic quantization of a whole tensor does "
+                "(quantize weights only, or activations token by token)"
+            )
+        return None
+
+    @property
+    def _plain(self) -> Tensor:
+        rows = [_full(self._generation)]
+        run = partial(self._score, Reference, self._generation, rows)
+        return self._derived.value("plain probe", run)
+
+    def _score(
+        self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
+    ) -> Tensor:
+        make = partial(self._make, kind, generation)
+        is_plain = generation is self._generation  # whose prompt is read once
+        prefix = self._derived.value(("probed", kind), make) if is_plain else make()
+        with torch.no_grad():
+            return prefix.log_likelihoods(rows)
+
+
+def _full(generation: Generation) -> Row:
+    return Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)
+
+
+def _largest(scores: Tensor, truth: Tensor) -> float:
+    return float((scores - truth).abs().max())
+
+
+def measured_pass_tokens(model: PreTrainedModel) -> int:
+    """The number of tokens that take as long as what a pass takes whatever its tokens.
+
+    0 if that is little: then tokens are the price of a pass. By passes over few and over many
+    tokens in turn, the fastest of each: other work slows some down, and may hide what tokens take,
+    so that a price of passes is looked at again.
+    """
+    few = many = math.inf
+    worth = 0
+    for done in range(_MOST_REPEATS):
+        if done >= _LEAST_REPEATS and not worth:
+            break
+        few, many = min(few, _seconds(model, _FEW)), min(many, _seconds(model, _MANY))
+        worth = _worth(few, many)
+        if model.device.type == "cpu" and not _worth(2 * few, many):
+            break  # far from a price; on other devices, the first passes also load kernels
+    return worth
+
+
+def _worth(few: float, many: float) -> int:
+    per_token = max(0.0, many - few) / (_MANY - _FEW)
+    fixed = few - _FEW * per_token
+    if fixed < max(_LEAST_SECONDS, _LEAST_TOKENS * per_token):
+        return 0
+    return _MOST_TOKENS if fixed > _MOST_TOKENS * per_token else round(fixed / per_token)
+
+
+def _seconds(model: PreTrainedModel, count: int) -> float:
+    ids = torch.zeros(1, count, dtype=torch.long, device=model.device)
+    with torch.no_grad():
+        started = time.perf_counter()
+        float(model(input_ids=ids, use_cache=False).logits[0, -1, 0])  # waits for the device
+        return time.perf_counter() - started
+
+
+def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
+    """Copy the modules and the configuration; every weight stays the same tensor.
+
+    The twin is in evaluation mode and may use another attention implementation while the model
+    generates in another thread: settings of either do not affect the other. Buffers that a
+    checkpoint does not hold are copied, because rotary embeddings write to their own while they
+    run. Weights that Accelerate keeps on the CPU or on disk stay there: the twin's layers load them
+    when they run, as the model's do. Raises UnsupportedModel if the first weights, which tell the
+    device, are offloaded too, or weights are nowhere, for tensor-parallel models, and for
+    bitsandbytes' 8 bits.
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise UnsupportedModel(
+            "the model is tensor-parallel: its weights are spread over processes that all would "
+            "have to score; load it with device_map='auto', or serve it and pass the server's URL"
+        )
+    if getattr(model, "is_loaded_in_8bit", False):
+        raise UnsupportedModel(
+            "the model's weights are in bitsandbytes' 8 bits, whose state no copy can share; load "
+            "it in 4 bits (load_in_4bit=True), or quantize it by torchao or quanto"
+        )
+    check_placed(model)
+    offloaded = _offloaded_weights(model)
+    persistent = (
+        buffer
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+        if name not in module._non_persistent_buffers_set
+    )
+    shared: dict[int, Any] = {
+        id(value): value for value in chain(model.parameters(), persistent, offloaded)
+    }
+    shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
+    for hooked in ("generate", "_get_logits_processor"):
+        shell.__dict__.pop(hooked, None)
+    twin: PreTrainedModel = copy.deepcopy(shell, shared)
+    for module in twin.modules():
+        module._compiled_call_impl = None  # compiled for the model's own modules
+    if attention is not None:
+        twin.config._attn_implementation = attention
+    twin.train(False)
+    return twin
+
+
+def check_placed(model: PreTrainedModel) -> None:
+    """Raises UnsupportedModel if the first weights, which tell the device, are on none."""
+    is_partly_meta = any(parameter.is_meta for parameter in model.parameters())
+    if model.device.type == "meta" or (is_partly_meta and not _offloaded_weights(model)):
+        raise UnsupportedModel(
+            "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
+            "load it with a device_map that keeps the embedding on a device"
+        )
+
+
+def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
+    """The maps from which Accelerate's hooks load weights, which all layers share."""
+    hooks = [vars(module).get("_hf_hook") for module in model.modules()]
+    maps: list[Any] = []
+    while hooks:
+        hook = hooks.pop()
+        hooks += getattr(hook, "hooks", ())
+        maps += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
+    return [weights for weights in maps if weights is not None]

@@ -1,0 +1,449 @@
+"""Prefixes that run the model in this process: the reference, and a cropped cache."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import (
+    AttentionMaskInterface,
+    DynamicCache,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.cache_utils import DynamicLayer
+from transformers.masking_utils import causal_mask_function, create_masks_for_generate
+
+from attribot_rag.model.generation import (
+    Generation,
+    LayerCache,
+    PromptCache,
+    cache_inputs,
+    piece_size,
+    read_in_pieces,
+)
+from attribot_rag.scoring.backend import Batching, Prefix, Reading, Unsupported
+from attribot_rag.scoring.memory import (
+    ATTENTION_LAYERS,
+    Footprint,
+    cache_bytes,
+    default_budget,
+    logit_bytes,
+    token_bytes,
+)
+from attribot_rag.scoring.row import Row, in_columns
+
+_SOFTMAX_ELEMENTS = 1 << 22
+
+PACKED_ATTENTION = "attribot_packed"
+"""The name of the attention function, and of its mask, by which transformers knows them."""
+
+# Any: of the batch, the head, the query and the key; transformers types them as numbers.
+MaskFunction = Callable[[Any, Any, Any, Any], Any]
+
+
+class LocalPrefix(Prefix):
+    """A prefix on a twin of the model, by one way of running it.
+
+    `attention_function` is the one that the twin needs, None for the model's own; `native` is the
+    twin with that, which is this one by default.
+    `without_gradients` makes the context of each pass.
+    """
+
+    attention_function: ClassVar[str | None] = None
+    masked_refusal: str | None = None  # a probe looks
+    without_gradients: Callable[[], AbstractContextManager[None]] = torch.no_grad
+
+    def __init__(
+        self, twin: PreTrainedModel, generation: Generation, native: PreTrainedModel | None = None
+    ) -> None:
+        super().__init__(generation)
+        self.twin = twin
+        self.native = twin if native is None else native
+        self.device = twin.device
+        self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        """Why the architecture rules this implementation out for rows of this length, or None."""
+        return None
+
+    @classmethod
+    def masking_refusal(cls, model: PreTrainedModel) -> str | None:
+        """Why the architecture rules out rows that hide a part of the prompt, or None."""
+        config = model.config.get_text_config(decoder=True)
+        if keeps_states(model):
+            return "it has layers that keep states, in which nothing can be hidden"
+        if "local" in (getattr(config, "attention_layers", None) or ()):
+            return "it has layers whose window goes by the place in the input, not by a position"
+        if "position_ids" not in inspect.signature(model.forward).parameters:
+            return "it goes by the place of a token in its input, not by a position"
+        return None
+
+    def read(self, reading: Reading | None = None) -> None:
+        """Nothing: rows that share nothing are read one by one."""
+
+    def num_tokens(self, row: Row) -> int:
+        return row.num_visible + row.num_tokens
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
+        self.read()
+        self.scored_tokens += sum(map(self.num_tokens, rows))
+        with self.without_gradients():
+            return self.score(rows)
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        return Footprint.of(self.twin, self.generation, num_units)
+
+    def batching(self, token_budget: int | None) -> Batching:
+        """By tokens; a position whose logits are needed counts as several, by its memory."""
+        token = token_bytes(self.twin)
+        head = logit_bytes(self.twin)
+
+        def cost(row: Row) -> int:
+            return self.num_tokens(row) + len(row.targets(self.generation)) * head // token
+
+        return Batching(token_budget or default_budget(self.device, token), cost)
+
+    def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
+        """The addend to attention scores under a masked row; by type of layers, if there are types.
+
+        For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
+        [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
+        number in place of -inf.
+        """
+        before = torch.arange(row.num_visible)
+        positions = torch.cat([before, torch.tensor(row.positions)])
+        visible = row.visible
+        if encoded:
+            prompt = torch.ones(row.num_visible, len(positions)).tril_().bool()
+            visible = torch.cat([prompt, visible])
+        queries = positions[len(positions) - len(visible) :]
+        least = torch.finfo(self.twin.dtype).min
+
+        def added(visibility: Visibility) -> Tensor:
+            inside = visible & (visibility.is_causal | visibility.visible(queries, positions))
+            bias = torch.zeros(inside.shape, dtype=self.twin.dtype).masked_fill_(~inside, least)
+            return bias[None, None].to(self.device)
+
+        by_type = visibilities(self.twin.config)
+        if None in by_type or all(visibility.is_causal for visibility in by_type.values()):
+            return added(next(iter(by_type.values())))
+        return {str(layers): added(visibility) for layers, visibility in by_type.items()}
+
+    def _logits(self, positions: Tensor, **inputs: Any) -> Tensor:
+        """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""
+        inputs = {name: value for name, value in inputs.items() if name in self._forward_parameters}
+        if "logits_to_keep" in self._forward_parameters:
+            logits = self.twin(**inputs, logits_to_keep=positions, return_dict=True).logits[0]
+            return torch.as_tensor(logits)
+        return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
+
+    def target_log_probabilities(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
+        """From [targets of the rows, vocab] to float32 [rows, response tokens] on the CPU.
+
+        NaN at tokens that a row does not say.
+        """
+        ids = [token_id for row in rows for token_id in row.targets(self.generation)]
+        targets = torch.tensor(ids, device=logits.device)
+        step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
+        parts = []
+        for part, target in zip(torch.split(logits, step), torch.split(targets, step), strict=True):
+            parts.append(-cross_entropy(part.float(), target, reduction="none"))
+        return in_columns(torch.cat(parts).cpu(), rows, len(self.generation.response_ids))
+
+
+class Reference(LocalPrefix):
+    """A plain forward pass over each row without a cache; any causal model."""
+
+    name: ClassVar[str] = "reference"
+
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        return torch.cat([self._score(row) for row in rows])
+
+    def _score(self, row: Row) -> Tensor:
+        ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
+        last, num_targets = ids.shape[1], len(row.targets(self.generation))
+        if length_dependent_rope(self.twin) is not None:
+            # A short pass forgets the frequencies that a longer row has set.
+            self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
+            if rope_changes(self.twin, last - num_targets + 1, last):
+                return self._generated(ids, row)
+        scored = torch.arange(last - num_targets, last, device=self.device)
+        masking = {} if row.is_exact else self._masking(row)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
+        return self.target_log_probabilities(logits, [row])
+
+    def _generated(self, ids: Tensor, row: Row) -> Tensor:
+        """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
+
+        The model itself decides at which length it encodes earlier tokens again.
+        """
+        targets = torch.tensor(row.targets(self.generation), device=self.device)
+        num_prompt = ids.shape[1] - len(targets) + 1
+        forced = _Forced(targets)
+        config: Any = GenerationConfig
+        self.twin.generation_config = config(pad_token_id=0)
+        self.twin.generate(  # type: ignore[operator]
+            ids[:, :num_prompt],
+            max_new_tokens=len(targets),
+            logits_processor=LogitsProcessorList([forced]),
+        )
+        return self.target_log_probabilities(torch.cat(forced.logits), [row])
+
+    def _masking(self, row: Row) -> dict[str, Any]:
+        """The mask and the positions of the whole sequence."""
+        positions = torch.tensor([[*range(row.num_visible), *row.positions]])
+        return {
+            "attention_mask": self._mask(row, encoded=True),
+            "position_ids": positions.to(self.device),
+        }
+
+
+class _Forced(LogitsProcessor):
+    """Chooses the target tokens one after the other, and keeps the logits that they had."""
+
+    def __init__(self, targets: Tensor) -> None:
+        self._targets = targets
+        self.logits: list[Tensor] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        target = self._targets[len(self.logits)]
+        self.logits.append(scores)
+        return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)
+
+
+class CachedPrefix(LocalPrefix):
+    """Shares the prefix cache: the generation's own, or a cache that is read once."""
+
+    _is_read = False
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        if keeps_states(model):
+            return "it has layers that keep states, which cannot be cropped to a part of the prompt"
+        rope_limit = length_dependent_rope(model)
+        if rope_limit is not None and num_tokens > rope_limit:
+            return f"its rotary frequencies depend on the length beyond {rope_limit} tokens"
+        return None
+
+    @property
+    def num_unread(self) -> int:
+        if self._is_read:
+            return 0
+        return len(self.generation.prompt_ids) - 1 - self.generation.num_cached
+
+    def read(self, reading: Reading | None = None) -> None:
+        if not self._is_read:
+            with self.without_gradients():
+                self._read(reading or Reading())
+            self._is_read = True
+
+    def _read(self, reading: Reading) -> None:
+        generation = self.generation
+        prompt_ids = generation.prompt_ids[:-1]
+        self.prompt_cache = generation.cache or ()
+        num_unread = len(prompt_ids) - generation.num_cached
+        if num_unread:
+            self.prompt_cache = prefill(
+                self.native, prompt_ids, reading.before_piece, begun=self.prompt_cache
+            )
+            self.prefilled_tokens = num_unread
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        whole = super().footprint(branch, num_units)
+        num_read = self.num_unread and self.num_unread + 1
+        return replace(
+            whole,
+            row=whole.row - branch * whole.token,
+            cache=num_read * cache_bytes(self.twin),
+            piece=min(num_read, piece_size(self.device)) * whole.token,
+        )
+
+    def num_tokens(self, row: Row) -> int:
+        return row.num_tokens
+
+    def _inputs(self, token_ids: Sequence[int], positions: Sequence[int]) -> dict[str, Tensor]:
+        ids, places = torch.tensor([[token_ids], [positions]]).to(self.device)  # sent at once
+        return {"input_ids": ids, "position_ids": places}
+
+
+class Cropped(CachedPrefix):
+    """One forward pass per row on the prompt's cache, cropped to what the row sees."""
+
+    name: ClassVar[str] = "cropped"
+
+    def footprint(self, branch: int, num_units: int) -> Footprint:
+        """With the copy of the cache that each pass extends."""
+        shared = super().footprint(branch, num_units)
+        num_tokens = shared.num_prompt + shared.num_response
+        return replace(shared, row=shared.row + num_tokens * cache_bytes(self.twin))
+
+    def score(self, rows: Sequence[Row]) -> Tensor:
+        return torch.cat([self._score(row) for row in rows])
+
+    def _score(self, row: Row) -> Tensor:
+        start, num_new = row.num_visible, row.num_tokens
+        mask: Tensor | dict[str, Tensor]
+        if row.is_exact:
+            mask = torch.ones(1, start + num_new, dtype=torch.long, device=self.device)
+        else:
+            mask = self._mask(row, encoded=False)
+        logits = self._logits(
+            torch.arange(num_new, device=self.device)[-len(row.targets(self.generation)) :],
+            attention_mask=mask,
+            use_cache=True,
+            **self._inputs(row.token_ids, row.positions),
+            **cache_inputs(self.twin, as_dynamic_cache(self.prompt_cache, start)),
+        )
+        return self.target_log_probabilities(logits, [row])
+
+
+def prefill(
+    twin: PreTrainedModel,
+    token_ids: tuple[int, ...],
+    before_piece: Callable[[int], None] = lambda _: None,
+    *,
+    begun: PromptCache = (),
+) -> PromptCache:
+    """Encode the ids into a cache that keeps every position, sliding windows included.
+
+    In pieces, before each of which `before_piece` is called with its position. What is `begun` is a
+    cache of the first ids, which stays as it is. Raises Unsupported if the architecture keeps
+    anything else than keys and values.
+    """
+    start = begun[0].keys.shape[2] if begun else 0
+    cache = as_dynamic_cache(begun, start)
+    base = getattr(twin, twin.base_model_prefix, twin)
+    try:
+        read_in_pieces(base, token_ids, cache_inputs(twin, cache), before_piece, start)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Unsupported(f"its cache cannot be taken over ({error})") from error
+    layers = []
+    for layer in cache.layers:
+        if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
+            raise Unsupported("it keeps something other than every position's keys and values")
+        assert layer.keys is not None and layer.values is not None
+        layers.append(LayerCache(layer.keys, layer.values))
+    config = twin.config.get_text_config(decoder=True)
+    num_layers = config.num_hidden_layers - (getattr(config, "num_kv_shared_layers", None) or 0)
+    if len(layers) != num_layers:
+        raise Unsupported(f"{len(layers)} of its {num_layers} layers keep keys and values")
+    return tuple(layers)
+
+
+def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCache:
+    """A fresh cache of the first positions: views, which the model's next step replaces."""
+    cache = DynamicCache()
+    for layer in prompt_cache:
+        dynamic = DynamicLayer()  # type: ignore[no-untyped-call]
+        dynamic.lazy_initialization(layer.keys, layer.values)
+        dynamic.keys = layer.keys[:, :, :num_positions]
+        dynamic.values = layer.values[:, :, :num_positions]
+        cache.layers.append(dynamic)
+    return cache
+
+
+def keeps_states(model: PreTrainedModel) -> bool:
+    """Whether it has layers that keep states, which cannot be cropped as keys and values can."""
+    kinds = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ()
+    layers = DynamicCache(config=model.config).layers
+    return (
+        bool(set(kinds) - ATTENTION_LAYERS)
+        or bool(getattr(model, "_is_stateful", False))
+        or any(hasattr(layer, "conv_states") for layer in layers)
+    )
+
+
+def length_dependent_rope(model: PreTrainedModel) -> int | None:
+    """Tokens up to which the rotary frequencies stay constant, None if they never change."""
+    return min((limit for _, limit in _rope_limits(model)), default=None)
+
+
+def rope_changes(model: PreTrainedModel, num_prompt: int, num_tokens: int) -> bool:
+    """Whether rotary frequencies change while a model goes on from a prompt to so many tokens.
+
+    Then the keys of earlier tokens differ from those of one pass over all tokens.
+    """
+    return any(
+        num_tokens > limit and (num_prompt <= limit or kind == "dynamic")
+        for kind, limit in _rope_limits(model)
+    )
+
+
+def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
+    """The rotary embeddings that depend on length: 'longrope' (two kinds) or 'dynamic' (more)."""
+    config = model.config.get_text_config(decoder=True)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    per_layer_type = [value for value in parameters.values() if isinstance(value, dict)]
+    return [
+        (
+            rope["rope_type"],
+            int(rope.get("original_max_position_embeddings") or config.max_position_embeddings),
+        )
+        for rope in per_layer_type or [parameters]
+        if rope.get("rope_type") in ("longrope", "dynamic")
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Visibility:
+    """The mask of a kind of layers, as a function of positions.
+
+    transformers hands it to the attention function of each layer in place of a mask tensor.
+    """
+
+    function: MaskFunction
+    device: torch.device | str = "cpu"
+    """That of the tensors that the function may hold."""
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a query sees every key before it."""
+        return self.function is causal_mask_function
+
+    def visible(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Whether the query at a position sees the key at another one: bool [queries, keys]."""
+        zero = torch.zeros((), dtype=torch.long, device=self.device)
+        queries, keys = queries.to(self.device), keys.to(self.device)
+        visible = self.function(zero, zero, queries[:, None], keys[None])
+        return torch.as_tensor(visible).cpu().expand(len(queries), len(keys))
+
+
+def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
+    """The mask of each type of layers by the configuration; of None if there are no types."""
+    config = copy.copy(config.get_text_config(decoder=True))
+    config._attn_implementation = PACKED_ATTENTION
+    token = torch.ones(1, 1)
+    required = [
+        name
+        for name, parameter in inspect.signature(create_masks_for_generate).parameters.items()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    values = (config, token[..., None], token, *(None,) * len(required[3:]))
+    arguments = dict(zip(required, values, strict=True))
+    if "cache_position" in arguments:  # which older releases go by
+        arguments["cache_position"] = torch.zeros(1, dtype=torch.long)
+    masks = create_masks_for_generate(**arguments)
+    return dict(masks) if isinstance(masks, dict) else {None: masks}
+
+
+AttentionMaskInterface.register(
+    PACKED_ATTENTION,
+    lambda mask_function, device="cpu", **_: Visibility(mask_function, device),
+)

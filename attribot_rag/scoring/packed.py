@@ -1,0 +1,593 @@
+"""Many rows in a single forward pass that shares the prefix cache; what its attention shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+
+from attribot_rag.context.text import Interval
+from attribot_rag.model.generation import PromptCache
+from attribot_rag.scoring.backend import Attention, Batching, Unsupported
+from attribot_rag.scoring.local_prefix import PACKED_ATTENTION, CachedPrefix, Visibility
+from attribot_rag.scoring.patching import Effects, Patch, PatchedAttention
+from attribot_rag.scoring.row import Row
+
+_HARMLESS = frozenset(
+    {
+        *("position_ids", "use_cache", "return_dict", "cache_position", "position_embeddings"),
+        "sliding_window",  # it is in the layer's mask, too, which counts here
+    }
+)
+
+_MOST_AT_ONCE = 1 << 26  # places of the mask, of up to 4 bytes each
+_MASKED_QUERIES = 512  # at a time, where the mask is more than causal
+
+Attended = tuple[Tensor, Tensor]
+"""The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries]."""
+
+
+class Packed(CachedPrefix):
+    """Rows end to end in a sequence: large matrices for the linear layers, no padding.
+
+    Where a pass is worth tokens, small ones attend to all keys in one operation a layer.
+    """
+
+    name: ClassVar[str] = "packed"
+    attention_function: ClassVar[str | None] = PACKED_ATTENTION
+    packs_rows: ClassVar[bool] = True
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        config = model.config.get_text_config(decoder=True)
+        if not getattr(model, "_supports_attention_backend", False):
+            return "its attention cannot be replaced through transformers' AttentionInterface"
+        limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
+        if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
+            return f"its queries depend on their place in the input beyond {limit} tokens"
+        return super().refusal(model, num_tokens)
+
+    def score(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
+        ends = accumulate(row.num_tokens for row in rows)
+        counts = (len(row.targets(self.generation)) for row in rows)
+        spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
+        scored = torch.tensor([*chain.from_iterable(spans)])
+        return self.target_log_probabilities(self._run(rows, observer, scored), rows)
+
+    def attend_at_once(self, pass_tokens: int) -> None:
+        """Let a pass be worth so many tokens, as far as layers can attend to all keys at once."""
+        self.pass_tokens = min(pass_tokens, self._most_at_once)
+
+    def batching(self, token_budget: int | None) -> Batching:
+        batching = super().batching(token_budget)
+        if not self.pass_tokens:
+            return batching
+        share, cost = batching.budget / self._most_at_once, batching.cost
+        return replace(
+            batching, cost=lambda row: max(cost(row), math.ceil(self.num_tokens(row) * share))
+        )
+
+    @property
+    def _most_at_once(self) -> int:
+        config = self.twin.config.get_text_config(decoder=True)
+        num_heads = config.num_attention_heads
+        num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
+        return most_tokens_at_once(len(self.generation.prompt_ids), num_groups)
+
+    @property
+    def attention(self) -> Attention | None:
+        return None if self.masked_refusal else self
+
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        self.read()
+        with torch.inference_mode(False), torch.enable_grad():
+            patch = replace(patch, members=patch.members.to(self.device))
+            observer = self.patched(row, patch)
+            return observer.effects(self.score([row] * patch.num_rows, observer))
+
+    def patched(self, row: Row, patch: Patch) -> PatchedAttention:
+        """What observes the rows of a patch."""
+        num_cached = self.prompt_cache[0].keys.shape[2] if self.prompt_cache else 0
+        num_response = len(self.generation.response_ids)
+        return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
+
+    def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
+        """The logits at some tokens of the sequence."""
+        ids = [token_id for row in rows for token_id in row.token_ids]
+        at_once = self.pass_tokens > 0
+        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
+        with packed_layout(layout):
+            logits = self._logits(
+                scored.to(self.device),
+                attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=self.device),
+                use_cache=False,
+                **self._inputs(ids, layout.positions.tolist()),
+            )
+        num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
+        if len(layout.layers_seen) != num_layers:
+            raise Unsupported(
+                f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
+                "transformers' AttentionInterface"
+            )
+        return logits
+
+
+class PackedAtOnce(Packed):
+    """Packed where passes are dear, for probes."""
+
+    name: ClassVar[str] = "packed at once"
+    pass_tokens = 1
+
+
+@dataclass(frozen=True, eq=False)
+class PackedLayout:
+    """Rows in one sequence, block by block.
+
+    `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
+    so that a layer of another kind is noticed. With `at_once`, layers attend to all keys in one
+    operation, where their attention and the size of the mask allow it; with an `observer`, always,
+    and it sees that.
+    """
+
+    cache: PromptCache
+    positions: Tensor
+    blocks: tuple[PackedBlock, ...]
+    observer: Observer | None = None
+    layers_seen: set[int] = field(default_factory=set)
+    at_once: bool = False
+    _biases: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+    _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Row],
+        cache: PromptCache,
+        observer: Observer | None = None,
+        *,
+        at_once: bool = False,
+    ) -> PackedLayout:
+        blocks: list[PackedBlock] = []
+        end = 0
+        for row in rows:
+            row_start = end
+            for block in row.blocks:
+                start, end = end, end + len(block.token_ids)
+                blocks.append(PackedBlock((start, end), row_start, block.segments))
+        positions = torch.tensor([position for row in rows for position in row.positions])
+        return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
+
+    def views(self, visibility: Visibility, device: torch.device) -> tuple[View, ...]:
+        """The views of all tokens in the layers with this mask, made once, on this device."""
+        views = self._views.get(id(visibility))
+        if views is None:
+            if visibility.is_causal:
+                views = tuple(block.causal_view() for block in self.blocks)
+            else:
+                pieces = (
+                    block.masked_views(visibility, self.positions, device) for block in self.blocks
+                )
+                views = tuple(chain.from_iterable(pieces))
+            self._views[id(visibility)] = views
+        return views
+
+    def is_at_once(self, num_groups: int) -> bool:
+        """Whether a mask for so many groups of query heads may be made."""
+        most = most_tokens_at_once(self.num_cached, num_groups)
+        return self.at_once and len(self.positions) <= most
+
+    def bias(
+        self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """The addend to all scores in the layers with this mask, made once: 0 or -inf.
+
+        [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
+        after the other; with the gates of an observer.
+        """
+        key = id(visibility), num_groups
+        bias = self._biases.get(key)
+        if bias is None:
+            num_cached, num_tokens = self.num_cached, len(self.positions)
+            seen = np.zeros((num_tokens, num_cached + num_tokens), dtype=bool)
+            for block in self.blocks:
+                rows = slice(*block.span)
+                for start, end in block.segments:
+                    seen[rows, start:end] = True
+                for token in range(*block.span):
+                    seen[token, num_cached + block.row_start : num_cached + token + 1] = True
+            visible = torch.from_numpy(seen)
+            if not visibility.is_causal:
+                keys = torch.cat([torch.arange(num_cached), self.positions])
+                visible = visible & visibility.visible(self.positions, keys)
+            bias = torch.zeros(visible.shape, dtype=dtype, device=device)
+            bias.masked_fill_(~visible.to(device), float("-inf"))
+            if self.observer is not None and self.observer.gates is not None:
+                bias += self.observer.gates
+            self._biases[key] = bias = bias.repeat(num_groups, 1)
+        return bias
+
+    @property
+    def num_cached(self) -> int:
+        return self.cache[0].keys.shape[2] if self.cache else 0
+
+
+_layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
+
+
+@contextmanager
+def packed_layout(layout: PackedLayout) -> Iterator[None]:
+    """The layout that packed attention follows in this thread."""
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def most_tokens_at_once(num_cached: int, num_groups: int) -> int:
+    """Tokens after a cache for which a mask for so many groups of query heads may be made."""
+    most_pairs = _MOST_AT_ONCE // max(num_groups, 4)
+    return (math.isqrt(num_cached**2 + 4 * most_pairs) - num_cached) // 2
+
+
+class PackedBlock(NamedTuple):
+    """Tokens of the sequence, the first token of their row, and their segments of the cache."""
+
+    span: Interval
+    row_start: int
+    segments: tuple[Interval, ...]
+
+    def causal_view(self) -> View:
+        own: tuple[Keys, ...] = (Keys(self.span, causal=True),)
+        if self.row_start < self.span[0]:
+            own = (*own, Keys((self.row_start, self.span[0])))
+        return View(self.span, own, tuple(map(Keys, self.segments)))
+
+    def masked_views(
+        self, visibility: Visibility, positions: Tensor, device: torch.device
+    ) -> Iterator[View]:
+        """Views of pieces of the block; `positions` [tokens] are those of the sequence."""
+        for first in range(*self.span, _MASKED_QUERIES):
+            last = min(first + _MASKED_QUERIES, self.span[1])
+            queries = positions[first:last]
+            visible = visibility.visible(queries, positions[self.row_start : last])
+            own = Keys.visible(visible.tril(first - self.row_start), self.row_start, device)
+            assert own is not None, "every token sees itself"
+            cached = (
+                Keys.visible(
+                    visibility.visible(queries, torch.arange(*segment)), segment[0], device
+                )
+                for segment in self.segments
+            )
+            yield View((first, last), (own,), tuple(keys for keys in cached if keys is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
+
+    queries: Interval
+    own: tuple[Keys, ...]
+    cached: tuple[Keys, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """An interval of keys; with `causal` each query sees a key more than the query before it.
+
+    `mask` [queries, keys] says which query sees which key, None if all see all, and `blind`
+    [queries] which sees none, None if each sees any.
+    """
+
+    interval: Interval
+    causal: bool = False
+    mask: Tensor | None = None
+    blind: Tensor | None = None
+
+    @classmethod
+    def visible(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
+        """The smallest interval of all keys that any query sees, with masks on the device.
+
+        `visible` [queries, keys] is on the CPU.
+        """
+        columns = np.flatnonzero(visible.numpy().any(0))
+        if not len(columns):
+            return None
+        start, end = int(columns[0]), int(columns[-1]) + 1
+        inside = visible[:, start:end]
+        blind = ~inside.numpy().any(1)
+        return cls(
+            (first + start, first + end),
+            mask=None if inside.numpy().all() else inside.to(device),
+            blind=torch.from_numpy(blind).to(device) if blind.any() else None,
+        )
+
+    def biased(self, scores: Tensor) -> Tensor:
+        """The scores, -inf where a query does not see a key."""
+        return scores if self.mask is None else scores.masked_fill(~self.mask, float("-inf"))
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Visibility | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **keywords: Any,
+) -> tuple[Tensor, None]:
+    """An attention function for transformers' AttentionInterface.
+
+    query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads, the
+    values perhaps of another width; returns [1, tokens, num_heads, value_dim]. Each row attends
+    to its own tokens and to its segments of the cache, as far as the layer's own mask lets it. The
+    cache is never copied; the parts are merged by their log-sum-exp, which attention sinks (`s_aux`
+    [num_heads]) enter last. Raises Unsupported for a keyword that would change attention.
+    """
+    for name, keyword in keywords.items():
+        harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
+        if not harmless and keyword is not None and keyword is not False:
+            raise Unsupported(f"its attention takes {name}={keyword!r}")
+    if not isinstance(attention_mask, Visibility) or dropout:
+        raise Unsupported("its attention uses a mask of its own, or dropout")
+    layout = _layout.get()
+    layer_index: int = module.layer_idx  # type: ignore[assignment]
+    layout.layers_seen.add(layer_index)
+    kernel = Kernel(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
+    cached = _cached(layout.cache, module, layer_index) if layout.cache else None
+    num_groups = query.shape[1] // key.shape[1]
+    bias = partial(layout.bias, attention_mask, num_groups, device=query.device)
+    if layout.observer is not None:
+        observed = ObservedAttention(layout.observer, kernel, bias(torch.float32), cached, s_aux)
+        return observed.attend(query, key, value).transpose(1, 2), None
+    if layout.is_at_once(num_groups) and softcap is None and s_aux is None:
+        if cached is not None:
+            key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
+        output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)
+        return output.transpose(1, 2), None
+    output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
+    for view in layout.views(attention_mask, query.device):
+        queries = query[:, :, slice(*view.queries)]
+        parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
+        if view.cached:
+            assert cached is not None
+            parts += [kernel.attend(queries, *cached, keys) for keys in view.cached]
+        part, log_sum = parts[0]
+        for other in parts[1:]:
+            part, log_sum = merge(part, log_sum, *other)
+        if s_aux is not None:
+            total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
+            part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
+        output[:, slice(*view.queries)] = part.transpose(1, 2)
+    return output, None
+
+
+def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:
+    """The cached keys and values that a layer attends to, as it attends to them.
+
+    Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);
+    compressed ones (multi-head latent attention) are expanded first.
+    """
+    if layer_index >= len(cache):
+        config: Any = module.config
+        kinds = config.layer_types
+        layer_index = max(i for i in range(len(cache)) if kinds[i] == kinds[layer_index])
+    keys, values = cache[layer_index]
+    expand: Any = getattr(module, "expand_kv", None)
+    if expand is not None:
+        with torch.no_grad():
+            keys, values = expand(keys, values)
+    return keys, values
+
+
+def attend_at_once(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float
+) -> Tensor:
+    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` of their scores.
+
+    [groups * queries, keys]: query heads that share keys count as queries, group after group.
+    """
+    grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
+    output = scaled_dot_product_attention(grouped, key, value, attn_mask=bias, scale=scaling)
+    return output.view(*query.shape[:3], -1)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2)."""
+
+    scaling: float
+    softcap: float | None = None
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
+        """The attention of a query [1, heads, queries, head_dim] to these keys.
+
+        key and value [1, key-value heads, all keys, ...]. A query that sees none of the keys has
+        the output 0 and a log-sum-exp of -inf.
+        """
+        key, value = (tensor[:, :, slice(*keys.interval)] for tensor in (key, value))
+        if keys.causal:
+            groups = query.shape[1] // key.shape[1]
+            key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
+            return self._run(query, key, value, keys)
+        shape = query.shape[:3]
+        grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
+        if keys.mask is not None:
+            groups = grouped.shape[2] // len(keys.mask)
+            blind = None if keys.blind is None else keys.blind.repeat(groups)
+            keys = replace(keys, mask=keys.mask.repeat(groups, 1), blind=blind)
+        output, log_sum = self._run(grouped, key, value, keys)
+        return output.reshape(*shape, -1), log_sum.reshape(shape)
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        """The scaled and capped scores [heads, queries, keys] in float32."""
+        scores = torch.bmm(query, key.transpose(1, 2)).float().mul_(self.scaling)
+        if self.softcap is not None:
+            scores = (scores / self.softcap).tanh() * self.softcap
+        return scores
+
+    def _run(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
+        """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
+        device, width = query.device.type, value.shape[-1]
+        is_biased = keys.mask is not None
+        is_plain = self.softcap is not None or key.shape[-1] < width
+        if device != "cpu":
+            is_plain |= device != "cuda" or query.shape[-1] > 256 or is_biased
+        if is_plain:
+            return self._run_plainly(query, key, value, keys)
+        kernels, scale = torch.ops.aten, self.scaling
+        if width < key.shape[-1]:
+            value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
+        if device == "cpu":
+            bias = None
+            if is_biased:
+                bias = keys.biased(query.new_zeros(1, 1, query.shape[2], key.shape[2]))
+            output, log_sum = kernels._scaled_dot_product_flash_attention_for_cpu(
+                query, key, value, 0.0, keys.causal, attn_mask=bias, scale=scale
+            )
+        elif query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
+            output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
+                query, key, value, 0.0, keys.causal, False, scale=scale
+            )
+        else:
+            output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
+                query, key, value, None, True, 0.0, keys.causal, scale=scale
+            )
+        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.blind)
+
+    def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
+        scores = self.scores(query[0], key[0])[None]
+        if keys.causal:
+            mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+            scores = replace(keys, mask=mask).biased(scores)
+        else:
+            scores = keys.biased(scores)
+        log_sum = scores.logsumexp(-1)
+        output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
+        return _without_blind(output, log_sum, keys.blind)
+
+
+def _without_blind(output: Tensor, log_sum: Tensor, blind: Tensor | None) -> Attended:
+    """The output 0 and the log-sum-exp -inf for queries that see no key."""
+    if blind is None:
+        return output, log_sum
+    return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
+
+
+def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attended:
+    """Attention over two sets of keys from the attention over each and their log-sum-exps."""
+    weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
+    merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
+    return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
+
+
+class Observer(Protocol):
+    """Observes each layer's attention to the cache's keys, followed by those of the sequence.
+
+    `gates` [tokens, keys] are added to the scores, None for nothing. The output of each layer
+    depends on the `leaf`, as far as PyTorch knows: a backward pass to it goes through all layers.
+    """
+
+    leaf: Tensor
+    gates: Tensor | None
+
+    def see(self, weights: Tensor) -> None:
+        """Take note of a layer's weights [heads, tokens, keys] in the forward pass."""
+
+    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+        """Take note of a layer in the backward pass.
+
+        `moved` [heads, tokens, keys] are the weights, each times the product of its value and the
+        gradient by the output; `mean` [heads, tokens, 1] their sums.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedAttention:
+    """A layer's attention to cached keys and values, which may be inference tensors, and its own.
+
+    `bias` [groups * tokens, keys] as in `attend_at_once`, in float32; `sinks` [num_heads] are
+    scores of no key. The backward pass computes the weights anew, as FlashAttention's does (section
+    3.1, arXiv 2205.14135): kept for all layers they would be many times what else is kept.
+    """
+
+    observer: Observer
+    kernel: Kernel
+    bias: Tensor
+    cached: tuple[Tensor, Tensor] | None
+    sinks: Tensor | None
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """[1, heads, tokens, value_dim], differentiable by query, key and value."""
+        leaf = self.observer.leaf
+        return _ObservedFunction.apply(query, key, value, leaf, self)  # type: ignore[no-any-return, no-untyped-call]
+
+    def grouped(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[key-value heads, groups * tokens or all keys, dim]."""
+        if self.cached is not None:
+            key, value = (torch.cat(p, 2) for p in zip(self.cached, (key, value), strict=True))
+        return query.reshape(key.shape[1], -1, query.shape[-1]), key[0], value[0]
+
+    def weights(self, scores: Tensor) -> Tensor:
+        """The weights of scores [key-value heads, groups * tokens, keys]."""
+        scores = scores + self.bias
+        if self.sinks is None:
+            return scores.softmax(-1)
+        sinks = self.sinks.float().view(len(scores), -1, 1)
+        sinks = sinks.repeat_interleave(scores.shape[1] // sinks.shape[1], 1)
+        log_sum = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sinks)
+        return scores.sub_(log_sum).exp_()
+
+
+class _ObservedFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, _: Tensor, layer: ObservedAttention
+    ) -> Tensor:
+        ctx.layer = layer
+        ctx.save_for_backward(query, key, value)
+        grouped, keys, values = layer.grouped(query, key, value)
+        weights = layer.weights(layer.kernel.scores(grouped, keys))
+        layer.observer.see(weights.view(*query.shape[1:3], -1))
+        return torch.bmm(weights.to(values.dtype), values).view(*query.shape[:3], -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        layer: ObservedAttention = ctx.layer
+        query, key, value = ctx.saved_tensors
+        grouped, keys, values = layer.grouped(query, key, value)
+        scores = layer.kernel.scores(grouped, keys)
+        weights = layer.weights(scores)
+        gradient = gradients[0].reshape(len(values), -1, values.shape[-1])
+        moved = torch.bmm(gradient.float(), values.float().transpose(1, 2)).mul_(weights)
+        mean = moved.sum(-1, keepdim=True)
+        heads = (each.view(*query.shape[1:3], -1) for each in (weights, moved, mean))
+        layer.observer.see_gradient(*heads)
+        if not any(ctx.needs_input_grad[:3]):  # the first layer
+            return (None,) * 5
+        of_scores = moved.addcmul_(weights, mean, value=-1.0)
+        if layer.kernel.softcap is not None:
+            of_scores *= 1.0 - (scores / layer.kernel.softcap).square()
+        of_scores = of_scores.mul_(layer.kernel.scaling).to(keys.dtype)
+        own = slice(keys.shape[1] - key.shape[2], None)
+        of_query = torch.bmm(of_scores, keys).view(query.shape)
+        of_key = torch.bmm(of_scores[..., own].transpose(1, 2), grouped)
+        of_value = torch.bmm(weights[..., own].transpose(1, 2).to(gradient.dtype), gradient)
+        return of_query, of_key[None], of_value[None], None, None
+
+
+AttentionInterface.register(PACKED_ATTENTION, packed_attention)

@@ -1,0 +1,129 @@
+"""Attribution patching: the effects of all units from one pass back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+_LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Units whose attention is patched, for each part of a response.
+
+    `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
+    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
+    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
+    that of removing the unit from each head.
+
+    If it is `located`, only the whole response is differentiated: the attention with which a
+    response token is predicted counts for its part, that of the question's tokens for each part.
+    """
+
+    members: Tensor
+    parts: Sequence[Sequence[int]]
+    factors: tuple[float, ...] = ()
+    located: bool = False
+
+    def values(self, responses: Tensor) -> list[Tensor]:
+        """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
+        if self.located:
+            return [responses.sum()]
+        return [responses[:, list(part)].sum() for part in self.parts]
+
+    def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
+        """[num_parts, row_length]: 1 where a token's attention counts for a part."""
+        first = row_length - num_response_tokens  # it predicts the response's first token
+        if not self.located:
+            return torch.ones(len(self.parts), row_length)
+        counted = torch.zeros(len(self.parts), row_length)
+        counted[:, :first] = 1.0
+        for index, part in enumerate(self.parts):
+            counted[index, [first + token for token in part]] = 1.0
+        return counted
+
+    @property
+    def num_backward(self) -> int:
+        """The number of backward passes through each row."""
+        return 1 if self.located else len(self.parts)
+
+    @property
+    def num_rows(self) -> int:
+        return max(1, len(self.factors))
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """The drop of each part's log-likelihood without each unit, to first order.
+
+    `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
+    the attention weights on the prompt's tokens in the last row: the largest from any token of the
+    row, summed over heads and layers.
+    """
+
+    by_part: Tensor
+    weights: Tensor
+
+
+class PatchedAttention:
+    """Observes the effects of a patch's units, and the attention weights on the prompt.
+
+    `num_rows` rows of `row_length` tokens follow `num_cached` tokens of the prompt. `gates`
+    [tokens, keys] are the logarithms of the factors of each key's weight.
+    """
+
+    def __init__(
+        self, patch: Patch, row_length: int, num_response_tokens: int, num_cached: int
+    ) -> None:
+        members = patch.members[:num_cached]
+        factors = members.new_tensor(patch.factors)
+        counted = patch.located_in(row_length, num_response_tokens).to(members)
+        self._patch, self._row_length, self._num_cached = patch, row_length, num_cached
+        self._members = pad(members, (0, 0, 0, row_length * patch.num_rows))
+        self.leaf = members.new_zeros((), requires_grad=True)
+        self.gates: Tensor | None = None
+        if patch.factors:
+            of_rows = factors.log()[:, None] * self._members.any(1)
+            self.gates = of_rows.repeat_interleave(row_length, 0)
+            shares = 1.0 / (factors * len(factors))
+            counted = (counted[:, None] * shares[:, None]).flatten(1)
+        self._counted = counted
+        self._by_part = members.new_zeros(len(patch.parts), members.shape[1])
+        self._largest = members.new_zeros(len(self._members))
+
+    def see(self, weights: Tensor) -> None:
+        self._largest += weights[:, -self._row_length :].amax(1).sum(0)
+
+    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+        """Add the effects of units in a layer.
+
+        To first order: a head's output at a token is o = sum of w v over all keys, with weights w
+        and values v. A factor on the weights of a unit's keys, which are normalised again, moves it
+        along the sum of w (v - o) over these keys. With g the gradient by the output, that is
+        g·(sum of w v) - share (g·o), with `share` the unit's part of the weight. Without the keys,
+        o moves by as much divided by the others' weight, 1 - share (attribution patching with the
+        softmax as it is: AtP*, section 3.1, arXiv 2403.00745). With gates, factors on all units at
+        once, it is the derivative by the factor, averaged over them.
+        """
+        share = weights @ self._members
+        effect = moved @ self._members - share * mean
+        if not self._patch.factors:
+            effect = effect / (1.0 - share).clamp_min(_LEAST)
+        self._of_value.addmm_(self._counted_of_value, effect.sum(0))
+
+    def effects(self, responses: Tensor) -> Effects:
+        """By a pass back for each value of the log-likelihoods [num_rows, num_response_tokens]."""
+        values = self._patch.values(responses)
+        for index, value in enumerate(values):
+            parts = slice(None) if self._patch.located else slice(index, index + 1)
+            self._of_value, self._counted_of_value = self._by_part[parts], self._counted[parts]
+            is_last = index + 1 == len(values)
+            torch.autograd.grad(value, self.leaf, retain_graph=not is_last, allow_unused=True)
+        weights = self._largest.new_zeros(len(self._patch.members))
+        weights[: self._num_cached] = self._largest[: self._num_cached]
+        return Effects(self._by_part.cpu(), weights.cpu())
