@@ -15,7 +15,7 @@ from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.local_model import model_here
 from attribot_rag.recording import generate_with
-from attribot_rag.recording.arguments import GenerateArguments
+from attribot_rag.recording.hook import GenerateArguments
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 
 Ask = Callable[..., str]

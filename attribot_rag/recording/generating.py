@@ -26,8 +26,7 @@ from attribot_rag.model.generation import (
 )
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_model import LocalModel, model_here
-from attribot_rag.recording.arguments import GenerateArguments
-from attribot_rag.recording.reading import PromptRead
+from attribot_rag.recording.hook import GenerateArguments, PromptRead
 from attribot_rag.recording.recorder import GenerationRecorder
 from attribot_rag.scoring.local_prefix import Cropped
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
 # Settings by which `generate` goes on from something else than one row's keys and values.
 _OTHERWISE = (
     *("assistant_model", "cache_implementation", "custom_generate", "inputs_embeds"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from attribot_rag.cached_property import cached_property
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from attribot_rag.model.generation import Generation
+
+_trace: ModuleType | None = None
+with suppress(ImportError):  # an extra
+    from opentelemetry import trace as _trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,3 +184,13 @@ class Answer:
     def read(self) -> Documents:
         """The documents as the prompt may have them."""
         return self.documents if self.contents is None else self.contents
+
+
+def current_span() -> Span | None:
+    """The current span of this thread or task, None without one."""
+    if _trace is None:
+        return None
+    span: Span = _trace.get_current_span()
+    # OpenInference's stand-in for a LlamaIndex span becomes another one when that ends.
+    span = getattr(span, "__wrapped__", span)
+    return span if span.get_span_context().is_valid else None

@@ -29,7 +29,7 @@ from attribot_rag.errors import (
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.threads import Background
 from attribot_rag.recording import Answer
-from attribot_rag.recording.telemetry import current_span
+from attribot_rag.recording.transcript import current_span
 from attribot_rag.result.result import ByProvenance
 from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
 from attribot_rag.runtime.options import (

@@ -28,7 +28,7 @@ from transformers.utils.generic import ModelOutput
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import GenerationRecorder
-from attribot_rag.recording.processors import ProcessorWatch
+from attribot_rag.recording.hook import ProcessorWatch
 
 Call = Callable[[LocalModel], Any]
 
