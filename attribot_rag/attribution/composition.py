@@ -219,7 +219,7 @@ class Composition:
         support = support_remarks(
             self.attribution, verdict, self.marked, num_passages=self.num_passages
         )
-        if not (remarks and any(remark.is_prompted for remark in support)):
+        if not (remarks and any(remark.names_cited for remark in support)):
             yield from (f"[{mark}]" for mark in marks)
         if remarks:
             said = (cause, "; ".join(remark.words for remark in support))

@@ -15,7 +15,7 @@ from attribot_rag.display.markdown_tree import first_line, heading, reads_as_mar
 from attribot_rag.display.report import begins_line, is_part, spaces_and
 from attribot_rag.result import CitedSentence, Counterfactual, Result, cite
 from attribot_rag.result.answer_text import AnswerMarks, segments
-from attribot_rag.result.remarks import lacked_words
+from attribot_rag.result.remarks import key_of_partial, lacked_words
 from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import Support, Verdict
 from attribot_rag.support import Retrieved, Wording, with_support
@@ -177,8 +177,7 @@ def _said(text: str, support: Support, attribution: Result, left_out: set[int]) 
     lacked = lacked_words(text, support)
     if support.kind == "full" and not support.missing:
         return {"key": "says", "values": [], "documents": documents}
-    several = "prompted" if len(documents) == 1 else "prompted_by_several"
-    key = several if lacked else "prompted_in_doubt"
+    key = key_of_partial(support, len(documents), lacked)
     return {"key": key, "values": lacked, "documents": documents}
 
 
@@ -221,7 +220,7 @@ def _compared(
     verdict = sentence.verdict
     if verdict is None or verdict.support is None:
         return None
-    is_partial = verdict.support.kind == "partial"
+    is_partial = verdict.support.kind == "partial" and not verdict.support.is_said
     words = wording.content(attribution.response[sentence.start : sentence.end])
     own = {word.key for word in words}
     met: set[str] = set()

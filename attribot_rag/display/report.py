@@ -50,8 +50,7 @@ class CitedPassage:
     `remarks` say what the marks do not show: the verdict, values that the cited sources do not
     have, and what the model itself cites wrongly. Of the answer's characters, those `removed` are
     not in the text: a mark stands for them. `space` is the white space between the passage and the
-    next. If it `is_prompted`, its remarks name what it cites, which does not say it: the marks are
-    for readers without remarks.
+    next. If a remark `names_cited` documents, the marks are for readers without remarks.
     """
 
     text: str
@@ -60,12 +59,12 @@ class CitedPassage:
     remarks: tuple[str, ...]
     removed: tuple[Interval, ...]
     space: str
-    is_prompted: bool = False
+    names_cited: bool = False
 
     @property
     def shown_marks(self) -> tuple[Mark, ...]:
         """The marks that stand beside the remarks."""
-        return () if self.is_prompted else self.marks
+        return () if self.names_cited else self.marks
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _passages(
             remarks=tuple(filter(None, remarks)),
             removed=own.removed,
             space=attribution.response[end : sentence.end],
-            is_prompted=any(remark.is_prompted for remark in support),
+            names_cited=any(remark.names_cited for remark in support),
         )
 
 

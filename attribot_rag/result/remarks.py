@@ -125,9 +125,9 @@ class Remark:
     documents: tuple[int, ...] = ()
 
     @property
-    def is_prompted(self) -> bool:
+    def names_cited(self) -> bool:
         """Whether it names all cited documents, so that no number stands beside it."""
-        return self.key.startswith("prompted")
+        return self.key.startswith(("prompted", "say"))
 
 
 def remark_on(
@@ -192,8 +192,7 @@ def support_remarks(
         return ()
     if verdict.kind in ("grounded", "redundant") and support.kind == "partial":
         lacked = tuple(lacked_words(attribution.response, support))
-        key = "prompted" if len(documents) == 1 else "prompted_by_several"
-        key = key if lacked else "prompted_in_doubt"  # no word tells, the score does
+        key = key_of_partial(support, len(documents), lacked)
         words = words_for(key, basis=basis, mark=mark, value=", ".join(lacked))
         return (Remark(key, words, lacked, documents),)
     if verdict.kind != "unsupported":
@@ -216,7 +215,16 @@ def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
     followed = None if verdict.follows is None else verdicts[verdict.follows].support
     if followed is None or verdict.support is None or verdict.support.rivals:
         return False
-    return followed.kind != "full" and verdict.support.kind != "full"
+    return not followed.is_said and verdict.support.kind != "full"
+
+
+def key_of_partial(support: Support, num_documents: int, lacked: Sequence[str]) -> str:
+    """The key of the remark on documents that lack words of a sentence, or of the question."""
+    if not lacked:
+        return "prompted_in_doubt"  # no word tells, the score does
+    if support.verbatim:
+        return "says_but" if num_documents == 1 else "say_but"
+    return "prompted" if num_documents == 1 else "prompted_by_several"
 
 
 def brief(text: str) -> str:
@@ -240,7 +248,7 @@ def _documents_of(attribution: Result, source_ids: Iterable[int]) -> tuple[int, 
 
 
 def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iterator[Remark]:
-    """The values that retrieved text has in the place of the sentence's, a remark for each mark."""
+    """The values that retrieved text has in the place of the sentence's, and where they stand."""
     rivals = () if verdict.support is None else verdict.support.rivals
     others: list[tuple[str, tuple[int, ...]]]
     others = [(rival.value, (rival.document,)) for rival in rivals]
@@ -252,10 +260,13 @@ def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iter
     values: dict[tuple[int, ...], dict[str, None]] = {}
     for value, documents in others:
         values.setdefault(documents, {})[on_one_line(value)] = None
+    holders: dict[tuple[str, ...], dict[int, None]] = {}
     for documents, said in values.items():
-        if mark := marked(documents):
-            words = words_for("contradicted", mark=mark, value=", ".join(said))
-            yield Remark("contradicted", words, tuple(said), documents)
+        if marked(documents):
+            holders.setdefault(tuple(said), {}).update(dict.fromkeys(documents))
+    for each, indices in holders.items():
+        words = words_for("contradicted", mark=marked([*indices]), value=", ".join(each))
+        yield Remark("contradicted", words, each, tuple(indices))
 
 
 def _checks(verdict: Verdict, texts: str) -> Iterator[Remark]:
@@ -313,13 +324,13 @@ def standing_of(
         return "disputed" if _is_disputed(verdict) else "differs"
     if keys & {"none", "none_of_one", "led"}:
         return "none"
-    if keys - {"also", "follows_in_doubt"}:
+    if keys - {"also", "follows_in_doubt", "says_but", "say_but"}:
         return "partial"
     if verdict.kind == "open":
         return "open"
     if support is None:
         return None
-    if support.kind == "full":
+    if support.is_said:
         return "said"
     if verdict.kind == "conversation":
         return "elsewhere"

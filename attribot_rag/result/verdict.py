@@ -104,6 +104,14 @@ class Support:
     missing_asked: tuple[str, ...] = ()
     """The words of the question that these sources lack, and other retrieved text has."""
     rivals: tuple[Rival, ...] = ()
+    verbatim: bool = False
+    """Whether each of the documents that were compared has the sentence word for word, as the
+    beginning of a sentence. Then they say it, even if they lack words of the question."""
+
+    @property
+    def is_said(self) -> bool:
+        """Whether the text says the sentence, as an answer to what was asked or not."""
+        return self.kind == "full" or (self.kind == "partial" and self.verbatim)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -191,7 +191,7 @@ def _is_contradicted(verdict: Verdict) -> bool:
 def _is_supported(verdict: Verdict) -> bool:
     """Whether retrieved text says a sentence; by its cause and checks where that is not stored."""
     if verdict.support is not None:
-        return verdict.support.kind == "full"
+        return verdict.support.is_said
     return verdict.kind in _CAUSED and not any(
         check.in_no_document or check.source_value is not None for check in verdict.checks
     )

@@ -25,6 +25,16 @@ _ANOTHER_SPELLING = 0.8  # of the letters of two words that are one
 _similarity = OSA.normalized_similarity
 _LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
 _LEAST_WORDS = 2  # that a rival shares with a sentence
+_LEAST_SAID = 0.5  # of a passage's words, by a sentence that it says word for word
+_ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
+_LABELLED = re.compile(r"\w[^\w\n]*[:|].*\w")  # a row of a table, or an item with its label
+# Words for what was named before: a sentence that begins with one says too little alone.
+_PRONOUN = re.compile(
+    "it|he|she|they|this|that|these|those|its|his|her|their"
+    "|es|er|sie|dies|diese|dieser|dieses|ihre?|seine?|il|elle|ils|elles|ce|cela|ceci|ça"
+    "|él|ella|ellos|ellas|esto|eso|esso|essa|el[ea]s?|isso|isto|hij|zij|dit|dat|deze"
+    "|он|она|оно|они|это|[它他她这那此]"
+)
 
 Likelihoods = Sequence[tuple[int, int, float]]
 """The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
@@ -244,6 +254,7 @@ def support_of(
         missing=told,
         missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
         rivals=rivals,
+        verbatim=_has_verbatim(stated.text, passages, wording),
     )
 
 
@@ -265,6 +276,33 @@ def _not_respelled(missing: Sequence[Word], words: Sequence[Word]) -> list[Word]
         for word in missing
         if word.is_number or word.is_name or not is_respelled(word.text.casefold())
     ]
+
+
+def _has_verbatim(text: str, passages: Sequence[Passage], wording: Wording) -> bool:
+    """Whether each document of some passages says a sentence word for word."""
+    said = wording.words(text)
+    least, least_content = MIN_WORDS
+    if len(said) < least or len(wording.content(text)) < least_content:
+        return False
+    if _PRONOUN.fullmatch(said[0].text.casefold()):
+        return False
+    documents = {passage.document for passage in passages}
+    holders = {
+        passage.document for passage in passages if _begins_with(passage.text, said, wording)
+    }
+    return documents == holders
+
+
+def _begins_with(text: str, said: Sequence[Word], wording: Wording) -> bool:
+    """Whether a sentence, or a row with its label, begins with these words and adds few others.
+
+    The beginning has the subject and the verb. A part without them ("24 months from the day of
+    purchase"), or an item of a list, takes these from the question.
+    """
+    theirs = wording.words(text)
+    if len(said) < _LEAST_SAID * len(theirs) or not (_ENDED.search(text) or _LABELLED.search(text)):
+        return False
+    return [word.key for word in said] == [word.key for word in theirs[: len(said)]]
 
 
 def _is_replaced(
@@ -405,7 +443,13 @@ def _inherited(support: Support, earlier: Support | None) -> Support:
     """The support of a conclusion: it has that of the sentence that it follows from."""
     if earlier is None:
         return support
-    return replace(support, kind=earlier.kind, score=earlier.score, source_ids=earlier.source_ids)
+    return replace(
+        support,
+        kind=earlier.kind,
+        score=earlier.score,
+        source_ids=earlier.source_ids,
+        verbatim=earlier.verbatim,
+    )
 
 
 def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Iterator[Passage]:

@@ -16,6 +16,7 @@ from attribot_rag.display import answer_data
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import MissingWord
+from attribot_rag.runtime import Answer, AttributedRun, feedback_of
 from attribot_rag.support.wording import Wording
 
 GUARANTEE = "The guarantee lasts 24 months from the day of purchase."
@@ -298,6 +299,102 @@ def test_all_outputs_say_it_in_the_same_words(
     assert data["summary"]["sentences"][0]["remarks"] == [remark]
     assert Attribution.from_json(made.to_json()) == made
     assert json.loads(made.to_json())["verdicts"][0]["support"]["kind"] == "partial"
+
+
+DUST = "Dust the cake with 20 grams of icing sugar."
+LASTS = "It lasts 24 months from the day of purchase."
+DOGS = "Dogs travel free of charge if they wear a muzzle."
+OTHER = "Parking and laptops are extra.\nChildren sprinkle water in the pool."
+HOUSEHOLD = (
+    Document(f"{GUARANTEE} {LASTS}", metadata={"title": "machine.md"}),
+    Document(f"{NOTICE}\n{OTHER}"),
+    Document(f"{DUST} {DOGS} They travel at the back.", metadata={"title": "everyday.md"}),
+    Document(
+        "| Item | Price |\n|---|---|\n| Passport photo | 20 euros |\n| Films of a parking | 3 |"
+    ),
+    Document("- Berlin hotel: up to 150 euros\n- up to 84 people at a time\n- none", id="limits"),
+    Document("Der Mieter zahlt die Miete am Ersten des Monats. Sie beträgt 840 Euro im Monat."),
+)
+BERLIN, PEOPLE = "- Berlin hotel: up to 150 euros", "- up to 84 people at a time"
+PHOTO = "| Passport photo | 20 euros |"
+MIETE, SIE = (
+    "Der Mieter zahlt die Miete am Ersten des Monats.",
+    "Sie beträgt 840 Euro im Monat.",
+)
+NOTICED = "How long does the tenant have to give notice?"
+# What stands in the file word for word, though it lacks words of the question.
+SAID_BUT = [
+    (NOTICED, GUARANTEE, GUARANTEE, "tenant, notice"),
+    (NOTICED, "The guarantee lasts 24 months.", GUARANTEE, "tenant, notice"),
+    (NOTICED, "**The guarantee lasts 24 months** from the day of purchase!", GUARANTEE, "tenant"),
+    (NOTICED, "1. The guarantee lasts twenty-four months.", GUARANTEE, "tenant, notice"),
+    ("What do children sprinkle in the pool?", DUST, DUST, "children, sprinkle"),
+    ("Are laptops extra?", "Dogs travel free of charge.", DOGS, "laptops, extra"),
+    ("What does parking cost?", "Passport photo: 20 euros", PHOTO, "parking"),
+    ("What does parking cost?", "| Passport photo | 20 euros |", PHOTO, "parking"),
+    ("What does parking cost?", "Berlin hotel: up to 150 euros", BERLIN, "parking"),
+    ("Wann gibt der tenant notice?", MIETE, MIETE, "tenant, notice"),
+]
+# What takes its subject from the question, is only a part of what the file says, or says more.
+NOT_SAID = [
+    (NOTICED, "24 months.", GUARANTEE),
+    (NOTICED, "24 months from the day of purchase.", GUARANTEE),
+    (NOTICED, LASTS, LASTS),
+    (NOTICED, "The tenant has 24 months to give notice.", GUARANTEE),
+    (NOTICED, "The notice lasts 24 months.", GUARANTEE),
+    (NOTICED, "The guarantee", GUARANTEE),
+    ("How many children may be in the pool?", "Up to 84 people at a time.", PEOPLE),
+    ("Where are children in the pool?", "They travel at the back.", "They travel at the back."),
+    ("What does parking cost?", "20 euros", PHOTO),
+    ("What is the parking tenant rent?", SIE, SIE),
+]
+
+
+def household(question: str, answer: str, cited: str) -> Attribution:
+    texts = [GUARANTEE, LASTS, NOTICE, DUST, DOGS, "They travel at the back.", PHOTO, BERLIN]
+    texts += [PEOPLE, MIETE, SIE, *OTHER.split("\n")]
+    verdict = Verdict(start=0, end=len(answer), kind="grounded", source_ids=(texts.index(cited),))
+    scores = {text: [9.0 * (text == cited)] for text in texts}
+    return supported(handmade(answer, HOUSEHOLD, scores, verdicts=(verdict,)), question)
+
+
+@pytest.mark.parametrize(("question", "answer", "cited", "lacks"), SAID_BUT)
+def test_what_stands_word_for_word_is_said_and_what_it_lacks_of_the_question_is_told(
+    question: str, answer: str, cited: str, lacks: str
+) -> None:
+    made = household(question, answer, cited)
+    (sentence,) = summarize(made)["sentences"]
+    (remark,) = sentence["remarks"]
+    assert (remark["key"], sentence["standing"]) == ("says_but", "said")
+    assert remark["text"].startswith(f"[1] says this, but does not mention {lacks}")
+    assert f"({remark['text']})" in made.to_cited_text()
+    assert f"({remark['text']})" in made.to_table(width=300)
+    assert remark["text"] in made.to_markdown().replace("\\", "")
+    assert made.to_table(width=300).startswith("1 of 1 sentence stands in the documents\n")
+    page = answer_data(made, question=question)["summary"]["sentences"]
+    assert page[0]["remarks"] == [remark]
+    assert Attribution.from_json(made.to_json()) == made
+    run = AttributedRun("run", "root", Answer("", HOUSEHOLD), made)
+    assert feedback_of(run).label == "grounded"
+
+
+@pytest.mark.parametrize(("question", "answer", "cited"), NOT_SAID)
+def test_what_says_too_little_alone_is_only_prompted(
+    question: str, answer: str, cited: str
+) -> None:
+    made = household(question, answer, cited)
+    (sentence,) = summarize(made)["sentences"]
+    (remark,) = sentence["remarks"]
+    assert (remark["key"], sentence["standing"]) == ("prompted", "partial")
+
+
+def test_what_follows_from_a_sentence_that_is_said_is_in_no_doubt() -> None:
+    answer = f"{GUARANTEE} So it is long."
+    made = answered(answer, GUARANTEE, {"kind": "follows", "follows": 0}, question=NOTICED)
+    first, second = summarize(made)["sentences"]
+    assert (first["standing"], second["standing"]) == ("said", "said")
+    assert [remark["key"] for remark in first["remarks"]] == ["says_but"]
+    assert not second["remarks"]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ class Card {
       this.controls(h("h2", { dir: "auto" }, named.length === 1 ? [this.badge(named[0], sentence.chips.find(({ document }) => document === named[0])?.look), " ", receipts.passage(named[0]).name, " ", h("small", {}, receipts.passage(named[0]).page)] : h("span", { class: "dim place" }, sentence.place)),
         receipts.judged.length > 1 && [named.length === 1 && h("span", { class: "hidden place" }, sentence.place), to("previous", "‹", receipts.judged[sentence.number - 2]), to("next", "›", receipts.judged[sentence.number])]),
       h("p", { class: `verdict ${AMBER.includes(standing) || (standing == null && sentence.remarks.length) || sentence.chips.some(({ look }) => look === "warn") ? "warn" : ""}`, dir: "auto" }, receipts.told(sentence)),
+      sentence.rest.map((line) => h("p", { dir: "auto" }, `${line.replace(/[.]$/, "")}.`)),
       meaning && h("p", { class: "dim" }, meaning),
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
         quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
@@ -111,9 +112,9 @@ class Card {
   saying({ key, values, documents }) {
     const { receipts } = this;
     const [remark, named] = [{ key, values, documents }, receipts.names(documents)];
-    const look = key === "says" ? "" : key.startsWith("prompted") ? "part" : "warn";
+    const look = key.startsWith("say") ? "" : key.startsWith("prompted") ? "part" : "warn";
     // No cause was measured: these are only the closest.
-    const label = look === "part" ? capital(receipts.remark(remark, true, sayer(receipts.language, true))) : !look && receipts.say(key, { names: named, n: documents.length });
+    const label = look === "part" ? receipts.line(remark, sayer(receipts.language, true)) : !look && (key === "says" ? receipts.say(key, { names: named, n: documents.length }) : receipts.line(remark));
     const texts = look === "warn" ? [receipts.remark(remark)] : documents.map((index) => `${receipts.passage(index).number ?? receipts.passage(index).name}`);
     return texts.map((text) => h("span", {}, "\u00a0", h("span", { class: `chip ${look}` }, brief(text, 40), look === "part" && " ?", label && h("span", { class: "hidden" }, ` ${label}`))));
   }

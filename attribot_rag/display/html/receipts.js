@@ -2,6 +2,9 @@
 const LEVELS = ["very strong", "strong", "weak"];
 const DOUBTS = ["disputed", "differs", "partial", "none", "open", "elsewhere"]; // as in trust.py; amber up to 'none'
 const AMBER = DOUBTS.slice(1, 4);
+const SAID = ["said", "disputed"];
+const LOOKS = ["warn", "part", "note"];
+const NUMBERED = /^(prompted|say)/; // remarks that the numbers of passages have
 
 class Receipts {
   constructor(data, { stopped, language }) {
@@ -25,7 +28,7 @@ class Receipts {
     this.sentences = all;
     this.judged = all.filter(({ state }) => state !== "plain");
     this.judged.forEach((sentence, at) => Object.assign(sentence, { number: at + 1, place: this.say("place", { n: at + 1, all: this.judged.length }) })); // as readers count
-    for (const sentence of this.judged) Object.assign(sentence, { chips: this.chips(sentence), values: this.values(sentence) });
+    for (const sentence of this.judged) Object.assign(sentence, this.chips(sentence), { values: this.values(sentence) });
     let before = []; // what the sentence before says is not said again in words
     for (const sentence of this.judged) {
       const said = sentence.chips.map(({ text }) => text);
@@ -81,42 +84,53 @@ class Receipts {
   remark(remark, named, say = this.say) {
     const { key, values, documents, text } = remark;
     if (!(key in STRINGS[this.language])) return brief(text, 300);
-    return say(key, { mark: named ? this.names(documents, "or") : this.numbers(documents), value: brief(values.join(", "), 120) });
+    return say(key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
   }
 
-  numbers(indices) {
-    return [...new Set(indices.map((index) => this.passage(index).number ?? this.passage(index).name))].join(` ${this.say("or")} `);
+  // The same as a line of its own.
+  line(remark, say) {
+    const words = this.remark(remark, true, say);
+    return remark.key.startsWith("say") ? words : capital(words); // the name of a file stays as it is
   }
 
-  names(indices, word = "and") {
-    const [last, ...first] = [...new Set(indices.map((index) => this.passage(index).name))].reverse();
+  names(indices, word = "and", byNumber) {
+    const [last, ...first] = [...new Set(indices.map((index) => (byNumber ? this.passage(index).number : null) ?? this.passage(index).name))].reverse();
     return first.length ? `${first.reverse().join(", ")} ${this.say(word)} ${last}` : last ?? "";
   }
 
-  // What stands after a sentence: numbers of passages (dashed where these do not say it), and what to look at (amber) or to know.
+  // What stands after a sentence: numbers of passages (dashed where these do not say it), and one thing to look at (amber) or to know. The card has the `rest`.
   chips(sentence) {
-    const { state, remarks, documents, standing, stopped } = sentence;
+    const { state, standing, documents, remarks } = sentence;
     const { say } = this;
-    const shared = this.shared(sentence);
+    const [notes, shared] = [this.notes(sentence), this.shared(sentence)];
+    const [note, ...rest] = notes;
+    const prompt = remarks.find(({ key }) => NUMBERED.test(key));
     const label = (index) => [this.passage(index).name, this.passage(index).page].filter(Boolean).join(", ");
-    const told = remarks.filter(({ key }) => !key.startsWith("prompted"));
-    const taken = new Set(told.filter(({ key, documents }) => key === "contradicted" && documents.length === 1).map(({ documents }) => documents[0]));
-    const prompt = remarks.find(({ key }) => key.startsWith("prompted"));
-    const shown = documents.filter((index, at) => !taken.has(index) && documents.findIndex((other) => this.passage(other).number === this.passage(index).number) === at);
-    const chips = ["cut", "checking"].includes(state) ? [] : shown.map((index, at) => ({
-      key: `${index}`, document: index, joint: at > 0 && shared && say(shared === "together" ? "and" : "or"), look: prompt ? "part" : "",
-      text: `${this.passage(index).number ?? brief(this.passage(index).name, 20)}${prompt ? " ?" : ""}`, label: prompt ? capital(this.remark(prompt, true)) : say("sourceOf", { name: label(index) }) }));
-    for (const [at, remark] of told.entries()) {
-      const look = { also: "note", follows_in_doubt: "part" }[remark.key] ?? "warn";
-      const [text, named] = [this.remark(remark), this.remark(remark, true)];
-      const shown = remark.key === "follows_in_doubt" ? `${say("follows", { value: brief(remark.values[0], 24) })} ?` : brief(text, 120);
-      chips.push({ key: `r${at}`, document: remark.key === "contradicted" && remark.documents.length === 1 ? remark.documents[0] : null, look, text: shown, label: capital(named) });
-    }
-    const note = (text, look = "note") => chips.unshift({ key: "note", document: null, look, text, label: capital(text) });
-    if (state === "own" && !told.length) note(say("unjudged"), "warn");
-    if (["open", "cut", "conversation", "instructions", "asked"].includes(state)) note(say(stopped ? "stopped" : state));
-    if (state === "follows" && !told.some(({ key }) => key === "follows_in_doubt")) note(this.earlier(sentence) ? say("follows", { value: brief(this.plain(this.earlier(sentence)), 24) }) : say("itself"));
-    return chips;
+    const disputes = (index) => notes.find(({ remark }) => remark?.key === "contradicted" && remark.documents.includes(index));
+    const shown = documents.filter((index, at) => !note?.documents.includes(index) && documents.findIndex((other) => this.passage(other).number === this.passage(index).number) === at);
+    const chips = ["cut", "checking"].includes(state) ? [] : shown.map((index, at) => {
+      const look = disputes(index) ? "warn" : SAID.includes(standing ?? "said") ? "" : "part";
+      return { key: `${index}`, document: index, look, joint: at > 0 && shared && say(shared === "together" ? "and" : "or"),
+        text: `${this.passage(index).number ?? brief(this.passage(index).name, 20)}${look === "part" ? " ?" : ""}`,
+        label: disputes(index)?.label ?? (prompt ? this.line(prompt) : say(look ? "from" : "sourceOf", { name: label(index), names: label(index) })) };
+    });
+    return { rest: rest.map((one) => one.label), chips: note ? [...chips, { ...note, key: "note", document: note.documents[0] ?? null }] : chips };
+  }
+
+  // What else there is to look at or to know of a sentence, the gravest first.
+  notes(sentence) {
+    const { state, remarks, stopped } = sentence;
+    const { say } = this;
+    const told = remarks.filter(({ key }) => !NUMBERED.test(key));
+    const note = (text, look = "note") => ({ documents: [], look, text, label: capital(text) });
+    const notes = told.map((remark) => ({
+      remark, documents: remark.key === "contradicted" ? remark.documents : [], look: { also: "note", follows_in_doubt: "part" }[remark.key] ?? "warn", label: this.line(remark),
+      text: remark.key === "follows_in_doubt" ? `${say("follows", { value: brief(remark.values[0], 24) })} ?` : brief(this.remark(remark), 120) }));
+    for (const { key, values, ...remark } of remarks) if (key.startsWith("say")) notes.push({ ...note(say("lacks", { value: values.join(", ") })), label: this.line({ key, values, ...remark }) });
+    if (state === "own" && !told.length) notes.push(note(say("unjudged"), "warn"));
+    if (["open", "cut", "conversation", "instructions", "asked"].includes(state)) notes.push(note(say(stopped ? "stopped" : state)));
+    if (state === "follows" && !told.some(({ key }) => key === "follows_in_doubt")) notes.push(note(this.earlier(sentence) ? say("follows", { value: brief(this.plain(this.earlier(sentence)), 24) }) : say("itself")));
+    return notes.sort((a, b) => LOOKS.indexOf(a.look) - LOOKS.indexOf(b.look));
   }
 
   // A sentence without the signs of Markdown at its ends.
@@ -167,10 +181,10 @@ class Receipts {
     const joint = [null, "together"].includes(this.shared(sentence)) ? "and" : "or";
     const told = this.say(standing === "said" || standing === "disputed" ? "says" : "from", { names: this.names(documents, joint), n: joint === "or" ? 1 : documents.length });
     if (other) {
-      const values = { told, name: this.names(other.documents, "or"), values: brief(other.values.join(", "), 120) };
+      const values = { told, name: this.names(other.documents), n: other.documents.length, values: brief(other.values.join(", "), 120) };
       return `${this.say(standing === "disputed" ? "instead" : "only", values)}.`;
     }
-    if (remarks.length) return `${capital(remarks.map((remark) => this.remark(remark, true)).join("; "))}.`;
+    if (remarks.length) return `${this.line(remarks[0])}.`;
     return `${state === "document" ? told : chips[0]?.label ?? ""}.`;
   }
 
