@@ -1,8 +1,8 @@
 """attribot-rag: which retrieved text caused the answer of a retrieval-augmented chatbot.
 
-The names for everyday use. Results are described in `attribot_rag.attribution`, errors in
-`attribot_rag.errors`, recorded generations in `attribot_rag.recording`; authors of integrations
-build on `attribot_rag.runtime`.
+This package has the names for everyday use. Results are described in `attribot_rag.attribution`,
+errors in `attribot_rag.errors`, and recorded generations in `attribot_rag.recording`. Integrations
+use `attribot_rag.runtime`.
 """
 
 from __future__ import annotations

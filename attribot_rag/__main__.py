@@ -10,7 +10,7 @@ _SILENT = {"-h", "--help", "--version", "--no-progress"}
 
 
 def main() -> int:
-    """Run the command; what it needs takes seconds to import, which a terminal is told."""
+    """Run the command. Its imports take seconds, so a terminal shows a message meanwhile."""
     told = sys.stderr.isatty() and not _SILENT & set(sys.argv)
     try:
         with Console(stderr=True, quiet=not told).status("Starting …"):

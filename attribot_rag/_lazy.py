@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are used: PyTorch and Transformers take seconds."""
+"""Imports a package's names when they are used: PyTorch and Transformers take seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lazily(
     modules = {name: module for module in names for name in names[module]}
 
     def import_name(name: str) -> Any:
-        """Import what is asked for, a name or a module."""
+        """Import the name or the module."""
         if name in modules:
             value = getattr(importlib.import_module(modules[name], package), name)
         else:

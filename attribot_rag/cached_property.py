@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801
-        """`functools.cached_property` without the lock that it holds until Python 3.12.
+        """`functools.cached_property` without the lock that it has before Python 3.12.
 
-        That lock is one for all objects of a class. A thread that gave its turn at the model away
-        while it computed a property would hold up the thread that takes the turn. Two threads that
-        ask for the same property of one object at once may both compute it.
+        All objects of a class share that lock. A thread that computes a property may yield its turn
+        at the model. It would then block the thread that takes the turn. Without the lock, two
+        threads may compute the same property at the same time.
         """
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""The command `attribot-rag`: `ask`, and the commands of other packages that are installed."""
+"""The command `attribot-rag`: `ask`, and the commands of other installed packages."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _PACKAGES = {"batch": "attribot-batch", "serve": "attribot-server"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 or its own, 2 after an error, 130 after Ctrl-C.
+    """Run the command. Returns 0 or the command's own status, 2 after an error, 130 after Ctrl-C.
 
-    Only the result goes to stdout. Progress, and an error's single line, go to stderr.
+    Only the result goes to stdout. Progress and the one line of an error go to stderr.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     status = None
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells of an error in one line."""
+    """Reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILED, f"{self.prog}: {message}; {self.prog} --help tells how to use it\n")
@@ -89,7 +89,7 @@ def _failed(message: str) -> int:
 
 
 def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:
-    """The model of --server, or --model on this machine."""
+    """The model of --server, or the local one of --model."""
     if options.server:
         if not options.tokenizer:
             raise InvalidInput("--server needs --tokenizer: the model's folder or Hugging Face id")
@@ -107,10 +107,10 @@ def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageMode
 
 
 def _commands(name: str = "") -> dict[str, Command]:
-    """The command of this name; if there is none, all that are installed.
+    """The command of this name; without a name, all installed commands.
 
-    Raises InvalidInput for a command whose package is not installed, or cannot be imported; of all,
-    such a one is left out.
+    Raises InvalidInput if its package is not installed or cannot be imported. In the list of all
+    commands, such a command is left out.
     """
     if name == "ask":
         return {"ask": _ASK}
@@ -189,7 +189,7 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _annotator(place: str) -> Annotator:
-    """The annotator of this name in a module; a class is called without arguments."""
+    """The annotator of this name in a module. A class is called without arguments."""
     sys.path.append(str(Path.cwd()))  # where an installed command does not look for modules
     try:
         annotator = resolve_name(place)
@@ -203,14 +203,14 @@ def _annotator(place: str) -> Annotator:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of `attribot-rag`; a package has one as an entry point, `attribot_rag.commands`.
+    """A command of `attribot-rag`. A package has one as an entry point in `attribot_rag.commands`.
 
     Args:
-        add_arguments: Adds the command's own arguments to its parser. All commands have those that
-            choose the model, the method and the annotator.
-        run: Called with the options, a function that loads their model, and `shown`, whether the
-            terminal sees progress. It writes its result to stdout, and all else to stderr.
-            A number that it returns is the exit status.
+        add_arguments: Adds the command's own arguments to its parser. All commands have the
+            arguments that choose the model, the method and the annotator.
+        run: Gets the options, a function that loads the model, and `shown`, whether to show
+            progress. It writes its result to stdout and everything else to stderr. It may return
+            the exit status.
         summary: The command in a line, for the list of commands.
         description: What it does, for its own help.
     """
@@ -222,7 +222,7 @@ class Command:
 
 
 class _Writing(TextStreamer):
-    """Shows an answer in the status while the model writes it, and while it is checked."""
+    """Shows the answer in the status line while the model writes it, and while it is checked."""
 
     def __init__(self, language_model: LanguageModel, status: Status) -> None:
         # `decode` has no type in common with a tokenizer there.
@@ -266,11 +266,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown: bool) -> None:
-    """Answer the question; write the answer and its causes to stdout.
+    """Answer the question, and write the answer with its causes to stdout.
 
     Args:
-        load: gives the model, after the files are read.
-        shown: whether the answer and the progress are shown on stderr until it is done.
+        load: Returns the model. It is called after the files are read.
+        shown: Whether to show the answer and the progress on stderr meanwhile.
     """
     if options.json and options.without:
         raise InvalidInput("--json prints only an attribution; leave out --json or --without")
@@ -315,9 +315,9 @@ def ask(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown
 
 
 def _documents_called(name: str, attribution: Attribution) -> list[int]:
-    """Indices of the documents that have this number in the answer, or are chunks of this file.
+    """Indices of the documents with this number in the answer, or of the chunks of this file.
 
-    Of several, with a comma between them, those of each.
+    `name` may list several, with commas between them.
     """
     numbers = cite(attribution).numbers
     indices = [
@@ -353,12 +353,12 @@ _ASK = Command(
 
 
 def _with_flags(message: str) -> str:
-    """A message of the library, which names its options as the command line calls them."""
+    """The message with the names of the library's options replaced by the command's flags."""
     return message.replace("max_new_tokens", "--max-new-tokens")
 
 
 class _VisibleFormatter(logging.Formatter):
-    """A log's line may hold the name of a file, or a part of a text."""
+    """A formatter that shows control characters: a log line may contain a file name or a text."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
@@ -366,7 +366,7 @@ class _VisibleFormatter(logging.Formatter):
 
 @contextmanager
 def only_on_stderr() -> Iterator[None]:
-    """Redirect output to stderr meanwhile, silence Transformers, show what logs would send."""
+    """Redirect output to stderr, silence Transformers, and show warnings of the logs."""
     handler = logging.lastResort or logging.NullHandler()
     formatter = handler.formatter
     handler.setFormatter(_VisibleFormatter())
@@ -390,5 +390,5 @@ def encode_stdout(*, encoding: str | None = None, errors: str | None = None) -> 
 
 
 def _discard_stdout() -> None:
-    """Python would write the rest to it once more when it exits."""
+    """Redirect stdout, because Python would write the rest to it again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Everything that attribot-rag raises on purpose."""
+"""All errors that attribot-rag raises on purpose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 
 class AttributionError(Exception):
-    """Base of all errors of this package; its message names the value and how to mend it."""
+    """The base of all errors of this package. Its message names the value and the fix."""
 
 
 class InvalidInput(AttributionError, ValueError):
@@ -16,11 +16,11 @@ class InvalidInput(AttributionError, ValueError):
 
 
 class UnknownOption(InvalidInput):
-    """An option that does not exist, misspelt perhaps; the message lists those that do."""
+    """An option that does not exist. The message lists the options that do."""
 
     @classmethod
     def check(cls, owner: str, names: Iterable[str], options: Iterable[str]) -> None:
-        """Raises UnknownOption for the first name that is none of the owner's options."""
+        """Raises UnknownOption for the first name that is no option of the owner."""
         options = sorted(options)
         for name in names:
             if name not in options:
@@ -31,14 +31,14 @@ class UnknownOption(InvalidInput):
 
 
 class MissingExtra(InvalidInput):
-    """A package that is not installed, of an extra of attribot-rag or of a package beside it."""
+    """A package of an extra that is not installed."""
 
     @classmethod
     def check(cls, purpose: str, extra: str, *modules: str, folder: str = ".") -> None:
-        """Raises MissingExtra for those of the extra's modules that are not installed.
+        """Raises MissingExtra for modules of the extra that are not installed.
 
-        The modules are top-level ones, and are not imported. `folder` is that of the package whose
-        extra it is, in a clone.
+        The modules are top-level ones, and are not imported. `folder` is the folder, in a clone, of
+        the package that has the extra.
         """
         missing = [module for module in modules if find_spec(module) is None]
         if missing:
@@ -67,7 +67,7 @@ class TokenizerMismatch(InvalidInput):
 
 
 class UnknownRun(InvalidInput, KeyError):
-    """A run that is not kept, or was never attributed; a KeyError, too, as of any mapping."""
+    """A run that is not kept, or was never attributed. It is also a KeyError."""
 
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 
@@ -77,7 +77,7 @@ class UnsupportedModel(AttributionError):
 
 
 class ScoringFailed(AttributionError):
-    """The model gave numbers that no score can be made of."""
+    """The model gave numbers that are no valid score."""
 
 
 class ScoringOutOfMemory(AttributionError, MemoryError):
@@ -85,15 +85,15 @@ class ScoringOutOfMemory(AttributionError, MemoryError):
 
 
 class ServerFailed(AttributionError):
-    """A server that did not answer, or not by its protocol."""
+    """A server that did not answer, or broke its protocol."""
 
 
 class Refused(ServerFailed):
-    """A request that the server does not take, however often it is sent."""
+    """A request that the server refuses, however often it is sent."""
 
 
 class Rejected(Refused):
-    """A request whose content the server does not take; another one may do."""
+    """A request whose content the server refuses. Another request may succeed."""
 
 
 class UnsupportedServer(AttributionError):
@@ -109,7 +109,7 @@ class AttributionCancelled(AttributionError):
 
 
 class QueueFull(AttributionError):
-    """More answers wait for their attribution than were allowed to."""
+    """More answers wait for their attribution than `max_pending` allows."""
 
 
 class SchemaError(AttributionError, ValueError):

@@ -1,4 +1,4 @@
-"""The public result: the scores of one response, with its renderings, its JSON and its schema."""
+"""The public result: the scores of one response, its renderings, its JSON and its schema."""
 
 from __future__ import annotations
 
@@ -29,96 +29,104 @@ from attribot_rag.result.summary_schema import SCHEMA_VERSION, SchemaVersion, Su
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution(Result):
-    """The support that each source in the prompt gives to each token of one response.
+    """How much each source in the prompt contributes to each token of one response.
 
-    Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response |
-    prompt without the source); positive where the source supports the response. Characters are
+    Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response | prompt
+    without the source). A positive score means that the source supports the response. Positions are
     Unicode code points, intervals [start, end) from 0.
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Dicts, lists, strings, finite numbers, booleans and None (docs/schemas/attribution.json).
+        """The attribution as dicts, lists, strings, finite numbers, booleans and None.
 
-        Metadata that JSON does not know is written as text.
+        The schema is docs/schemas/attribution.json. Metadata that JSON cannot hold is written as
+        text.
         """
         return {"schema_version": SCHEMA_VERSION, **plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
-        """The attribution of `to_dict`'s data; raises SchemaError for anything else."""
+        """The attribution that `to_dict` wrote. Raises SchemaError for anything else."""
         attribution: Attribution = _from_plain(cls, data)
         return attribution
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text of `to_dict`; with `indent` on many lines, but each row of numbers on one."""
+        """The JSON of `to_dict`. With `indent`, it has many lines, one for each row of numbers."""
         return to_json(self.to_dict(), indent)
 
     @classmethod
     def from_json(cls, text: str) -> Attribution:
-        """The attribution of `to_json`'s text; raises SchemaError for anything else."""
+        """The attribution that `to_json` wrote. Raises SchemaError for anything else."""
         return cls.from_dict(parsed(text))
 
     def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
         """The answer with citations and its `top` sources, for a terminal of `width` columns.
 
-        With `top=0` it is the answer and what it cites, without any figures.
+        With `top=0`, it shows the answer and what it cites, without figures.
         """
         return render_table(self, top=top, width=width, color=color)
 
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The answer with the numbers of each sentence's cited documents.
+        """The answer, with the numbers of the cited documents after each sentence.
 
-        It is the text as it is, for a program: a control character of an answer or a document is
-        still in it. Print `attribot_rag.display.visible(attribution.to_cited_text())`.
+        The text may contain control characters from the answer or a document. To print it, use
+        `attribot_rag.display.visible(attribution.to_cited_text())`. Raises InvalidInput for an
+        unknown value of `markers`.
 
-        With `sources`, what the numbers stand for comes after the answer, a line for each document,
-        as in '[1] ferry.txt: "A loaf costs 7 crowns."' `markers` says what becomes of the model's
-        own markers, such as [2]: 'audited', one that the audit supports is the citation, and a
-        measured citation stands for any other, with the remark '(the model cites [3], which has no
-        effect on it)'; 'written', they stay as the model wrote them, beside the citations;
-        'removed', only measured citations are shown. Raises InvalidInput for another option.
-
-        With `remarks`, what the numbers do not show stands in brackets after the sentences, which a
-        table, Markdown and the page count in a line above the answer. Of the
-        cause: '(from the conversation)', '(follows from sentence 1)', '(needs both)', '(source
-        unclear)', '(answer cut off)'. Of the support: '(prompted by [2], which
-        does not mention tenant, notice)', '(84 in [2])', '(also in [2])', '(not in the 3 passages
-        found)', '(12.90 is in none of the documents)'.
+        Args:
+            remarks: Whether remarks stand in brackets after the sentences. They say what the
+                numbers do not show. On the cause: '(from the conversation)', '(follows from
+                sentence 1)', '(needs both)', '(source unclear)', '(answer cut off)'. On the
+                support: '(prompted by [2], which does not mention tenant, notice)', '(84 in [2])',
+                '(also in [2])', '(not in the 3 passages found)', '(12.90 is in none of the
+                documents)'.
+            markers: What happens to the model's own markers, such as [2]. With 'audited', a marker
+                that the audit supports is the citation. A measured citation replaces any other
+                marker, with the remark '(the model cites [3], which has no effect on it)'. With
+                'written', all markers stay, next to the citations. With 'removed', only measured
+                citations are shown.
+            sources: Whether a line for each cited document follows, such as '[1] ferry.txt: "A loaf
+                costs 7 crowns."'
         """
         return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 
     def to_markdown(self, *, top: int = 5) -> str:
-        """The table's contents as Markdown; nothing in foreign text takes effect."""
+        """The contents of `to_table` as Markdown. Nothing in a foreign text takes effect."""
         return render_markdown(self, top=top)
 
     def to_html(
         self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
     ) -> str:
-        """A page of HTML that loads nothing, or a part of one (`page` False).
+        """A page of HTML that loads nothing from elsewhere, or a fragment (`page=False`).
 
-        The answer, in which a click on a sentence shows what made the model say it, below the
-        question, by default its own. `theme` is 'auto', 'light' or 'dark'; without `answer`, only
-        the evidence is shown. Raises InvalidInput for another theme.
+        It shows the answer. A click on a sentence shows what made the model write it. Raises
+        InvalidInput for an unknown theme.
+
+        Args:
+            question: Shown above the answer; by default the attribution's own question.
+            theme: 'auto', 'light' or 'dark'.
+            answer: Whether to show the answer, and not only the evidence.
+            page: Whether to write a whole page.
         """
         asked = question or self.question
         return render_html(self, question=asked, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
-        """The HTML fragment for notebooks."""
+        """The fragment that a notebook shows."""
         return self.to_html(page=False)
 
     def _repr_markdown_(self) -> str:
-        """The notebook's output where HTML is not rendered."""
+        """What a notebook shows if it does not render HTML."""
         return self.to_markdown(top=0)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """IPython's output in a terminal."""
+        """What IPython shows in a terminal."""
         printer.text(self.to_table(top=0).rstrip())
 
     def show(self) -> Path:
-        """Open the page in the web browser; it is written to a file, whose path is returned."""
+        """Write the page to a file and open it in the web browser. Returns the file's path."""
         with NamedTemporaryFile("w", encoding="utf-8", suffix=".html", delete=False) as file:
             file.write(self.to_html())
         webbrowser.open(Path(file.name).as_uri())
@@ -129,19 +137,19 @@ _CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _WHOLE = _CONFIG | ConfigDict(json_schema_serialization_defaults_required=True)
 _MAX_PROBLEMS = 3
 
-# An innermost array without strings. A line feed within a string is written as \n, so that what
-# follows a real line feed is never part of a text.
+# An innermost array without strings. JSON writes a line feed within a string as \n, so the text
+# after a real line feed is never part of a string.
 _BROKEN_ROW = re.compile(r"\[\n([^\[\]{}\"]*)\]")
 
 
 def to_json(data: dict[str, Any], indent: int | None) -> str:
-    """JSON text: on one line, or with `indent` on many, but each row of numbers on one."""
+    """The JSON on one line. With `indent`, it has many lines, one for each row of numbers."""
     text = json.dumps(data, ensure_ascii=False, indent=indent, allow_nan=False)
     return _BROKEN_ROW.sub(lambda row: f"[{' '.join(row[1].split())}]", text)
 
 
 def parsed(text: str) -> Any:
-    """The JSON of a text; raises SchemaError for invalid JSON."""
+    """The value of a JSON text. Raises SchemaError for invalid JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -149,9 +157,9 @@ def parsed(text: str) -> Any:
 
 
 def _from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
-    """The attribution; raises SchemaError naming the fields that do not follow the schema.
+    """The attribution of plain data. Raises SchemaError, which names the fields that are wrong.
 
-    Unknown fields of the attribution are left out: a later minor version may have added them.
+    Unknown fields of the attribution are ignored: a later minor version may have added them.
     """
     if not isinstance(data, Mapping):
         raise SchemaError(f"an attribution is an object, not {type(data).__name__}")
@@ -184,7 +192,7 @@ def _described(problem: ErrorDetails) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A copy of JSON's types: dataclasses as objects, other unknown values as text."""
+    """A copy with JSON's types: dataclasses become objects, and unknown values become text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
@@ -215,7 +223,7 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def attribution_schema() -> dict[str, Any]:
-    """The schema of `Attribution.to_dict()`."""
+    """The JSON schema of `Attribution.to_dict()`."""
     definitions = _definitions(list[Result], _CONFIG, "validation")
     root = {
         **definitions.pop("Result"),
@@ -229,7 +237,7 @@ def attribution_schema() -> dict[str, Any]:
 
 
 def summary_schema() -> dict[str, Any]:
-    """The schema of the summary attached to an answer, attributed or not."""
+    """The JSON schema of the summary that is attached to an answer."""
     return {
         **_head("summary"),
         "title": "Summary of an attribution",

@@ -1,4 +1,4 @@
-"""Answers composed of earlier answers, with citations of the documents of these, and a summary."""
+"""Answers made of earlier answers, which cite the documents of those answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from attribot_rag.result.verdict import Kind, Relation
 
 @dataclass(frozen=True)
 class CitedOrigin:
-    """A cited source of one of the attributions, and the retrieved `documents` that hold it.
+    """A cited source of one attribution, and the retrieved documents that contain it.
 
     `documents` are indices of `attribution.documents`.
     """
@@ -52,9 +52,9 @@ class CitedOrigin:
 class ComposedSentence:
     """A sentence of the last answer, and the retrieved texts that it comes from, best first.
 
-    `cited` is what it cites in its own prompt. `kind` is the verdict on it, or on what it cites
-    where that was not retrieved and comes from no retrieved text either; None without verdicts.
-    `origin` is that of the verdict.
+    `cited` is what it cites in its own prompt. `kind` is its verdict. If it cites earlier answers
+    that come from no retrieved text, `kind` is the verdict on what it cites there. It is None
+    without verdicts. `origin` is the verdict's.
     """
 
     cited: CitedSentence
@@ -66,16 +66,16 @@ class ComposedSentence:
 
 @dataclass(frozen=True)
 class Composition:
-    """The attribution of an answer with earlier answers among its documents.
+    """The attribution of an answer that has earlier answers among its documents.
 
-    `earlier` are the attributions of those, by the ids of the documents as which they were given;
-    `known_numbers` those that documents have in the parts before, by their keys; None for an answer
-    that is no part of a longer one.
-    `earlier` come in their order: each after those that it was made of.
-    Each step is measured: the last answer against the earlier answers in its prompt, these against
-    what was retrieved for them. The way from the last answer to what was retrieved follows both;
-    it has no score of its own. `retrieved` are documents of the application, of which some may
-    have stood in none of these prompts.
+    Each step is measured: the last answer against the earlier answers in its prompt, and these
+    against the documents in theirs. The way from the last answer to the documents follows both, and
+    has no score.
+
+    `earlier` are the attributions of the earlier answers, by the ids of their documents. Each comes
+    after those that it was made of. `retrieved` are the application's documents; some may stand in
+    none of these prompts. In a part of a longer answer, `known_numbers` are the documents' numbers
+    in the parts before, by key. Otherwise it is None.
     """
 
     attribution: Attribution
@@ -89,14 +89,14 @@ class Composition:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the answer has documents of its own prompt only, with the numbers of `cite`."""
+        """Whether the answer has only documents of its own prompt, with the numbers of `cite`."""
         return not self.earlier and self.known_numbers is None
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The numbers of the cited documents by their keys, as in `cite`.
+        """The numbers of the cited documents, by key, as `cite` gives them.
 
-        Over several attributions always from 1 in the order of first citation.
+        Several attributions are always numbered from 1, in the order of first citation.
         """
         if self.is_plain:
             own = cite(self.attribution).numbers
@@ -110,14 +110,14 @@ class Composition:
 
     @cached_property
     def origins(self) -> tuple[CitedOrigin, ...]:
-        """The sources of the sentences, in their order and each once."""
+        """The sources of all sentences, in order, each once."""
         return _each_once(origin for sentence in self.sentences for origin in sentence.origins)
 
     @cached_property
     def documents(self) -> dict[str, tuple[Attribution, int]]:
-        """The retrieved documents by their keys: the cited ones first, by number.
+        """The retrieved documents by key: first the cited ones, by number.
 
-        Each with an attribution that has as much of it as any.
+        Each comes with the attribution that has the most of it.
         """
         retrieved: dict[str, tuple[Attribution, int]] = {}
         for attribution in self._attributions:
@@ -134,7 +134,7 @@ class Composition:
 
     @cached_property
     def unread(self) -> dict[str, Document]:
-        """The retrieved documents in none of the prompts, by their keys."""
+        """The retrieved documents that stand in no prompt, by key."""
         keys = {self._key(document): document for document in self.retrieved}
         return {key: keys[key] for key in keys if key not in self.documents}
 
@@ -144,7 +144,7 @@ class Composition:
         return len(self.documents) + len(self.unread)
 
     def key_of(self, attribution: Attribution, index: int) -> str:
-        """The id of a document, or its text where it has none, or shares it with another text."""
+        """The id of a document. If it has none, or other texts have the same id, its text."""
         return self._key(attribution.documents[index])
 
     def _key(self, document: Document) -> str:
@@ -154,7 +154,7 @@ class Composition:
 
     @cached_property
     def _shared_ids(self) -> frozenset[str]:
-        """Ids of several texts of one list, such as the name of their file."""
+        """Ids that several texts of one list have, such as the name of their file."""
         lists = [self.retrieved, *(attribution.documents for attribution in self._attributions)]
         shared: set[str] = set()
         for documents in lists:
@@ -173,7 +173,7 @@ class Composition:
         return self.numbers[self.key_of(origin.attribution, document)]
 
     def numbers_of(self, origins: Iterable[CitedOrigin]) -> tuple[int, ...]:
-        """The numbers of all documents that hold any of these sources, ascending."""
+        """The numbers of all documents that contain any of these sources, ascending."""
         numbers = {
             self.number_of(origin, index) for origin in origins for index in origin.documents
         }
@@ -182,10 +182,10 @@ class Composition:
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The last answer with the numbers of retrieved documents; as Attribution.to_cited_text.
+        """The last answer with the numbers of retrieved documents, as by Attribution.to_cited_text.
 
-        A sentence from an earlier answer alone gets a remark. Markers that the model wrote stay in
-        a plain answer only: elsewhere their numbers are of other documents.
+        A sentence that comes only from an earlier answer gets a remark. The model's own markers
+        stay only in a plain answer, because elsewhere their numbers mean other documents.
         """
         attribution = self.attribution
         if self.is_plain:
@@ -226,13 +226,13 @@ class Composition:
             yield from (f"({remark})" for remark in said if remark)
 
     def marked(self, documents: Sequence[int]) -> str:
-        """The numbers of documents of the last answer's prompt that were retrieved."""
+        """The numbers, in brackets, of these documents of the last prompt that were retrieved."""
         keys = (self.key_of(self.attribution, index) for index in documents)
         numbers = sorted({self.numbers[key] for key in keys if key in self.numbers})
         return f"[{Mark(tuple(numbers))}]" if numbers else ""
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
-        """The attribution of the earlier answer behind a document."""
+        """The attribution of the earlier answer that is this document, or None."""
         return self.earlier.get(str(attribution.documents[index].id))
 
     def _composed(self, sentence: CitedSentence) -> ComposedSentence:
@@ -318,9 +318,10 @@ def summarize_composition(
     run_id: str | None = None,
     max_bytes: int = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
-    """The summary of an answer made of earlier answers, without theirs: its status is 'composite'.
+    """The summary of an answer made of earlier answers; its status is 'composite'.
 
-    Documents are the retrieved ones of all answers, sources the cited ones.
+    It has no `calls` yet. Its documents are the retrieved ones of all answers, its sources the
+    cited ones.
     """
 
     def of_size(size: Size) -> Summary:
@@ -397,7 +398,7 @@ class _Composite:
         }
 
     def _support(self, support: Any) -> Any:
-        """The support with the composition's indices, without what no retrieved text says."""
+        """The support with the composition's indices, without rivals that were not retrieved."""
         if support is None:
             return None
         sources = [self._source(source) for source in support["source_ids"]]
@@ -413,7 +414,7 @@ class _Composite:
         }
 
     def _source(self, source_id: int) -> int | None:
-        """The index of a source of the last answer; None for one that is not cited."""
+        """The composition's index of a source of the last answer; None if it is not cited."""
         return self._sources.get((id(self._composition.attribution), source_id))
 
     def _own(self, documents: Sequence[int]) -> list[int]:

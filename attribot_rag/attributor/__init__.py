@@ -1,4 +1,4 @@
-"""The facade: an `Attribution` from a prompt, an answer and its documents."""
+"""Makes an `Attribution` of a prompt, an answer and its documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From scores and verdicts to the attribution that the user gets."""
+"""Makes the attribution that users get, from scores and verdicts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def attributed(
     on_sentence: OnSentence | None = None,
     answered_by: str | None = None,
 ) -> Attribution:
-    """The attribution of a response by a method; judged if scores are in nats.
+    """The attribution of a response by a method. It has verdicts if scores are in nats.
 
-    `answered_by` is None if the model gave the response, else the name of the model that did, or
-    ''.
+    `answered_by` is None if the model gave the response. Otherwise it is the name of the model that
+    did, or ''.
     """
     judged = options.verdicts is not None
     ranking = method.ranking(scorer) if judged else Ranking(method.run(scorer))
@@ -93,7 +93,7 @@ def _assembled(
     options: Options,
     answered_by: str | None,
 ) -> Attribution:
-    """The attribution, once everything is scored and judged: the scorer's usage is final."""
+    """The attribution, once everything is scored and judged; the scorer's usage is then final."""
     context, scores = scorer.context, judgement.scores
     markers = [(marker.start, marker.end) for marker in judgement.markers]
     verdicts = supported(annotation.of(judgement.verdicts, markers), markers=markers)
@@ -136,8 +136,8 @@ def _measured(score: float) -> float | None:
 def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | None:
     """The likelihoods of the question's tokens after this text alone.
 
-    None for a model that does not run here, or whose template takes no question alone, without a
-    question, and beyond the budget.
+    None without a question, if the model does not run here, if its chat template does not take the
+    question alone, or if the budget is spent.
     """
     model, session = scorer.language_model, scorer.session
     if not isinstance(model, LocalModel) or not question:
@@ -145,10 +145,10 @@ def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | 
     prompt = rag_prompt(question, [Document(text)], bool(model.tokenizer.chat_template))
     try:
         ids = model.encode_prompt(prompt)
-    except InvalidInput:  # the template wants a system message, for example
+    except InvalidInput:  # the template needs a system message, for example
         return None
     read = TokenizedText.of(ids, model)
-    start = read.text.rfind(question)  # the tokenizer may write it in another way
+    start = read.text.rfind(question)  # the tokenizer may have changed it
     asked = read.tokens_in((start, start + len(question)))
     num_tokens = asked.stop - 1
     if start < 0 or not session.meter.allows(num_tokens):
@@ -223,19 +223,19 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     """Notes on differences between the model's own generation and the scores."""
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again, as no generation with both was recorded; "
+            "Prompt or response was tokenized again, because no generation with both was recorded; "
             "tokens may differ from those that the model saw."
         )
         if scorer.language_model.weights.dequantized:
             yield (
-                "The weights of a GGUF file, quantized as a rule, are read as floats: where Ollama "
+                "The quantized weights of a GGUF file are read as floats: if Ollama "
                 "or llama.cpp gave the answer, its log-probabilities differ."
             )
     dropped = scorer.generation.dropped_bytes
     if dropped and scorer.usage.prefilled_tokens:
         yield (
-            f"The prompt was read again: its cache, {dropped / 1e6:,.0f} MB, was let go before the "
-            "answer was attributed. Raise max_cache_bytes to keep more."
+            f"The prompt was read again: its cache, {dropped / 1e6:,.0f} MB, was dropped before "
+            "the answer was attributed. Raise max_cache_bytes to keep more."
         )
     if (cut_at := scorer.generation.cut_at) is not None:
         room = scorer.language_model.room(len(scorer.generation.prompt_ids))
@@ -251,12 +251,12 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "one."
         )
     if scorer.generation.out_of_time:
-        yield "The answer was cut off when its time was over; allow more time for a longer one."
+        yield "The answer was cut off when its time was up; allow more time for a longer one."
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
         names = ", ".join(settings.constraints)
         yield (
-            f"Not every token was the model's choice: {names} made others the best. The answer is "
+            f"Not every token was the model's choice: {names} preferred others. The answer is "
             "scored as if the model had chosen it."
         )
     if scorer.backend.changed_since(scorer.generation):
@@ -293,7 +293,7 @@ def _budget_note(scorer: Scorer) -> Iterator[str]:
     meter = scorer.session.meter
     if meter.is_limited:
         yield (
-            "Judging took as long as it may, so that not everything was decided; "
+            "Judging reached its limit of tokens, so not everything was decided; "
             "VerdictOptions(token_share=..., min_tokens=...) allows more."
         )
     elif meter.exhausted:
@@ -301,7 +301,7 @@ def _budget_note(scorer: Scorer) -> Iterator[str]:
 
 
 def _plain(options: ContextOptions | ScoringOptions | Budget) -> dict[str, Any]:
-    """The options as JSON values; a function is given by its repr."""
+    """The options as JSON values. A function becomes its repr."""
     return {
         name: value if isinstance(value, str | int | float | None) else repr(value)
         for name, value in vars(options).items()

@@ -1,4 +1,4 @@
-"""The facade: a model, a prompt, a response and documents in; an Attribution out."""
+"""Makes an Attribution of a model, a prompt, a response and documents."""
 
 from __future__ import annotations
 
@@ -66,19 +66,25 @@ class Attributor:
             ...                                   # the model answers, in your own code
         attribution = attributor.attribute(prompt, response, documents)
 
-    What was answered while the recorder was attached is scored with that generation's token ids and
-    KV cache. Without a recording, both texts are tokenized again, which the result says.
+    An answer that was given while the recorder was attached is scored with the token ids and the KV
+    cache of its generation. Without a recording, both texts are tokenized again, and the result
+    says so.
 
-    What another model answered (`answered_by`; all answers of an Attributor that `is_reader`), this
-    one only reads: the result says what supports the answer, not what caused it.
+    If another model gave the answer, this one only reads it. Pass `answered_by`, or make the
+    Attributor with `is_reader` if that is true of all answers. The result then says what supports
+    the answer, not what caused it.
 
-    The model comes with its tokenizer, or both together as a LanguageModel. A `proxy`, a smaller
-    model with its tokenizer, ranks sources for the method 'auto' if that takes fewer FLOPs, and
-    runs any other method. A `recorder` of the model's may have other bounds, a `backend` of your
-    own scores in place of the model's. `options` are those of Options, by name or whole; another
-    name raises UnknownOption.
+    Several threads may use it. Attributions by one local model take turns.
 
-    Several threads may use it: attributions of one local model's answers take turns.
+    Args:
+        model: The model, or a LanguageModel that has its tokenizer.
+        tokenizer: The model's own tokenizer.
+        proxy: A smaller model. It ranks sources for the method 'auto' if that takes fewer FLOPs,
+            and runs any other method.
+        recorder: A recorder of the model, for other limits.
+        backend: Scores in place of the model.
+        is_reader: Whether other models gave all answers.
+        **options: The options of Options, by name or whole. Another name raises UnknownOption.
     """
 
     def __init__(
@@ -121,15 +127,21 @@ class Attributor:
         reference: LocalModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
-        """Attributes the answers of a model served by vLLM or SGLang.
+        """Attribute the answers of a model that vLLM or SGLang serves.
 
             Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
 
-        `tokenizer` is the model's own, its folder or Hugging Face id; `model` the server's name for
-        it, needed where it serves several; a `reference` has the same weights on this machine, to
-        compare with. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The log-probabilities of a
-        short text are requested at once: raises ServerFailed if the server does not answer,
-        UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is another one.
+        This requests the log-probabilities of a short text at once. It raises ServerFailed if the
+        server does not answer, UnsupportedServer if it gives none, and TokenizerMismatch if it has
+        another tokenizer. An API key is read from ATTRIBOT_RAG_SERVER_KEY.
+
+        Args:
+            url: The address of the server, with or without /v1.
+            tokenizer: The model's own tokenizer, its folder or its Hugging Face id.
+            model: The server's name for the model; needed if it serves several.
+            server: How to send requests.
+            reference: The same weights on this machine, to compare with.
+            **options: As for Attributor.
         """
         from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
 
@@ -149,11 +161,15 @@ class Attributor:
     ) -> Attribution:
         """Attribute a response to the documents in its prompt.
 
-        `prompt` is the rendered text, the chat messages or the token ids that the model was given;
-        `response` what it answered, as text or ids, or the beginning of that. `answered_by` is the
-        name of another model that answered, '' if it is not known. `on_sentence` gets the
-        attribution so far after each sentence: later sentences are open, with the reason 'pending'.
-        Raises InvalidInput or one of its kinds for what cannot be attributed.
+        Raises InvalidInput, or a subclass, if that is impossible.
+
+        Args:
+            prompt: What the model was given: the rendered text, the chat messages or the token ids.
+            response: What it answered, as text or ids, or the beginning of that.
+            documents: The retrieved documents.
+            answered_by: The name of another model that answered, or '' if its name is unknown.
+            on_sentence: Gets the attribution so far after each sentence. Later sentences are open,
+                with the reason 'pending'.
         """
         documents = documents_of(documents)
         check_texts("the prompt", prompt, documents, response)
@@ -177,11 +193,14 @@ class Attributor:
         response: str | None = None,
         on_sentence: OnSentence | None = None,
     ) -> Attribution:
-        """Attribute a generation, recorded (`recorder.find`) or put together by hand.
+        """Attribute a generation, which was recorded (`recorder.find`) or made by hand.
 
-        `prompt` as chat messages tells earlier turns from the documents; `response` is the text
-        that was shown, if it differs from the generation's by white space around it; `on_sentence`
-        as in `attribute`.
+        Args:
+            generation: The ids of prompt and response, and perhaps the cache.
+            documents: The retrieved documents.
+            prompt: The chat messages, which tell earlier turns from the documents.
+            response: The text that was shown, if its outer white space differs.
+            on_sentence: As in `attribute`.
         """
         transcript = Transcript.of(generation, self.language_model)
         return self._attribute(transcript, documents, prompt, response, on_sentence)
@@ -228,7 +247,7 @@ class Attributor:
         self._generations[attribution.provenance] = generation.without_cache()
         if answered_by is not None and prompt is not None:
             self._read_prompts[attribution.provenance] = prompt
-        if on_sentence is not None:  # the last one, too
+        if on_sentence is not None:  # after the last sentence
             on_sentence(attribution)
         return attribution
 
@@ -251,7 +270,7 @@ class Attributor:
         prompt: Prompt | None,
         progress: Progress,
     ) -> Scorer:
-        """The scorer of this generation, once its documents are located in its prompt."""
+        """The scorer of a generation, once its documents are located in its prompt."""
         generation = transcript.generation
         if generation.conditioned_on:
             raise UnsupportedModel(
@@ -272,7 +291,7 @@ class Attributor:
         meter.exhausted = bool(context.not_in_time)
         read = generation.prompt_ids if prompt is None else prompt
         session = Session(meter, progress, self.between_batches)
-        session.usage_of(self.language_model).seconds += preparing  # which no budget bounds
+        session.usage_of(self.language_model).seconds += preparing  # no budget limits these
         return Scorer(
             language_model=self.language_model,
             generation=generation,
@@ -285,7 +304,7 @@ class Attributor:
         )
 
     def _read_before(self, generation: Generation) -> Generation:
-        """With the cache of what was read of its prompt for an earlier attribution, if any was."""
+        """The generation with the cache of an earlier attribution of its prompt, if any."""
         read = self.recorder.with_read_cache(generation)
         if self.backend.changed_since(read):
             return generation
@@ -300,12 +319,17 @@ class Attributor:
         on_sentence: OnSentence | None = None,
         **generate: Any,
     ) -> Attribution:
-        """Answer a question from the documents, greedily by default, and attribute the answer.
+        """Answer a question from the documents, and attribute the answer.
 
-        `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
-        result's `response` is the answer; a note says if it was cut at `max_new_tokens`, or at the
-        seconds of `max_time`, which a long prompt takes its part of. Raises ContextTooLong, before
-        the model runs, if the prompt leaves no room for an answer.
+        Raises ContextTooLong, before the model runs, if the prompt leaves no room for an answer.
+
+        Args:
+            question: What to ask.
+            documents: The texts to answer from.
+            max_new_tokens: The most tokens of the answer. A note says if the answer was cut there.
+            on_sentence: As in `attribute`.
+            **generate: Goes to the model's `generate`, which is greedy by default. A `max_time`
+                includes the time to read the prompt.
         """
         generation, prompt, chunks = answered(
             question,
@@ -321,20 +345,23 @@ class Attributor:
     def answer_without(
         self, attribution: Attribution, *documents: int, ask: Ask | None = None, **generate: Any
     ) -> Counterfactual:
-        """Let the model answer again without some documents, by index, of an attribution.
+        """Let the model answer again without some documents, given by index.
 
-        The documents are taken out of the prompt that the model saw, and nothing else: another
-        document that says the same stays. The model has the settings of the first answer (limits,
-        sampling), and those of `generate`; what was not recorded is answered greedily. The result
-        also has what the first answer loses without these documents.
+        Only these documents are removed from the prompt that the model saw. Another document that
+        says the same stays. The model keeps the settings of the first answer. If that was not
+        recorded, it answers greedily. The result also has what the first answer loses without the
+        documents.
 
-        An answer that was only read here is asked for by `ask`, once: it gets the prompt, messages
-        or text, without the documents, has the model that answered complete it, as it did before,
-        and gives its text; `generate` goes there, too. Without it, raises NotRecorded.
+        Raises NotRecorded if this Attributor did not make the attribution, or if only a reader read
+        the answer and there is no `ask`. Raises InvalidInput for documents that are not in the
+        prompt, and UnsupportedModel if the answer also depended on images and the like.
 
-        `attribution` is one that this Attributor made, still in memory; raises NotRecorded for any
-        other, InvalidInput for documents that do not stand in the prompt, UnsupportedModel for an
-        answer that was conditioned on images and the like.
+        Args:
+            attribution: An attribution by this Attributor that is still in memory.
+            *documents: Indices of the documents to leave out.
+            ask: Sends a prompt, text or messages, to the model that answered, and returns its text.
+                Needed if this model only read the answer. It is called once.
+            **generate: Replaces settings of the first answer; `ask` gets them too.
         """
         generation = self._generations.get(attribution.provenance)
         if generation is None:
@@ -354,24 +381,26 @@ class Attributor:
     async def aattribute(
         self, prompt: Prompt, response: str | Sequence[int], documents: Documents, **options: Any
     ) -> Attribution:
-        """As `attribute`, in a thread of its own: the event loop goes on."""
+        """As `attribute`, in a new thread, so the event loop goes on."""
         return await asyncio.to_thread(self.attribute, prompt, response, documents, **options)
 
     async def aask(self, question: str, documents: Documents, **options: Any) -> Attribution:
-        """As `ask`, in a thread of its own."""
+        """As `ask`, in a new thread."""
         return await asyncio.to_thread(self.ask, question, documents, **options)
 
     async def aanswer_without(
         self, attribution: Attribution, *documents: int, **options: Any
     ) -> Counterfactual:
-        """As `answer_without`, in a thread of its own."""
+        """As `answer_without`, in a new thread."""
         return await asyncio.to_thread(self.answer_without, attribution, *documents, **options)
 
     def between_steps(self) -> None:
-        """For subclasses: before each piece of a prompt that `ask` reads, and after each token."""
+        """For subclasses: called before each piece of a prompt that `ask` reads, and after each
+        token.
+        """
 
     def between_batches(self) -> float:
-        """Let generations go first, before each pass; the seconds that no budget counts."""
+        """Let generations go first, before each pass. Returns the seconds that no budget counts."""
         self.recorder.wait_until_idle(_GENERATION_WAIT)
         return 0.0
 
@@ -384,10 +413,11 @@ def answered(
     max_new_tokens: int,
     **settings: Any,
 ) -> tuple[Generation, str | list[Message], tuple[Document, ...]]:
-    """The model's answer from the documents, its prompt, and the documents that were read.
+    """The model's answer from the documents, its prompt, and the documents that it read.
 
-    An answer has as many tokens as fit into the model's positions. Raises InvalidInput for an empty
-    question, no documents, or an empty answer, ContextTooLong before anything is generated.
+    The answer has at most as many tokens as fit into the model's context. Raises InvalidInput for
+    an empty question, no documents, or an empty answer, and ContextTooLong before anything is
+    generated.
     """
     if not isinstance(question, str) or not question.strip():
         raise InvalidInput(f"the question is empty, or no text: {question!r:.80}")
@@ -412,7 +442,7 @@ def transcript_of(
     language_model: LanguageModel,
     recorder: GenerationRecorder,
 ) -> tuple[Transcript, str | None, str]:
-    """The generation, the response's text for its reader (None for ids), and a note or ''.
+    """The generation, the text of the response (None for ids), and a note or ''.
 
     Raises InvalidInput for an empty prompt or response.
     """
@@ -442,7 +472,7 @@ def transcript_of(
 def read_transcript(
     prompt: Prompt, response: str | Sequence[int], reader: LanguageModel
 ) -> tuple[Transcript, str]:
-    """The reader's tokens of another model's prompt and answer, and the answer's text.
+    """The reader's tokens of another model's prompt and answer, and the text of the answer.
 
     Raises InvalidInput for token ids, and for an empty prompt or response.
     """
@@ -492,7 +522,7 @@ def _answer_ids(
 
 
 def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) -> Transcript:
-    """The recorded generation of this response, or else one made of its text."""
+    """The recorded generation of this response; else one made of its text."""
     match = recorder.find_answer(Answer(response), prompt=prompt.tokens.text, timeout=_WAIT)
     if match is not None and match.transcript is not None:
         return match.transcript
@@ -501,7 +531,7 @@ def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) ->
 
 
 def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
-    """The recorded generation with these ids, or else the one that was given."""
+    """The recorded generation with these ids; else the given one."""
     length = len(generation.response_ids)
     for recorded in reversed(recorder.generations):
         cut = recorded.truncated(length)
@@ -513,11 +543,11 @@ def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
 def _to_another_prompt(
     transcript: Transcript, prompt: Prompt, recorder: GenerationRecorder
 ) -> tuple[Transcript, str]:
-    """The generation to score for an unrecorded prompt, and a note, or ''.
+    """The generation to score for a prompt that was not recorded, and a note or ''.
 
-    It is a recorded one that gave this answer and whose prompt holds the messages of users, tools
-    and system: then the template was given more than these messages. It is `transcript` otherwise.
-    The note says where the prompts differ.
+    A recorded generation is used if it gave this answer, and its prompt contains the messages of
+    users, tools and the system. Then the chat template got more than these messages. Otherwise,
+    `transcript` is used. The note says where the prompts differ.
     """
     rendered = transcript.prompt.tokens.text
     answer = Answer(transcript.response.text)

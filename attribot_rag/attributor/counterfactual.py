@@ -19,7 +19,7 @@ from attribot_rag.recording.hook import GenerateArguments
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, Session
 
 Ask = Callable[..., str]
-"""Has the model that answered complete a prompt, by keyword with other settings; gives its text."""
+"""Sends a prompt to the model that answered, with settings by keyword; returns its text."""
 
 _MAX_NEW_TOKENS = 128
 _GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOKENS})
@@ -27,7 +27,7 @@ _GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOK
 
 @dataclass(frozen=True)
 class SecondAnswer:
-    """An answer without documents, with other reasons for a difference from the first."""
+    """An answer without documents, and other reasons why it may differ from the first."""
 
     text: str
     notes: tuple[str, ...]
@@ -37,8 +37,8 @@ class SecondAnswer:
 class Rerun:
     """A recorded generation, and its prompt without some documents.
 
-    The documents themselves are removed: a text that others of them have, too, stays there. What
-    stood on lines of its own leaves no empty lines behind.
+    Text that remaining documents also have stays in them. Where whole lines are removed, no empty
+    lines stay.
     """
 
     language_model: LanguageModel
@@ -74,10 +74,10 @@ class Rerun:
         return cls(language_model, generation, context, indices, removed, name)
 
     def asked(self, prompt: Prompt, ask: Ask | None, settings: Mapping[str, Any]) -> SecondAnswer:
-        """The second answer of the answering model, where this model only reads.
+        """The second answer of the model that answered, if this model only reads.
 
-        `prompt` is what it was given then. Raises NotRecorded if it cannot be asked, InvalidInput
-        if the documents cannot be taken out of its prompt.
+        `prompt` is what that model was given. Raises NotRecorded without `ask`, and InvalidInput if
+        the documents cannot be removed from the prompt.
         """
         name = self.answered_by or "the model that answered"
         reader = self.language_model.public_name
@@ -97,7 +97,7 @@ class Rerun:
         )
 
     def answer(self, settings: Mapping[str, Any]) -> SecondAnswer:
-        """The model's answer without the documents, by these settings, else the recorded ones."""
+        """The model's answer without the documents, by these settings and the recorded ones."""
         prompt_ids = self.context.ablate(self.removed, self.language_model).ids
         recorded = self.generation.settings or _GREEDY
         second = generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
@@ -132,7 +132,7 @@ class Rerun:
         )
 
     def _notes(self, second: Generation | None) -> Iterator[str]:
-        """Reasons, besides the documents, for a difference between the two answers."""
+        """Other reasons than the documents for a difference between the two answers."""
         recorded = self.generation.settings
         used = second.settings if second is not None else recorded
         if self.generation.retokenized or recorded is None:

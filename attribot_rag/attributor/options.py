@@ -1,4 +1,4 @@
-"""The options of attributions, each described here and nowhere else."""
+"""The options of attributions. Each is described only here."""
 
 from __future__ import annotations
 
@@ -31,19 +31,25 @@ _KINDS = {
 class Options:
     """Options of attributions.
 
-    Whatever takes options takes them by name, `method="masked"`, or whole,
-    `options=Options(method="masked")`; a name takes precedence over the whole.
+    Pass them by name, `method="masked"`, or whole, `options=Options(method="masked")`. A name takes
+    precedence.
 
-    `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
-    'masked_hierarchical', or an object with a method's `name`, `run` and `cost`. With `keep` (a
-    number of sources, or a fraction), a proxy only decides which sources the target scores: proxy
-    pruning. `budget` bounds what one attribution may cost, not counting the work done once for a
-    model. `verdicts` are the limits for judging sentences, or None for no verdicts. `context` says
-    how documents are found and cut into sources, `scoring` how log-likelihoods are computed. Cited
-    documents have the numbers of the markers that the model wrote itself, such as [2], if it did;
-    with the `numbering` 'by_citation' always 1, 2, 3 as they are first cited. The `annotator` gives
-    the sentences' checks: by default, numbers that stand in no document; None leaves that out.
-    `progress` shows a bar; by default an Attributor does, a service does not."""
+    Args:
+        method: 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
+            'masked_hierarchical', or an object with a method's `name`, `run` and `cost`.
+        keep: How many sources the target scores, a number or a fraction, if a proxy selects them
+            (proxy pruning).
+        budget: What one attribution may cost, without the work that is done once for a model.
+        verdicts: The limits for judging sentences, or None for no verdicts.
+        context: How documents are found and cut into sources.
+        scoring: How log-likelihoods are computed.
+        annotator: Adds checks to sentences. By default, it finds numbers that stand in no document.
+            None adds no checks.
+        numbering: With 'by_marker', cited documents have the numbers of the markers that the model
+            wrote, such as [2], if it wrote any. With 'by_citation', they are always 1, 2, 3 in the
+            order of citation.
+        progress: Whether to show a bar; by default only an Attributor does.
+    """
 
     method: str | Method = "auto"
     keep: int | float | None = None
@@ -70,7 +76,7 @@ class Options:
     ) -> Self:
         """The options of `owner`, by name or whole, with its own `defaults`.
 
-        `beside` are names of what else it takes. Raises UnknownOption for any other name,
+        `beside` are the names of other arguments. Raises UnknownOption for any other name, and
         InvalidInput for values that are no options.
         """
         names = {field.name for field in fields(cls)}
@@ -86,7 +92,7 @@ class Options:
 
 
 class AttributorOptions(TypedDict, total=False):
-    """Options by name, for the signatures of functions."""
+    """The options by name, for the signatures of functions."""
 
     options: Options | None
     method: str | Method

@@ -1,4 +1,4 @@
-"""A prompt and its documents as texts, whichever model reads them, and the prompt without some."""
+"""A prompt and its documents as texts, for any model, and the prompt without some documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"
     "{context}\n\nQuestion: {question}"
 )
-# What locating may take however small the budget is: without a document there is no score.
+# Locating may take so long even if the budget is smaller: without a document there is no score.
 _LOCATING_SECONDS = 1.0
 _MOST_NAMED = 5  # documents in a note
 _LONGEST_NAME = 40
@@ -37,7 +37,7 @@ _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
-    """The documents, then the question: as a `chat` message, otherwise as text."""
+    """The documents and then the question: as a `chat` message, or as text."""
     passages = "\n\n".join(document.text.strip() for document in documents)
     text = TEMPLATE.format(context=passages, question=question.strip())
     return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
@@ -46,9 +46,9 @@ def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str 
 def check_texts(
     name: str, prompt: Prompt, documents: Sequence[Document], response: object = ""
 ) -> None:
-    """Raises InvalidInput for half of a surrogate pair, which no tokenizer takes, naming its place.
+    """Raises InvalidInput for half of a surrogate pair, and names its place.
 
-    `name` is what the caller calls the prompt.
+    No tokenizer takes these. `name` is the caller's name for the prompt.
     """
     texts = {name: prompt} if isinstance(prompt, str) else {}
     if is_chat(prompt):
@@ -68,9 +68,9 @@ def located(
     options: ContextOptions,
     is_in_time: Callable[[], bool] | None = None,
 ) -> Context:
-    """The documents and earlier turns in the text of the prompt.
+    """Where the documents and the earlier turns stand in the text of the prompt.
 
-    `is_in_time` is asked before each document; looking for them may take a second in any case.
+    `is_in_time` is called before each document. Locating may take a second in any case.
     """
     until = time.perf_counter() + _LOCATING_SECONDS
     turns, message = turns_of(prompt)
@@ -99,7 +99,7 @@ def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
 
 
 def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
-    """What the prompt calls its documents, as fields of an Attribution with these markers."""
+    """What the prompt calls its documents: fields of an Attribution with these markers."""
     names = context.labels.names_for(marker.label for marker in markers)
     cited = {
         (marker.document, marker.number)
@@ -113,7 +113,7 @@ def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
 
 
 def location_notes(context: Context) -> Iterator[str]:
-    """Notes on documents that the prompt lacks, or has only in part."""
+    """Notes on documents that are not in the prompt, or only in part."""
     if late := context.not_in_time:
         yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
     yield from _absent_note(context)
@@ -154,7 +154,7 @@ def _name_of(context: Context, index: int) -> str:
 
 
 def check_documents(attribution: Result, documents: Collection[int]) -> None:
-    """Raises InvalidInput for documents that do not exist or do not stand in the prompt."""
+    """Raises InvalidInput for documents that do not exist or are not in the prompt."""
     num_documents = len(attribution.documents)
     if not documents:
         raise InvalidInput("no document to leave out; pass the index of at least one")
@@ -191,10 +191,10 @@ def places_of(
 
 
 def prompt_without(prompt: Prompt, read: str, places: Sequence[Interval]) -> Prompt:
-    """The text or the messages without the passages at these places of the prompt as it was `read`.
+    """The prompt, text or messages, without the passages at these places of `read`.
 
-    Of a passage that stands there several times, the same occurrence is taken out. Raises
-    InvalidInput if the prompt has fewer or more of them than what was read.
+    `read` is the prompt as the model read it. If a passage stands there several times, the same one
+    of them is removed. Raises InvalidInput if the prompt has another number of them than `read`.
     """
     texts: list[str] = []
 
@@ -212,7 +212,7 @@ def prompt_without(prompt: Prompt, read: str, places: Sequence[Interval]) -> Pro
 
 
 def _mapped(prompt: Prompt, change: Callable[[str], str]) -> Prompt:
-    """The prompt with each of its texts changed, one after the other."""
+    """The prompt with every text changed, in order."""
     if isinstance(prompt, str):
         return change(prompt)
     messages = cast(Sequence[Message], prompt)
@@ -220,9 +220,9 @@ def _mapped(prompt: Prompt, change: Callable[[str], str]) -> Prompt:
 
 
 def _given_place(texts: Sequence[str], read: str, place: Interval) -> tuple[int, Interval]:
-    """The text, by its index, that has the passage at a place of what was read; its place there.
+    """The index of the text that has the passage at a place of `read`, and its place there.
 
-    White space after the passage belongs to it, as far as it is there.
+    White space after the passage counts as part of it.
     """
     start, end = place
     passage = read[start:end].strip()

@@ -1,4 +1,4 @@
-"""A reader without a model: another model's answer, compared with the documents by its words."""
+"""A reader without a model: it compares another model's answer with the documents by words."""
 
 from __future__ import annotations
 
@@ -51,25 +51,29 @@ _ENTAILMENT = "entailment"
 
 
 class WordsReader:
-    """Tells which documents say what another model answered, by words, numbers and names.
+    """Finds the documents that say what another model answered, by words, numbers and names.
 
         reader = WordsReader()
         attribution = reader.attribute(messages, answer, documents, answered_by="gpt-4o")
 
-    It needs no model, imports no PyTorch, and takes milliseconds. A sentence is cited from the
-    passage that has its new words, numbers and names, and is about what was asked: text in other
-    words is not found (docs/evaluation/readers.md has its errors). Scores are in `words`: 1 is a
-    long word that one passage alone has.
+    It needs no model, imports no PyTorch, and takes milliseconds. It cites a passage for a sentence
+    if the passage has the sentence's new words, numbers and names, and is about the question. It
+    does not find text in other words; docs/evaluation/readers.md has its errors. Scores are in
+    `words`: 1 is a long word that only one passage has.
 
         reader = WordsReader(entailment=CrossEncoder("cross-encoder/nli-deberta-v3-base"))
 
-    With `entailment`, a cross-encoder for natural language inference, it also cites the passage
-    that most probably entails a sentence which no passage says by its words. Its errors depend on
-    the classifier, and were not measured.
+    With `entailment`, a classifier reads the sentences that no passage says by its words. It cites
+    the passage that most probably entails the sentence. Its errors depend on the classifier, and
+    were not measured.
 
-    `options` are those of Options, by name or whole. Raises InvalidInput for those that only a
-    model has a use for, and for a classifier without the label "entailment"; UnknownOption for
-    another name.
+    Raises InvalidInput for options that need a model, and for a classifier without the label
+    "entailment"; UnknownOption for an unknown option.
+
+    Args:
+        entailment: A cross-encoder for natural language inference: a `CrossEncoder`, or a
+            text-classification pipeline of Transformers.
+        **options: The options of Options, by name or whole.
     """
 
     is_reader = True
@@ -93,7 +97,7 @@ class WordsReader:
 
     @property
     def name(self) -> str:
-        """What compares: words, and the model for entailment."""
+        """The name of the comparison, and of the classifier if there is one."""
         also = "" if self.entailment is None else f" and {self.entailment.name}"
         return f"{WORD_COMPARISON}{also}"
 
@@ -108,9 +112,14 @@ class WordsReader:
     ) -> Attribution:
         """Attribute a response to the documents in its prompt.
 
-        `prompt` is the text or the chat messages that the model was given, `response` the text of
-        its answer, `answered_by` its name. `on_sentence` gets the attribution once. Raises
-        InvalidInput or one of its kinds for what cannot be attributed.
+        Raises InvalidInput, or a subclass, if that is impossible.
+
+        Args:
+            prompt: The text or the chat messages that the model was given.
+            response: The text of its answer.
+            documents: The retrieved documents.
+            answered_by: The name of the model that answered.
+            on_sentence: Gets the attribution, once.
         """
         started = time.perf_counter()
         documents = documents_of(documents)
@@ -149,12 +158,17 @@ class WordsReader:
         ask: Callable[..., str] | None = None,
         **generate: Any,
     ) -> Counterfactual:
-        """Ask the model that answered again without some documents, by index.
+        """Ask the model that answered again, without some documents, given by index.
 
-        `ask` gets the prompt without them, has that model complete it, and gives its text;
-        `generate` goes there, too. `score` counts what only these documents have of the first
-        answer, in words. Raises NotRecorded without `ask` and for an attribution that this reader
-        did not make, InvalidInput for documents that do not stand in the prompt.
+        The result's `score` counts the words of the first answer that only these documents have.
+        Raises NotRecorded without `ask`, and for an attribution that this reader did not make;
+        InvalidInput for documents that are not in the prompt.
+
+        Args:
+            attribution: An attribution by this reader that is still in memory.
+            *documents: Indices of the documents to leave out.
+            ask: Sends a prompt to the model that answered, and returns its text. It is called once.
+            **generate: Settings for `ask`.
         """
         read = self._read.get(attribution.provenance)
         if read is None:
@@ -217,7 +231,7 @@ class Classifier(Protocol):
 class Entailment:
     """A classifier that tells whether one text entails another.
 
-    Raises InvalidInput if it has no label "entailment", as models for natural language inference
+    Raises InvalidInput if it has no label "entailment", which models for natural language inference
     have.
     """
 
@@ -277,7 +291,7 @@ def _is_pipeline(model: object) -> bool:
 
 @dataclass(frozen=True)
 class _Reading:
-    """An answer with what was retrieved for it."""
+    """An answer and what was retrieved for it."""
 
     response: ResponseText
     context: Context
@@ -412,7 +426,7 @@ class _Reading:
 
 
 def _only_in(documents: Sequence[int], attribution: Attribution) -> float:
-    """The weight of the answer's words that no document but these has."""
+    """The weight of the answer's words that only these documents have."""
     gone = frozenset(documents)
     rows = [row or () for row in attribution.token_scores]
     sources = attribution.sources

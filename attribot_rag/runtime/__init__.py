@@ -1,9 +1,8 @@
 """The foundation of integrations with frameworks; stable and public.
 
-An `AttributionService` records a model, finds the generation that gave an answer, attributes it
-here or in the background, and keeps the run in a `RunStore`. An `Observer` is told what an
-application does (what was retrieved, which model was called, what it answered, what its caller was
-given), and has the services do the rest:
+An `AttributionService` records a model, finds the generation that gave an answer, attributes it now
+or in the background, and keeps the run in a `RunStore`. An `Observer` hears what an application
+does, and has the services do the rest:
 
     service = AttributionService(language_model)  # records the model from here on
     observer = Observer([service])
@@ -16,13 +15,12 @@ given), and has the services do the rest:
     run.attribution                               # the whole result, or None and an `error`
     service.close()
 
-What comes of a run is told to the OpenTelemetry span that its model answered in (`trace_run`), and
-`feedback_of` gives it to other tools that collect feedback on answers. `answer_without` lets the
-model answer again without some of a run's documents.
+`trace_run` writes a run into the OpenTelemetry span of its model's call. `feedback_of` makes
+feedback for other tools. `answer_without` lets the model answer again without some documents.
 
-`ServiceRegistry` holds the services where a model is known only when it answers,
-`remove_duplicates` takes out what retrieved texts repeat, `texts_in_prompt` tells which texts a
-prompt was made of, and `told_document` reads a document in whatever form a search gives it.
+`ServiceRegistry` makes services for models that are known only when they answer.
+`remove_duplicates` removes what retrieved texts repeat. `texts_in_prompt` finds the texts that a
+prompt contains. `told_document` makes a Document of any search result.
 """
 
 from attribot_rag.attribution import Counterfactual

@@ -1,4 +1,4 @@
-"""Retrieved documents as applications have them: their forms, their lists, what they repeat."""
+"""Retrieved documents of applications: reading, merging and removing duplicates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TEXT_FIELDS = ("page_content", "text")
 
 
 def told_document(value: Any) -> Document:
-    """A document from a search result: as `Document.of`, beside a score, or any mapping.
+    """A Document from a search result: what `Document.of` takes, a pair with a score, or a mapping.
 
-    The text of a mapping is its `page_content` or `text`, or else its longest text; its other
-    fields are metadata. Raises InvalidInput where there is no text.
+    The text of a mapping is its `page_content` or `text`, or else its longest text. Its other
+    fields become metadata. Raises InvalidInput if there is no text.
     """
     if isinstance(value, tuple):
         parts = [part for part in value if not isinstance(part, Real)]
@@ -67,8 +67,8 @@ def by_text(document: Any) -> str:
 def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> list[Any]:
     """All documents of all lists, each as often as in the list with most copies.
 
-    Documents with one text are the same document, unless they have different ids, or, if `exact`,
-    another value of the same metadata. Of the same document, the copy that says most is kept.
+    Two documents are the same if their texts are equal, unless their ids differ. With `exact`, the
+    metadata that both have must be equal too. The copy with most information is kept.
     """
     merged: list[Any] = []
     places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
@@ -104,15 +104,15 @@ def _equals(document: Document, other: Document) -> bool:
 
 
 def _told(document: Document) -> tuple[bool, int]:
-    """More for a document of which more is known."""
+    """A sort key: larger for a document with more information."""
     return bool(document.id), len(document.metadata)
 
 
 def are_versions(document: Any, other: Any) -> bool:
-    """Whether two documents share an id and differ by a cut or a change of text.
+    """Whether two documents share an id, and one is a shorter or changed text of the other.
 
-    Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
-    of eight characters, stands in the other.
+    Chunks of a file may share its id. So most of the shorter text, in pieces of eight characters,
+    must stand in the other text.
     """
     first, second = Document.of(document), Document.of(other)
     if not first.id or first.id != second.id:
@@ -134,9 +134,9 @@ def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
 
 
 def metadata_note(documents: Sequence[Any], prompt: str) -> str:
-    """A note if the prompt also holds values of the documents' metadata, or ''.
+    """A note if the prompt also contains values of the documents' metadata, or ''.
 
-    Texts of less than four characters are no sign.
+    Values of less than four characters are ignored.
     """
     read = list(map(Document.of, documents))
     texts = "\n".join(document.text for document in read)
@@ -149,11 +149,11 @@ def metadata_note(documents: Sequence[Any], prompt: str) -> str:
 
 @dataclass(frozen=True)
 class DeduplicatedText:
-    """A remaining text: its index, its text, and the indices of the texts that it replaces.
+    """A text that remains: its index, its text, and the indices of the texts that it replaces.
 
-    `merged` are the indices of texts that are gone because this one says the same, `overlapping`
-    those of texts that lost a beginning or an end which stands here. Repetitions within one text
-    are removed without a mention.
+    `merged` are the indices of texts that say the same, and are gone. `overlapping` are the indices
+    of texts that lost a beginning or an end which this text contains. Repetitions within one text
+    are removed, but not listed.
     """
 
     index: int
@@ -165,17 +165,16 @@ class DeduplicatedText:
 def remove_duplicates(
     texts: Sequence[str], *, threshold: float = 0.9, min_overlap: int | None = 30
 ) -> list[DeduplicatedText]:
-    """The rest of the texts, in their order, when nothing is said twice.
+    """The texts in their order, without repetitions.
 
-    A text is gone if it equals an earlier one, or nearly does, or if another one holds it. Whole
-    sentences at its beginning or end that an earlier text holds are cut off, as chunks that overlap
-    have them. The same goes for the rest, until nothing more can go. Raises InvalidInput for other
-    options.
+    A text is dropped if it is equal or nearly equal to an earlier one, or if another one contains
+    it. Whole sentences at its beginning or end are cut if an earlier text contains them, as in
+    chunks that overlap. This repeats until nothing changes. Raises InvalidInput for other options.
 
     Args:
         texts: The retrieved texts.
-        threshold: The similarity from which two texts are equal, as for sources.
-        min_overlap: The least number of characters that are cut off together; None leaves them.
+        threshold: The similarity from which two texts are equal, above 0 and at most 1.
+        min_overlap: The least number of characters to cut; None cuts nothing.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
@@ -192,7 +191,7 @@ def remove_duplicates(
 
 
 class _RemainingTexts:
-    """The rest of each text, by its index in increasing order, and the texts it stands for."""
+    """What is left of each text, by its index, and the texts that it replaces."""
 
     def __init__(self, texts: Sequence[str], min_overlap: int | None) -> None:
         self.texts = dict(enumerate(texts))
@@ -207,7 +206,7 @@ class _RemainingTexts:
                 self._absorb(indices[first], indices[place])
 
     def merge_contained(self) -> None:
-        """The longest text that contains others absorbs them."""
+        """Let the longest text replace the texts that it contains."""
         plain = self._plain_texts()
         holders: list[int] = []
         for index in sorted(plain, key=lambda index: (-len(plain[index]), index)):
@@ -218,7 +217,7 @@ class _RemainingTexts:
                 self._absorb(holder, index)
 
     def cut_overlaps(self) -> None:
-        """Cut off the sentences at beginning and end that an earlier text contains."""
+        """Cut the sentences at a beginning or end that an earlier text contains."""
         earlier: dict[int, str] = {}
         for index, plain in self._plain_texts().items():
             text = self.texts[index]
@@ -266,5 +265,5 @@ class _RemainingTexts:
 
 
 def _plain(text: str) -> str:
-    """Words in lower case between single spaces, so that no word is found within another."""
+    """Words in lower case between single spaces, so that a word is never found within another."""
     return f" {' '.join(text.split()).casefold()} "

@@ -32,12 +32,12 @@ def document_of(run: AttributedRun) -> Document:
 def read_by(
     prompt: str, documents: Sequence[str], earlier: Sequence[AttributedRun] = ()
 ) -> tuple[list[int], list[AttributedRun]]:
-    """The documents and earlier answers in a prompt: indices, and runs in order.
+    """The documents and earlier answers that a prompt contains: indices, and runs in order.
 
-    An answer counts where its text stands by itself, outside of longer documents and answers. If
-    several answers have a text, the last ones count, as many as places have it. An answer that
-    chose a word of its own prompt, such as yes or no, does not count. Where no text stands as a
-    whole, answers that stand in part or in another form do; documents may always.
+    An earlier answer counts if its text is not part of a longer document or answer there. If
+    several answers have the same text, the last ones count, one for each place. An answer that only
+    chose a word of its own prompt, such as yes or no, does not count. If no answer stands there as
+    a whole, answers that stand in part or in another form count.
     """
     plain = single_spaced(prompt)
     answers: dict[str, list[AttributedRun]] = defaultdict(list)
@@ -69,9 +69,9 @@ def read_by(
 
 
 def _num_places(plain: str, documents: Collection[str], answers: Collection[str]) -> dict[str, int]:
-    """The number of places of each text in the prompt.
+    """How many places of each text the prompt has.
 
-    An answer has none within a longer text; a document has none within an answer.
+    Places within a longer text do not count, and places of a document within an answer.
     """
     places: dict[str, int] = {}
     taken: list[tuple[int, int]] = []
@@ -93,7 +93,7 @@ def _num_places(plain: str, documents: Collection[str], answers: Collection[str]
 
 
 def _is_cut(plain: str, start: int, end: int) -> bool:
-    """Whether the characters [start, end) begin or end within a word or number."""
+    """Whether [start, end) begins or ends within a word or number."""
     edges = ((start - 1, start), (end - 1, end))
     return any(
         before >= 0 and after < len(plain) and _joins(plain[before]) and _joins(plain[after])
@@ -102,12 +102,12 @@ def _is_cut(plain: str, start: int, end: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether its neighbours belong to its word: of digits, and of scripts with two cases."""
+    """Whether the character forms words with its neighbours: digits, letters with two cases."""
     return character.isdigit() or character.lower() != character.upper()
 
 
 def _is_choice(run: AttributedRun, text: str) -> bool:
-    """Whether a short answer stood in its own prompt, outside of the documents there."""
+    """Whether a short answer stands in its own prompt, outside of the documents."""
     prompt = run.answer.prompt
     if len(text) > _MAX_CHOICE or prompt is None:
         return False
@@ -117,12 +117,12 @@ def _is_choice(run: AttributedRun, text: str) -> bool:
 
 
 def text_of(run: AttributedRun) -> str:
-    """The model's answer without a prompt before it, or a text derived from it."""
+    """The run's answer, without a prompt before it, or the text that was shown instead."""
     return (run.shown or run.text[run.answer.start :]).strip()
 
 
 def places_of(answers: Sequence[str], text: str) -> list[tuple[int, int]] | None:
-    """The place of each answer in the text, one after the other; None if they do not stand so."""
+    """The place [start, end) of each answer if the text is these answers end to end; else None."""
     places, end = [], 0
     for answer in answers:
         start = text.find(answer, end)
@@ -134,9 +134,10 @@ def places_of(answers: Sequence[str], text: str) -> list[tuple[int, int]] | None
 
 
 def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
-    """The run with the earlier answers in its prompt, and theirs, within the same root.
+    """The run with the earlier answers that its prompt contains, and with those that they were made
+    of.
 
-    A note says which of them have no attribution.
+    All are of the same root. A note says which of them have no attribution.
     """
     direct = list(earlier)
     if not direct:
@@ -155,7 +156,7 @@ def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedR
 
 
 def not_composed(answer: Answer) -> DocumentsNotLocated:
-    """The error for an answer with neither its documents nor earlier answers in its prompt."""
+    """The error if a prompt contains neither the answer's documents nor earlier answers."""
     return DocumentsNotLocated(
         f"neither the {len(answer.documents)} documents nor the {answer.num_before} answers that "
         "models gave before this one stand in its prompt: a step between changed their texts, or "
@@ -165,7 +166,7 @@ def not_composed(answer: Answer) -> DocumentsNotLocated:
 
 
 def all_done(futures: Sequence[Future[Any]]) -> Future[None]:
-    """A future that is done, without a result, once all of these are."""
+    """A future that is done, without a result, when all of these are."""
     done: Future[None] = Future()
     left = [len(futures)]
     counting = threading.Lock()

@@ -1,4 +1,4 @@
-"""Observes an application's runs by a few facts, and attributes their answers."""
+"""Follows what an application does, and attributes its answers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Only = str | Callable[[frozenset[str]], bool] | None
-"""Which calls are attributed: those with this name around them, or whose names a function takes."""
+"""Which calls are attributed: a name of a step around them, or a function of all these names."""
 
 
 @dataclass(eq=False)
 class Call:
-    """A call of a model. Its `answer` has what is known before the model answers.
+    """A call of a model. Its `answer` has the prompt and the documents, before the model answers.
 
-    A call that is not `wanted` is not attributed. Once it `is_answered`, it has a `run` if
-    documents were seen. An integration may also name the `service` of the model, the ids of the run
-    and of its root (by default the steps'), and say that it `shares` its documents with other
-    calls.
+    A call that is not `wanted` is not attributed. After the answer, `is_answered` is true, and
+    `run` is set if there were documents. An integration may set the `service` of the model and the
+    ids of the run and its root, by default those of the steps. `shares` says that other calls may
+    have read the same documents.
     """
 
     step: Step
@@ -49,7 +49,7 @@ class Call:
 
 
 class Observer:
-    """Attributes what models answer within an application that tells what it does:
+    """Attributes the answers of an application that reports what it does:
 
         observer = Observer([AttributionService(language_model)])
         observer.began("chain")                                     # a run, perhaps within another
@@ -59,18 +59,18 @@ class Observer:
         run = observer.answered(call, text)                         # attributed here
         observer.ended("chain", [text])                             # what the run gave its caller
 
-    Steps may overlap, in any threads. A call may have read what the nearest step around it found
-    or was given, and farther documents that its prompt contains; its prompt tells which earlier
-    answers of the same run it was made of, and these lead on to their own documents. A run's id in
-    the `store` names the answer that it gave.
+    Steps may overlap, in any threads. A call may have read the documents of the nearest step around
+    it that has any, and farther documents if its prompt contains them. Earlier answers of the same
+    run count if its prompt contains them, and lead to their own documents. In the `store`, the id
+    of a run names the answer that it gave.
 
     Args:
-        services: One for each model that may answer, with one store.
-        elsewhere: Another copy of the model answers, which nobody records.
+        services: One for each model that may answer; all share one store.
+        elsewhere: Whether a copy of the model answers, which nobody records.
         only: Which calls are attributed, by the names of the steps around them; None for all.
-        loose: Whether what steps without parent retrieve and answer is in reach of later ones.
-        steps: Where several observers see one application, its steps.
-        store: That of the services, where each call names its own.
+        loose: Whether later steps may read documents and answers of steps without a parent.
+        steps: The application's steps, if several observers share them.
+        store: The store to use if each call names its own service.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Observer:
 
     @property
     def loose_documents(self) -> Sequence[Any]:
-        """The last documents of steps without parent, if they are `loose`."""
+        """The last documents of steps without a parent, if `loose`."""
         return tuple(self._reach.loose_documents)
 
     @property
@@ -101,13 +101,16 @@ class Observer:
         return self.services[0].store if self._store is None else self._store
 
     def began(self, step_id: object, parent_id: object = None, **described: Any) -> Step:
-        """A step began, within another step or alone; `described` are fields of Step."""
+        """A step began, within another step or alone. `described` are fields of Step."""
         return self.steps.begin(step_id, parent_id, **described)
 
     def retrieved(
         self, step_id: object, documents: Sequence[Any], *, replaces: bool = False
     ) -> None:
-        """A step ended that found these documents; a retriever's stand for those found within."""
+        """A step ended, and found these documents.
+
+        With `replaces`, they count instead of those that its own steps found.
+        """
         step = self.steps.end(step_id, found=documents, replaces=replaces)
         if step is None:
             _log.warning(
@@ -129,12 +132,12 @@ class Observer:
         given: Sequence[Any] = (),
         **known: Any,
     ) -> Call:
-        """A model is asked, as a step of its own that `answered` ends.
+        """A model is asked, in a new step that `answered` ends.
 
-        `prompt` is the whole prompt, a text or messages. `texts` stand in it as they are, such as
-        each message's content: they find the recorded generation, and tell what was read. `names`
-        and `given` are those of the step; what else is `known`, such as the `question`, are fields
-        of Answer.
+        `prompt` is the whole prompt, a text or messages. `texts` are parts of it, word for word,
+        such as the content of each message. They find the recorded generation, and show which
+        documents were read. `names` and `given` are those of the Step. `known` are fields of
+        Answer, such as `question`.
         """
         if isinstance(texts, str):
             raise InvalidInput(f"texts={texts[:60]!r}; give a list of texts, such as [prompt]")
@@ -145,9 +148,9 @@ class Observer:
         return Call(step, answer, wanted=wanted)
 
     def answered(self, call: Call, text: str, *, background: bool = False) -> AttributedRun | None:
-        """The answer's run, which may be pending; None if no documents were seen.
+        """The run of the answer, which may be pending; None if no documents were seen.
 
-        The call ends with it, unless it has ended before. A repeated event changes nothing.
+        This ends the call, unless it has ended. A repeated event changes nothing.
         """
         if not call.is_answered:
             call.is_answered = True
@@ -158,9 +161,9 @@ class Observer:
     def composed(
         self, run: AttributedRun, parts: Sequence[AttributedRun], *, wait: bool = False
     ) -> AttributedRun | None:
-        """The run of an answer that concatenates these answers; None for another answer.
+        """The run of an answer that consists of these answers, end to end; None for another answer.
 
-        It is pending until all of them have ended, which this may `wait` for.
+        It is pending until all of them have ended. With `wait`, this method waits for them.
         """
         places = places_of([text_of(part) for part in parts], run.text)
         if places is None:
@@ -184,10 +187,11 @@ class Observer:
     def ended(
         self, step_id: object, texts: Sequence[str] | None = None, documents: Sequence[Any] = ()
     ) -> AttributedRun | None:
-        """A step ended that gave these texts, or documents: the run of its answer.
+        """A step ended, and gave its caller these texts or documents. Returns the run of its
+        answer.
 
-        None if nothing was attributed within it, or `texts` are not known. From now on, the step's
-        id names that run in the store.
+        The result is None if nothing in it was attributed, or if `texts` is None. From now on, the
+        step's id names this run in the store.
         """
         step = self.steps.end(step_id, made=documents)
         if step is not None:
@@ -240,14 +244,17 @@ _MAX_TOLD = 256
 
 
 class Advice:
-    """The line in the log for an application that was not attributed, once for each of 256."""
+    """Logs why an application's answers have no attribution, once for each of 256."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._told: set[Hashable] = set()
 
     def tell(self, application: Hashable, name: str, reason: str) -> None:
-        """Say why the answer of an application, known by any value, has no attribution."""
+        """Log why an application's answer has no attribution.
+
+        Any value may identify the application.
+        """
         if application not in self._told and len(self._told) < _MAX_TOLD:
             self._told.add(application)
             self._logger.warning("no attribution of what %s answered: %s", name, reason)

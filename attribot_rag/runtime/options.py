@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 Mode = Literal["inline", "background"]
 Words = Literal["words"]
 Scoring = LanguageModel | Words | Entailment
-"""What attributes answers: a model, or 'words' for WordsReader, or a classifier that helps it."""
+"""What attributes answers: a model, 'words' for WordsReader, or a classifier for it."""
 Reader = Scoring | Classifier
-"""What reads other models' answers."""
+"""What may read other models' answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +31,18 @@ class RunOptions(Options):
     """The options of an application's attributions: `Options`, and when to attribute and notify.
 
     Args:
-        mode: With 'inline' an answer waits for its attribution. With 'background' it comes at once,
-            with the status 'pending', and its attribution later.
-        max_pending: Answers that may wait for their attribution in the background.
-        max_results: The number of the last runs that are kept.
-        max_cache_bytes: The most bytes of KV caches of recorded answers. The newest one is kept
-            even if it has more, while memory allows; without its cache a prompt is read again.
+        mode: With 'inline', an answer waits for its attribution. With 'background', it returns at
+            once, with the status 'pending', and the attribution follows.
+        max_pending: How many answers may wait for their attribution in the background.
+        max_results: How many of the last runs are kept.
+        max_cache_bytes: The most bytes of KV caches of recorded answers. The newest cache is kept
+            even if it is larger, while there is free memory. Without its cache, a prompt is read
+            again.
         on_sentence: Gets the pending run after the verdict on each sentence.
-        on_result: Gets every finished run. Both may be coroutine functions: these run in the event
-            loop in which the service was made or last asked, or else in a loop of their own.
-        raise_error: Whether errors are raised where the caller waits; else they become part of the
-            run, and are logged.
+        on_result: Gets every finished run. Both may be coroutine functions. These run in the event
+            loop in which the service was made or last asked, or else in a new one.
+        raise_error: Whether errors are raised if the caller waits. Otherwise the run has them, and
+            the log.
     """
 
     mode: Mode = "inline"
@@ -70,7 +71,7 @@ class RunOptions(Options):
     ) -> None:
         """Call the application's function of this name with the run, and log its errors.
 
-        A coroutine of its runs in this event loop if that runs, or else is waited for.
+        A coroutine runs in this event loop if the loop runs; otherwise this method waits for it.
         """
         function = getattr(self, name)
 
@@ -91,9 +92,9 @@ class RunOptions(Options):
 def scoring_model(
     language_model: Any, reader: Any, convert: Callable[[Any], LanguageModel]
 ) -> Scoring | None:
-    """What scores what others answer: the model with the same weights, or a reader; or None.
+    """What scores the answers of another model: the same weights, or a reader; None without both.
 
-    `convert` makes a LanguageModel of a framework's model. Raises InvalidInput for both.
+    `convert` turns a framework's model into a LanguageModel. Raises InvalidInput if both are given.
     """
     if language_model is not None and reader is not None:
         raise InvalidInput(
@@ -109,7 +110,7 @@ def scoring_model(
 
 
 def check_words(scoring: str | Entailment, proxy: object = None) -> None:
-    """Raises InvalidInput for another text than 'words', and for a proxy beside it."""
+    """Raises InvalidInput for a text other than 'words', and if there is also a proxy."""
     if isinstance(scoring, str) and scoring != "words":
         raise InvalidInput(
             f"{scoring!r} is no reader; pass 'words', or a model such as attribot_rag.load_model()"
@@ -119,7 +120,7 @@ def check_words(scoring: str | Entailment, proxy: object = None) -> None:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread; None without."""
+    """The event loop of this thread, or None."""
     with suppress(RuntimeError):
         return asyncio.get_running_loop()
     return None
@@ -134,7 +135,7 @@ def _logged(name: str, run: AttributedRun) -> Iterator[None]:
 
 
 class ServiceOptions(AttributorOptions, total=False):
-    """Options of AttributionService by name, for integrations that pass them on."""
+    """The options of AttributionService by name, for integrations that pass them on."""
 
     mode: Mode
     max_pending: int

@@ -1,4 +1,4 @@
-"""The steps of an application's runs, and what a model's call within them may have read."""
+"""The steps of an application's runs, and what a call of a model in them may have read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MAX_LOOSE = 1024
 class PromptContents:
     """The `documents` and `earlier` answers in the prompt of one call.
 
-    With earlier answers, `retrieved` are all documents in reach. `num_before` is the number of
-    answers that came before within the root.
+    If there are earlier answers, `retrieved` has all documents that the call may have read.
+    `num_before` is the number of answers before this one in the root run.
     """
 
     documents: Sequence[Any] = ()
@@ -37,10 +37,10 @@ class PromptContents:
 
 
 class Reach:
-    """Finds the documents and answers in a call's prompt, by the steps around the call.
+    """Finds the documents and answers in a call's prompt, from the steps around the call.
 
-    With `loose`, steps without parent are taken as those of one script: what they retrieve and
-    answer is in reach of every later call without parent whose prompt has it.
+    With `loose`, all steps without a parent count as one script. A later call without a parent may
+    have read what these steps retrieved and answered, if its prompt contains it.
     """
 
     def __init__(self, steps: Steps, *, loose: bool = False) -> None:
@@ -50,9 +50,9 @@ class Reach:
         self._loose_answers: deque[tuple[int, AttributedRun]] = deque(maxlen=_MAX_LOOSE)
 
     def contents(self, step: Step, prompt: str, *, shares: bool = False) -> PromptContents:
-        """The documents and answers that stand, or may stand, in a call's prompt.
+        """The documents and answers that the prompt of a call contains, or may contain.
 
-        Of documents that it `shares` with other calls, only those in the prompt count.
+        With `shares`, other calls have the same documents, so only those in the prompt count.
         """
         before = [(tick, run) for tick, run in self._answers_of(step) if tick < step.begun]
         answers = [run for _, run in before]
@@ -73,11 +73,11 @@ class Reach:
         return PromptContents(read, earlier, merge_documents([known, unread]), len(answers))
 
     def _documents_for(self, step: Step, prompt: str, shares: bool) -> list[Any]:
-        """The documents in reach that may stand in a call's prompt.
+        """The documents that a call may have read.
 
-        Left out, unless the prompt contains them, are documents that an earlier answer within the
-        same root used, and other versions of documents that it contains. Only where there are such
-        documents is the prompt searched here: the attribution locates them all.
+        Documents that an earlier answer of the same root used are left out, and other versions of
+        documents in the prompt, unless the prompt contains them too. The prompt is searched only if
+        there are such documents. The attribution locates all documents later.
         """
         with self._steps.lock:
             candidates, used = self._in_reach(step, prompt), step.root.used
@@ -105,12 +105,12 @@ class Reach:
             return kept or candidates
 
     def ended(self, step: Step) -> None:
-        """Note the documents that a step without parent retrieved, itself or within."""
+        """Remember the documents of a step without a parent, and those of the steps in it."""
         if self._is_loose(step):
             self.loose_documents.extend(step.retrieved())
 
     def keep(self, step: Step, answer: AttributedRun) -> None:
-        """Note a model's answer in a step, after its end."""
+        """Remember a model's answer in a step, after the step has ended."""
         with self._steps.lock:
             answers = self._loose_answers if self._is_loose(step) else step.root.answers
             answers.append((step.ended or self._steps.tick(), answer))
@@ -123,10 +123,10 @@ class Reach:
         return self._loose and step.parent is None
 
     def _in_reach(self, step: Step, prompt: str, made: frozenset[str] = frozenset()) -> list[Any]:
-        """The documents of a step's own input and of its nearest ancestor with any.
+        """The documents in a step's own input, and those of its nearest ancestor that has any.
 
-        And those of ancestors farther away that the prompt contains; none that steps `made` of
-        answers. Without any, what was loose.
+        Documents of farther ancestors count if the prompt contains them. Documents `made` of
+        answers do not count. If there are none, the loose documents count.
         """
         reached: list[Sequence[Any]] = [step.given]
         nearest: list[Any] = []
@@ -140,7 +140,7 @@ class Reach:
         )
 
     def _made_of(self, answers: Answers, root: Step) -> frozenset[str]:
-        """Documents that steps of the root composed, for the most part, of earlier answers."""
+        """The documents that steps of the root made mostly of earlier answers."""
         passed_on = {by_text(document): document for document in root.documents()}
         for document in root.retrieved():
             passed_on.pop(by_text(document), None)
@@ -175,12 +175,11 @@ def _few_answers() -> deque[tuple[int, AttributedRun]]:
 class Step:
     """A step of an application, such as a chain, a search or the call of a model.
 
-    `given` are the documents in its input, `made` those in its output, `found` those that it
-    retrieved: in place of what steps within it found, if it `replaces` them. Names, tags and the
-    like are its `names`. An `is_orphan` has a parent that was not seen. `begun` and `ended` are
-    ticks of one clock. What an integration keeps with a step is its `memo`. Of a root, `answers`
-    are what models answered within it from documents, each with its tick, and `used` the texts of
-    the documents that these were attributed to.
+    `given` are the documents in its input, `made` those in its output, and `found` those that it
+    retrieved. With `replaces`, `found` replaces the documents that steps in it found. `names` has
+    its names and tags. `is_orphan` says that its parent was not seen. `begun` and `ended` are ticks
+    of one clock. `memo` is for the integration. In a root step, `answers` has the models' answers
+    with their ticks, and `used` the texts of the documents that they were attributed to.
     """
 
     id: str
@@ -201,16 +200,16 @@ class Step:
 
     @property
     def root(self) -> Step:
-        """The step without parent around it."""
+        """The step around this one that has no parent."""
         return self if self.parent is None else self.parent.root
 
     @property
     def name(self) -> str:
-        """The step's name for a reader."""
+        """What a message calls the step."""
         return f"the {self.kind} {min(self.names, default='without a name')!r}"
 
     def within(self) -> Iterator[Step]:
-        """The step and all steps within it."""
+        """The step and all steps in it."""
         yield self
         for child in self.children:
             yield from child.within()
@@ -223,28 +222,29 @@ class Step:
             step = step.parent
 
     def all_names(self) -> frozenset[str]:
-        """Names of the step and of those around it."""
+        """The names of the step and of its ancestors."""
         return frozenset().union(*(step.names for step in self.around()))
 
     def shape(self) -> frozenset[tuple[str, frozenset[str]]]:
-        """Equal for runs of one application: the kinds and names of the step and those within."""
+        """Equal for runs of one application: the kinds and names of the step and of the steps in
+        it.
+        """
         return frozenset((step.kind, step.names) for step in self.within())
 
     def documents(self, before: int | None = None) -> list[Any]:
-        """All documents of the step and the steps within it, if so those seen `before` a tick.
+        """All documents of the step and of the steps in it, or only those seen `before` a tick.
 
-        Those that were found, and further ones in inputs and outputs: new documents that a step
-        made of those.
+        These are the documents that were found, and other documents in inputs and outputs.
         """
         found, passed_on = self._documents(before)
         return merge_documents([merge_documents(found, exact=True), *passed_on])
 
     def retrieved(self) -> list[Any]:
-        """The documents that were found, alone."""
+        """Only the documents that were found."""
         return merge_documents(self._documents(None)[0])
 
     def _documents(self, before: int | None) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
-        """The lists of documents that were found, and those in other inputs and outputs."""
+        """The lists of documents that were found, and the lists in inputs and outputs."""
         if before is not None and self.begun >= before:
             return [], []
         found, passed_on = [], [self.given]
@@ -260,10 +260,10 @@ class Step:
 
 
 class Steps:
-    """The steps of unfinished runs, by id; a root's steps are forgotten when it ends.
+    """The steps of unfinished runs, by id. When a root ends, its steps are forgotten.
 
-    Those of a root that never ends are forgotten after a thousand other roots have begun. Ids are
-    any values whose text tells steps apart. Safe to use from several threads.
+    A root that never ends is forgotten after a thousand later ones. An id is any value whose text
+    is unique. Several threads may use it.
     """
 
     def __init__(self) -> None:
@@ -280,10 +280,10 @@ class Steps:
         return self._steps.get(str(step_id))
 
     def begin(self, step_id: object, parent: object = None, **described: Any) -> Step:
-        """A new step, within another one if that is known, by its id or itself.
+        """A new step, within `parent` if that is known. `parent` is a step or its id.
 
-        `described` are fields of Step. It replaces one of the same id that never ended: its
-        documents are those of another run. It is that one if nothing happened in between.
+        `described` are fields of Step. If a step of this id never ended, it is replaced, because
+        its documents belong to another run. If nothing happened since it began, it is returned.
         """
         with self.lock:
             open_step = self.get(step_id)
@@ -325,7 +325,10 @@ class Steps:
         found: Sequence[Any] | None = None,
         replaces: bool = False,
     ) -> Step | None:
-        """The step with its documents, if it is known; a root is forgotten."""
+        """End a step, and return it with its documents; None if it is unknown.
+
+        A root's steps are forgotten.
+        """
         with self.lock:
             step = self.get(step_id)
             if step is not None:

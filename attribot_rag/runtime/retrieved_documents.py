@@ -26,15 +26,15 @@ class _RetrievedDocument(NamedTuple):
 
 
 class RetrievedDocuments(SpanProcessor):
-    """Remembers the retrieved documents of a trace, with their places.
+    """Remembers which spans of a trace retrieved which documents.
 
         documents = RetrievedDocuments()
         tracer_provider.add_span_processor(documents)
         ...
         client.spans.log_document_annotations(document_annotations=documents.annotations(run))
 
-    It reads the spans of OpenInference's instrumentations of the kinds RETRIEVER and RERANKER, of
-    the last `max_traces` traces. Documents are known by their text, which the spans have to show.
+    It reads the RETRIEVER and RERANKER spans of OpenInference, for the last `max_traces` traces. It
+    recognizes documents by their text, so the spans must contain it.
     """
 
     def __init__(self, max_traces: int = 256) -> None:
@@ -64,9 +64,9 @@ class RetrievedDocuments(SpanProcessor):
     def annotations(self, run: AttributedRun) -> list[dict[str, Any]]:
         """Entries for `log_document_annotations` of Phoenix's client.
 
-        One for each place at which a retriever of the run's trace found a scored document: its
-        score in the attribution's unit, and whether a sentence cites it. None for a run without a
-        span or without an attribution.
+        There is one entry for each scored document in each retriever span of the run's trace. It
+        has the document's score, in the attribution's unit, and says whether a sentence cites it.
+        The list is empty if the run has no span or no attribution.
         """
         if run.span is None or run.is_pending or run.attribution is None:
             return []

@@ -40,16 +40,15 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a question and of an answer i
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttributedRun:
-    """One answer: the model's run, its root run, and the attribution or error.
+    """One answer: the ids of the model's run and its root, and the attribution or the error.
 
-    Of `attribution` and `error` there is one at most: neither for an answer that is empty, or
-    nothing but earlier answers, end to end. While the run `is_pending`, it has no attribution, or
-    one whose last sentences are still to be judged. `shown` is the text that
-    something made of the answer and the caller was given, None if that is the answer itself, '' if
-    it was given no text. `earlier` are the runs of answers that the answer was made of, each
-    after those that it was made of itself: they stood in its prompt, or in one of theirs, as
-    documents with these runs' ids; or it is these answers end to end, each at its place
-    [start, end) of `places`.
+    At most one of `attribution` and `error` is set. Both are None if the answer is empty, or only
+    consists of earlier answers, end to end. While the run `is_pending`, it has no attribution yet,
+    or one whose last sentences are not judged. `shown` is the text that the caller got, if it is
+    not the answer itself, and '' if the caller got no text. `earlier` are the runs of earlier
+    answers that this one was made of, each after the answers that it was made of. They stood in a
+    prompt as documents with these runs' ids. Or the answer is these answers end to end, and
+    `places` has the place [start, end) of each.
     """
 
     run_id: str
@@ -73,17 +72,17 @@ class AttributedRun:
 
     @property
     def documents(self) -> Sequence[Any]:
-        """The framework's own documents, to which the answer was attributed."""
+        """The framework's own documents to which the answer was attributed."""
         return self.answer.documents
 
     @property
     def question(self) -> str | None:
-        """The question, if the framework tells it."""
+        """The question, if the framework reports it."""
         return self.answer.question
 
     @property
     def span(self) -> Span | None:
-        """The OpenTelemetry span of the model's call, else the current one; None without."""
+        """The OpenTelemetry span of the model's call, or the one that was current then, or None."""
         return self.answer.span
 
     @property
@@ -92,9 +91,9 @@ class AttributedRun:
         return None if self.attribution is None else self._composed(self.attribution)
 
     def compositions(self) -> list[tuple[int, Composition]]:
-        """The composition, or its parts, each with its start in the text.
+        """The composition, or those of its parts, each with its start in the text.
 
-        Documents have the same number in all of them. Raises the run's error if there is one.
+        A document has the same number in all of them. Raises the run's error if there is one.
         """
         if self.error is not None:
             raise self.error
@@ -113,10 +112,10 @@ class AttributedRun:
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
     ) -> str:
-        """The answer with the numbers of its citations; as Attribution.to_cited_text.
+        """The answer with the numbers of its citations, as by Attribution.to_cited_text.
 
-        If it was composed of earlier answers, the numbers are those of their citations. Raises the
-        run's error if there is one.
+        If the answer was made of earlier answers, the numbers are those of their citations. Raises
+        the run's error if there is one.
         """
         compositions = self.compositions()
         if self.attribution is not None:
@@ -144,7 +143,7 @@ class AttributedRun:
         return Composition(attribution, earlier, numbers, retrieved)
 
     def all_earlier(self) -> tuple[AttributedRun, ...]:
-        """The earlier runs and, recursively, their earlier runs, each once, after its own."""
+        """The earlier runs, and theirs in turn, each once, after its own earlier runs."""
         runs: dict[str, AttributedRun] = {}
         for run in self.earlier:
             if run.run_id not in runs:
@@ -154,11 +153,11 @@ class AttributedRun:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The data attached to the answer: plain, at most 16 KB, with its `status`."""
+        """The data that is attached to the answer: plain, at most 16 KB, with its `status`."""
         return self.summary_of(MAX_SUMMARY_BYTES)
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
-        """The same in fewer bytes of JSON."""
+        """The summary in at most `max_bytes` of JSON."""
         shared = 2 * max_bytes // 3 if self.earlier else 0
         kept = self.earlier[: shared // _MIN_CALL_BYTES]
         room = max_bytes - shared
@@ -179,7 +178,7 @@ class AttributedRun:
         }
 
     def _without(self, listed: set[str]) -> AttributedRun:
-        """The run without the earlier runs that are listed beside it."""
+        """The run without the earlier runs that are listed already."""
         return replace(self, earlier=tuple(run for run in self.earlier if run.run_id not in listed))
 
     def _texts(self, max_bytes: int) -> dict[str, str | None]:
@@ -220,8 +219,8 @@ _LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
 class RunStore(Mapping[str, AttributedRun]):
     """The last `max_results` runs, by the ids of the model's run and of its root.
 
-    Ids may be given as text or not; one that is not kept raises UnknownRun, a KeyError. A root's id
-    names the last of its answers to a prompt with documents, unless `set_answer` chooses another.
+    Ids may be text or other values. An unknown id raises UnknownRun, a KeyError. A root's id names
+    its last answer to a prompt with documents, unless `set_answer` chooses another one.
     """
 
     def __init__(self, max_results: int = 128) -> None:
@@ -254,7 +253,7 @@ class RunStore(Mapping[str, AttributedRun]):
             return sum(not future.done() for future in self._futures.values())
 
     def add(self, run: AttributedRun) -> AttributedRun:
-        """Keep the run in place of its earlier state; the displayed text stays."""
+        """Keep the run in place of its earlier state. The text that was shown stays."""
         with self._lock:
             before = self._runs.get(run.run_id)
             if before is not None and run.shown is None:
@@ -272,7 +271,7 @@ class RunStore(Mapping[str, AttributedRun]):
             return run
 
     def expect(self, run: AttributedRun, start: Callable[[], Future[AttributedRun]]) -> None:
-        """Keep a pending run and the future of its attribution, made by `start`."""
+        """Keep a pending run, and the future of its attribution, which `start` makes."""
         with self._lock:  # so that a run that ends at once is added after the pending one
             future = self._futures[run.run_id] = start()
             self.add(run)
@@ -284,10 +283,11 @@ class RunStore(Mapping[str, AttributedRun]):
             self._lock.notify_all()
 
     def future(self, run_id: object) -> Future[AttributedRun]:
-        """The finished run of this id or with this root, as soon as it is finished.
+        """The future of the finished run with this id or this root's id.
 
-        Cancelled before its turn, the run has the error AttributionCancelled. Raises UnknownRun for
-        a run without attribution, InvalidInput for one whose stream was not read to its end.
+        If it is cancelled before its turn, the run has the error AttributionCancelled. Raises
+        UnknownRun for a run without attribution, and InvalidInput if its stream was not read to the
+        end.
         """
         with self._lock:
             key = self._key(run_id)
@@ -304,23 +304,23 @@ class RunStore(Mapping[str, AttributedRun]):
         return _done(run)
 
     def ended(self, run: AttributedRun) -> Future[AttributedRun]:
-        """Done when the run is; at once for one that does not wait for its attribution."""
+        """A future that is done when the run is finished."""
         if run.is_pending:
             with suppress(InvalidInput):  # a stream that nobody has read to its end
                 return self.future(run.run_id)
         return _done(run)
 
     def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The finished run of this id or with this root, waited for while it is pending.
+        """The finished run with this id or this root's id. Waits while it is pending.
 
-        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        Raises TimeoutError after `timeout` seconds, and InvalidInput for a run without attribution.
         """
         return self.latest(self.future(run_id).result(timeout))
 
     def follow(self, run_id: object) -> Iterator[AttributedRun]:
-        """The pending run each time that a sentence of it was judged, then the finished run.
+        """Yield the pending run after the verdict on each sentence, and finally the finished run.
 
-        Waits between them, and raises as `wait`. What is read slowly may miss some.
+        This waits in between, and raises as `wait` does. A slow reader may miss some states.
         """
         future = self.future(run_id)
         latest = None
@@ -345,17 +345,17 @@ class RunStore(Mapping[str, AttributedRun]):
         return self._runs.get(run.run_id, run)
 
     def of_root(self, root_id: object) -> tuple[AttributedRun, ...]:
-        """The runs within a root that are kept, in their order; empty if there are none."""
+        """The kept runs of a root, in their order; empty if there are none."""
         with self._lock:
             return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
 
     def by_key(
         self, texts: Mapping[str, str], branches: Mapping[str, Collection[str]]
     ) -> dict[str, AttributedRun]:
-        """The run of each of these texts that is an answer, by its key.
+        """For each key whose text is an answer, the run of that answer.
 
-        `branches` are the ids of the runs that may have given them. Left out are answers that
-        others of these were made of, and those without their documents.
+        `branches` are the ids of the runs that may have given it. Answers that others of these were
+        made of are left out, and answers that lack their documents.
         """
         found: dict[str, AttributedRun] = {}
         for key, text in texts.items():
@@ -367,12 +367,12 @@ class RunStore(Mapping[str, AttributedRun]):
         return {key: run for key, run in found.items() if run.run_id not in read}
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
-        """Map the root's id to its last answer with one of these texts.
+        """Let the root's id name its last answer with one of these texts, and return that run.
 
-        Answers to prompts with documents come before others. `texts` are what the root gave its
-        caller. If none is an answer, one of them may be made of an answer, the one that is most
-        like it; else it stays the last answer, and no text was shown. The run is None for a root
-        without answers.
+        `texts` are what the root gave its caller. Answers to prompts with documents come first. If
+        no text is an answer, it may be a changed answer: the most similar one is taken. Otherwise
+        the id keeps naming the last answer, and no text was shown. Returns None for a root without
+        answers.
         """
         with self._lock:
             runs = list(reversed(self.of_root(root_id)))
@@ -391,7 +391,7 @@ class RunStore(Mapping[str, AttributedRun]):
     def name_answer(
         self, step_id: object, texts: Sequence[str], run_ids: Collection[str]
     ) -> AttributedRun | None:
-        """Map a step's id to the last of these runs, of those with one of these texts if any."""
+        """Let a step's id name the last of these runs, if possible one with one of these texts."""
         with self._lock:
             runs = [self._runs[run_id] for run_id in self._runs if run_id in run_ids]
             answers = [run for run in runs if run.text in texts] or runs
@@ -402,7 +402,7 @@ class RunStore(Mapping[str, AttributedRun]):
 
     @staticmethod
     def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
-        """The run with the answer most similar to one of the texts, and that text."""
+        """The run whose answer is most similar to one of the texts, with that text."""
         made = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
         alike = [(run, offsets) for run, offsets in made if offsets is not None]
         if not alike:
@@ -411,7 +411,7 @@ class RunStore(Mapping[str, AttributedRun]):
         return replace(run, shown=offsets.shown)
 
     def same_answer(self, run: AttributedRun) -> AttributedRun | None:
-        """The attributed run within the root with the same answer and documents."""
+        """Another attributed run of the root with the same answer and documents."""
         with self._lock:
             for other in reversed(self._runs.values()):
                 attribution = other.attribution
@@ -436,7 +436,7 @@ class RunStore(Mapping[str, AttributedRun]):
         )
 
     def _is_beside_the_answer(self, run: AttributedRun) -> bool:
-        """Whether it read no documents, and another run of its root did."""
+        """Whether this run read no documents, while another run of its root did."""
         answer = self._runs.get(self._names.get(run.root_id, ""))
         without = isinstance(run.error, DocumentsNotLocated)
         return without and answer is not None and answer.attribution is not None
@@ -449,7 +449,7 @@ def _done(run: AttributedRun) -> Future[AttributedRun]:
 
 
 def summaries_of(runs: Mapping[str, AttributedRun]) -> dict[str, Any] | None:
-    """The summary of a single run, or those of several by their keys; None without any."""
+    """The summary of a single run, or a dict of summaries by key; None without any."""
     summaries = {key: run.summary for key, run in runs.items()}
     return summaries if len(summaries) > 1 else next(iter(summaries.values()), None)
 
@@ -457,10 +457,10 @@ def summaries_of(runs: Mapping[str, AttributedRun]) -> dict[str, Any] | None:
 def attach_to_mapping(
     outputs: MutableMapping[Any, Any], key: str, found: dict[str, Any] | None
 ) -> bool:
-    """Give an answer's mapping what `summaries_of` found; a value of its own stays as it is.
+    """Put what `summaries_of` found into an answer's mapping. A value of the application stays.
 
-    An application may give a mapping that it keeps, with what was attached to it before. False if
-    another summary of the same answer is there, which stays.
+    An application may reuse a mapping that has the attribution of an earlier answer. Returns False
+    if another summary of the same answer is there, which stays.
     """
     before = _summaries_in(outputs.get(key))
     if outputs.get(key) is not None and not before:
@@ -475,7 +475,7 @@ def attach_to_mapping(
 
 
 def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
-    """Whether another summary of the same answer is present, and no mere error in its place."""
+    """Whether another summary of the same answer is present, and is not just an error."""
     if summary is None or not isinstance(present, dict):
         return False
     if present.get("run_id") != summary["run_id"]:
@@ -484,7 +484,7 @@ def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
 
 
 def _summaries_in(value: Any) -> list[dict[str, Any]]:
-    """A summary, or the summaries of a dict's keys; none for anything else."""
+    """The summary itself, or the summaries in a dict; none for anything else."""
     if not isinstance(value, dict):
         return []
     if {"status", "run_id"} <= value.keys():

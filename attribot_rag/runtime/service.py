@@ -1,4 +1,4 @@
-"""The answers of models, matched to their recorded generations and attributed."""
+"""Matches the answers of models to their recorded generations, and attributes them."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class AttributionService:
     """Attributes the answers of one model, and never breaks the application.
 
     Args:
-        language_model: The model, whose generations are recorded if it is local; or 'words', which
-            reads what any model answers without one.
-        record_always: Whether they are recorded from the start until `close`; else only between
+        language_model: The model. Its generations are recorded if it is local. 'words' reads the
+            answers of any model without one.
+        record_always: Whether to record from the start until `close`. Otherwise only between
             `begin_recording` and `end_recording`.
         store: Keeps the runs; by default a new one.
         proxy: As for Attributor.
-        is_reader: Whether other models give the answers, which this one only reads. Then nothing is
-            recorded.
-        **options: Those of RunOptions, by name or whole.
+        is_reader: Whether other models give the answers, and this one only reads them. Then nothing
+            is recorded.
+        **options: The options of RunOptions, by name or whole.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class AttributionService:
     def _made(
         self, scoring: Scoring, proxy: LanguageModel | None, *, is_reader: bool
     ) -> tuple[Attributor | WordsReader, Background]:
-        """What attributes the answers, and where they wait in the background."""
+        """What attributes the answers, and the queue in which they wait."""
         if isinstance(scoring, str | Entailment):
             from attribot_rag.attributor import WordsReader
 
@@ -125,7 +125,7 @@ class AttributionService:
 
     @property
     def name(self) -> str:
-        """The name of the model, or of what stands in its place."""
+        """The name of the model, or of the reader in its place."""
         return self._attributing.name
 
     @property
@@ -145,14 +145,14 @@ class AttributionService:
         return self._recorder
 
     def begin_recording(self) -> None:
-        """Record until `end_recording` was called as often."""
+        """Record until `end_recording` has been called as often as this."""
         with self._counting:
             if not self._num_recording and self._records:
                 self.recorder.attach()
             self._num_recording += 1
 
     def end_recording(self) -> None:
-        """Stop recording unless another service records; forget unused generations."""
+        """Stop recording unless another service records, and forget unused generations."""
         with self._counting:
             self._num_recording -= 1
             if not self._num_recording and self._recorder is not None:
@@ -168,7 +168,7 @@ class AttributionService:
             self.end_recording()
 
     def close(self) -> None:
-        """Stop recording; the model gets its own `generate` back when nobody records it."""
+        """Stop recording. The model gets its own `generate` back when nobody else records it."""
         if self._recorder is not None:
             self._recorder.detach()
 
@@ -181,22 +181,22 @@ class AttributionService:
         earlier: Sequence[AttributedRun] = (),
         background: bool = False,
     ) -> AttributedRun:
-        """The finished run; in the background, asked for here or by the mode, a pending one.
+        """Attribute an answer. Returns the finished run, or a pending one in the background.
 
         An empty answer has neither an attribution nor an error.
 
-        `root_id` names the run of the application that the model's run is a part of. Where the
-        model was not seen to give the answer, an attribution of the same answer within the same
-        root stands for it: a framework's model may pass on what another of its models said. Runs
-        that are asked for in the background here are not bounded in number.
+        `root_id` names the application's run that contains the model's run. A framework's model may
+        pass on the answer of another model. So if the model was not seen to give the answer, the
+        attribution of the same answer in the same root is used. `background` attributes in the
+        background whatever the mode; the number of such runs is not limited.
 
-        `earlier` are the runs of answers that stand in this prompt (an `Observer` tells which),
-        each after those that it was made of. They are documents there, under their runs' ids, and
-        the run has them as its `earlier`, with those of the same root that these were made of. It
-        ends after them.
+        `earlier` are the runs of the answers that this prompt contains, each after the answers that
+        it was made of; an `Observer` finds them. They become documents with their runs' ids. The
+        run lists them as `earlier`, together with the answers of the same root that they were made
+        of, and ends after them.
 
-        The outcome is written into the OpenTelemetry span of the model's call: the answer's, or the
-        one that was current when the model generated, or is when this is called.
+        The result is also written into the OpenTelemetry span of the model's call. That is the
+        answer's span, the span that was current when the model generated, or the current one.
         """
         if earlier:
             answer = replace(answer, contents=(*answer.read, *map(document_of, earlier)))
@@ -223,7 +223,7 @@ class AttributionService:
     def answer_without(
         self, attribution: Attribution, *documents: int, **generate: Any
     ) -> Counterfactual:
-        """As that of the Attributor, which has the `ask` of the answer's call."""
+        """As Attributor.answer_without, with the `ask` of the answer's call."""
         ask: Callable[..., str] | None = self._ask_again.get(attribution.provenance)
         return self._attributing.answer_without(attribution, *documents, ask=ask, **generate)
 
@@ -250,7 +250,7 @@ class AttributionService:
     def _submit(
         self, run: AttributedRun, match: Future[Answer | None], earlier: Sequence[AttributedRun]
     ) -> Future[AttributedRun]:
-        """Attribute the answer in the background, as soon as its generation has ended."""
+        """Attribute the answer in the background, after its generation has ended."""
         self.begin_recording()
         match.add_done_callback(lambda _: self.end_recording())
 
@@ -339,10 +339,10 @@ class AttributionService:
 def service_that_saw(
     services: Sequence[AttributionService], answer: Answer
 ) -> tuple[AttributionService, Answer]:
-    """The service of the model that gave the answer, and the answer as it matched it.
+    """The service whose model gave the answer, and the answer with its generation.
 
-    The first service if none was seen to give it. Waits only where several models are answering
-    such a prompt.
+    If no model was seen to give it, the first service is returned. This waits only while several
+    models answer such a prompt.
     """
     if len(services) == 1 or not answer.text.strip():
         return services[0], answer
@@ -365,9 +365,9 @@ def answer_without(
 ) -> Counterfactual:
     """The second answer of the run's model, by `Attributor.answer_without`.
 
-    One that was only read here is asked by the `ask` of its call: one call of that model.
-    Raises NotRecorded for a run without attribution, and if none of the services made it, besides
-    what that raises.
+    If the answer was only read here, the `ask` of its call asks the model that answered, once.
+    Raises NotRecorded for a run without an attribution, and if none of the services made it. Other
+    errors are those of that method.
     """
     if run.attribution is None:
         raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
@@ -381,7 +381,7 @@ def answer_without(
 
 
 class KeepsRuns(Protocol):
-    """What keeps the runs of `services` as its `results`, and lets their models answer again."""
+    """Keeps the runs of its `services` as `results`, and lets their models answer again."""
 
     @property
     def services(self) -> Sequence[AttributionService]: ...
@@ -390,9 +390,9 @@ class KeepsRuns(Protocol):
     def results(self) -> RunStore: ...
 
     def result(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The finished run of this id or with this root, waited for while it is pending.
+        """The finished run with this id or this root's id. Waits while it is pending.
 
-        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        Raises TimeoutError after `timeout` seconds, and InvalidInput for a run without attribution.
         """
         return self.results.wait(run_id, timeout)
 
@@ -401,9 +401,9 @@ class KeepsRuns(Protocol):
         return await self.results.wait_async(run_id, timeout)
 
     def answer_without(self, run_id: object, *documents: int, **generate: Any) -> Counterfactual:
-        """The model's answer without some of the documents, by index, of a run's attribution.
+        """The model's answer without some documents of a run's attribution, by index.
 
-        With a `reader`, the model that answered is asked again, once. Waits for a pending run.
+        With a `reader`, this asks the model that answered once more. It waits for a pending run.
         `generate` and the errors are those of Attributor.answer_without.
         """
         return answer_without(self.services, self.result(run_id), *documents, **generate)
@@ -416,14 +416,14 @@ class KeepsRuns(Protocol):
 
 
 class ServiceRegistry:
-    """One service for each model, made when it is first asked for; all share one `store`.
+    """One service for each model, made when it is first asked for. All share one `store`.
 
-    The services record on demand only.
+    The services record only on demand.
 
     Args:
         store: Keeps the runs of all services; by default a new one.
-        max_models: The number of models, those asked for last, whose services are kept, each with
-            what was prepared for scoring.
+        max_models: How many models keep their service, with what was prepared for scoring; the last
+            ones that were asked for.
         proxy: As for AttributionService.
         is_reader: As for AttributionService.
         **options: As for AttributionService.
@@ -459,7 +459,7 @@ class ServiceRegistry:
 
     @property
     def services(self) -> tuple[AttributionService, ...]:
-        """The cached services."""
+        """The services that are kept."""
         with self._lock:
             return tuple(self._services.values())
 

@@ -25,9 +25,9 @@ _annotating = threading.Lock()
 def trace_run(run: AttributedRun, span: Span) -> None:
     """Write an attribution into the span of the model's answer.
 
-    As long as it is open, the span itself gets the annotation and the event. One that has ended
-    gets a linked span of the kind EVALUATOR that carries them, from the global tracer provider. A
-    pending run is not written. Needs opentelemetry-api.
+    A span that is still open gets the annotation and the event. If it has ended, a linked span of
+    the kind EVALUATOR carries them, from the global tracer provider. A pending run is not written.
+    Needs opentelemetry-api.
     """
     if run.is_pending:
         return
@@ -41,7 +41,7 @@ def trace_run(run: AttributedRun, span: Span) -> None:
 
 
 def _carrier(run: AttributedRun, target: Span) -> Span:
-    """A span for feedback on one that has ended, as long as the attribution took."""
+    """A new span for feedback on a span that has ended. It lasts as long as the attribution."""
     from opentelemetry import trace
 
     seconds = 0.0 if run.attribution is None else run.attribution.provenance.seconds
@@ -81,7 +81,7 @@ def _annotate(span: Span, feedback: Feedback) -> None:
 
 
 def _num_annotations(span: Span) -> int:
-    """The number of annotations on the span; 0 where it does not tell its attributes."""
+    """How many annotations the span has; 0 if its attributes cannot be read."""
     attributes = getattr(span, "attributes", None) or {}
     return len({key.split(".")[1] for key in attributes if key.startswith("annotations.")})
 
@@ -98,7 +98,7 @@ class DocumentScore(TypedDict):
     """A retrieved document in the feedback on an answer, without its text."""
 
     index: int
-    """Its index among the documents that the answer was attributed to."""
+    """The index of the document among those that the answer was attributed to."""
     id: str | None
     number: int | None
     """Its number in citations, None if nothing cites it."""
@@ -108,17 +108,20 @@ class DocumentScore(TypedDict):
 
 @dataclass(frozen=True)
 class Feedback:
-    """The verdict of an attribution on the whole answer.
+    """The judgement of an attribution on the whole answer.
 
-    `score` is the share of its sentences, from 0 to 1, that retrieved text says (whose support is
-    full), and `label` is about the same. It is None where no sentence was judged. Sentences that
-    follow from others only count if retrieved text contradicts them.
+    `score` is the share of its sentences, from 0 to 1, that retrieved text says (their support is
+    full). `label` says the same in a word. `score` is None if no sentence was judged. A sentence
+    that follows from another one counts only if retrieved text contradicts it.
 
-    `explanation` and `metadata` hold numbers and the documents' ids, no texts: whose attribution it
-    is and how it came about, a `DocumentScore` for each of the `documents`, and numbers of
-    sentences. Of the `sentences`, retrieved text led to those `caused` (or supports them, where the
-    `basis` is a reader), says those `supported`, and says otherwise than those `contradicted`;
-    `sentences_to_check` have values that their sources do not have.
+    `explanation` and `metadata` have numbers and the documents' ids, but no texts. In `metadata`,
+    `documents` has a `DocumentScore` for each document, and these numbers count sentences:
+
+    - `sentences`: all judged ones;
+    - `caused`: retrieved text led to them, or supports them if the `basis` is a reader;
+    - `supported`: retrieved text says them;
+    - `contradicted`: retrieved text says otherwise;
+    - `sentences_to_check`: they have values that their sources lack.
     """
 
     name: str
@@ -129,7 +132,7 @@ class Feedback:
 
 
 def feedback_of(run: AttributedRun) -> Feedback:
-    """The feedback of a finished run; of one without attribution it names the kind of error."""
+    """The feedback of a finished run. Without an attribution, it names the kind of error."""
     attribution = run.attribution
     provenance = None if attribution is None else attribution.provenance
     documents = [] if attribution is None else document_scores(attribution)
@@ -166,7 +169,7 @@ def feedback_of(run: AttributedRun) -> Feedback:
 
 
 def document_scores(attribution: Attribution) -> list[DocumentScore]:
-    """Per document the sum of its sources' scores."""
+    """For each document the sum of its sources' scores."""
     numbers = cite(attribution).numbers
     scores = {ranked.index: ranked.score for ranked in attribution.documents_by_effect()}
     return [
@@ -189,7 +192,7 @@ def _is_contradicted(verdict: Verdict) -> bool:
 
 
 def _is_supported(verdict: Verdict) -> bool:
-    """Whether retrieved text says a sentence; by its cause and checks where that is not stored."""
+    """Whether retrieved text says a sentence. Its cause and checks decide without support."""
     if verdict.support is not None:
         return verdict.support.is_said
     return verdict.kind in _CAUSED and not any(
