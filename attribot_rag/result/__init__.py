@@ -1,4 +1,4 @@
-"""The data of an attribution: scores, spans, verdicts, citations, provenance, and its summary."""
+"""The data of an attribution: scores, spans, verdicts, citations, provenance and the summary."""
 
 from attribot_rag.result.citations import Citations, CitedSentence, cite
 from attribot_rag.result.result import (

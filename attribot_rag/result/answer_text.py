@@ -1,4 +1,4 @@
-"""The text of an answer: its mark-up, the segments that are judged, and how it is shown safely."""
+"""The text of an answer: its mark-up, the segments to judge, and how to show it safely."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INLINE_CODE = re.compile(rf"(?<![`\\])(`+)(?!`)(?:(?!{_BLANK_LINE}).)+?(?<!`)\1
 _PROSE = ("markdown", "md", "text", "txt", "plaintext")
 _BLOCKS = ("fence", "code_block", "html_block", "table_open", "heading_open", "hr")
 _PARSER = MarkdownIt("commonmark").disable("inline")
-# After all other blocks, as GitHub's parser has it: else a list's item could be read as a cell.
+# After all other blocks, as in GitHub's parser, or a list's item could be read as a cell.
 _PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph", "reference"]})
 _SPACE = re.compile(r"\s*")
 _STOPPED = re.compile(r"[.!?…。！？؟।॥։።][\"'”’»)\]*_]*[ \t]*\Z")
@@ -56,9 +56,10 @@ _MARKDOWN = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """Lines [first, last) of a text; `kind` is the markdown-it token type, or 'reference'.
+    """Lines [first, last) of a text. `kind` is the token type of markdown-it, or 'reference'.
 
-    `level` is 0 outside of lists and quotes. `markup` is the fence, '#'s, or a heading's underline.
+    `level` is 0 outside of lists and quotes. `markup` is the fence, the '#'s, or the line under a
+    heading.
     """
 
     kind: str
@@ -71,7 +72,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Markdown:
-    """A text, read as GitHub's Markdown."""
+    """A text that is read as GitHub's Markdown."""
 
     text: str
 
@@ -80,18 +81,18 @@ class Markdown:
         return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
 
     def line_at(self, position: int) -> int:
-        """Index of the line that holds a character."""
+        """The index of the line that contains this character."""
         return bisect_right(self.line_starts, position) - 1
 
     def line(self, index: int) -> Interval:
-        """The characters of a line, without its end."""
+        """The characters of a line, without its line break."""
         start = self.line_starts[index]
         end = _NEWLINE.search(self.text, start)
         return start, end.start() if end else len(self.text)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """The spans of lines that are no running text, in order."""
+        """The blocks that are not running text, in order."""
         env: dict[str, Any] = {}
         blocks = []
         for token in _PARSER.parse(self.text, env):
@@ -106,7 +107,7 @@ class Markdown:
 
     @cached_property
     def code_blocks(self) -> tuple[Interval, ...]:
-        """Characters of the blocks of code, fences included; fenced prose is none."""
+        """Characters of the code blocks, with their fences. Fenced prose does not count."""
         blocks = (block for block in self.blocks if block.info not in _PROSE)
         return tuple(
             (self.line(block.first)[0], self.line(block.last - 1)[1])
@@ -116,7 +117,7 @@ class Markdown:
 
     @cached_property
     def inline_code(self) -> tuple[Interval, ...]:
-        """Characters of the code within running text, with its backticks."""
+        """Characters of the code in running text, with its backticks."""
         prose = (block for block in self.blocks if block.info in _PROSE)
         fences = (self.line(line) for block in prose for line in (block.first, block.last - 1))
         gaps = subtract((0, len(self.text)), merge((*self.code_blocks, *fences)))
@@ -130,17 +131,17 @@ class Markdown:
 
 @lru_cache(maxsize=16)
 def markdown(text: str) -> Markdown:
-    """The text, read once however many ask."""
+    """The text as Markdown. Each text is parsed only once."""
     return Markdown(text)
 
 
 @dataclass(frozen=True)
 class AnswerMarks:
-    """Characters of an answer that state nothing: ascending, disjoint intervals.
+    """Characters of an answer that say nothing: ascending, disjoint intervals.
 
-    `trailing` marks belong to the text before them, such as markers and closing tags, and `leading`
-    ones to the text after them. `lists` are the lines of lists of sources. `json` is all JSON, of
-    which the values `fields` are labels.
+    `trailing` marks, such as markers and closing tags, belong to the text before them; `leading`
+    ones to the text after them. `lists` are the lines of lists of sources. `json` is all JSON; its
+    values `fields` are labels.
     """
 
     trailing: Sequence[Interval] = ()
@@ -151,12 +152,12 @@ class AnswerMarks:
 
     @cached_property
     def all(self) -> Sequence[Interval]:
-        """The marks, in order."""
+        """All marks, in order."""
         return sorted((*self.trailing, *self.leading))
 
 
 def runs(text: str, spans: Iterable[Interval], between: re.Pattern[str]) -> list[list[Interval]]:
-    """Spans in groups, of which each is parted by nothing but what matches `between`."""
+    """Groups of spans. Within a group, only text that matches `between` separates them."""
     groups: list[list[Interval]] = []
     for span in spans:
         if groups and between.fullmatch(text, groups[-1][-1][1], span[0]):
@@ -167,10 +168,10 @@ def runs(text: str, spans: Iterable[Interval], between: re.Pattern[str]) -> list
 
 
 def do_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -> bool:
-    """Whether the markers of an answer stand before what they mark, in the answer as a whole.
+    """Whether the markers of an answer stand before the text that they mark.
 
-    They do where the answer begins with one and does not end with one. If that does not tell, the
-    `texts` of what each cites are compared with what stands before and after it.
+    They do if the answer begins with a marker and does not end with one. Otherwise, the `texts`
+    that the markers cite are compared with the text before and after each marker.
     """
     cited_by = dict(zip(markers, texts, strict=True))
     groups = [
@@ -206,11 +207,11 @@ def _share(text: str, held: frozenset[str]) -> float:
 def segments(
     text: str, first: int, last: int, splitter: Splitter, marks: AnswerMarks
 ) -> Iterator[tuple[Interval, bool]]:
-    """All of [first, last) in segments, and whether each is a sentence.
+    """Divide [first, last) into segments. Yields each one, and whether it is a sentence.
 
-    A block of code is one sentence, and none ends within inline code. Of JSON objects and lists,
-    the strings, numbers and truth values are sentences, unless they are labels, and what stands
-    between them is none. Nor is a list of sources.
+    A block of code is one sentence, and no sentence ends within inline code. In JSON, each string,
+    number and truth value is a sentence, unless it is a label. The text between them and lists of
+    sources are no sentences.
     """
     done = first
     split = partial(sentence_spans, text, marks, splitter)
@@ -239,7 +240,7 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
 def _wholes(text: str, first: int, last: int, marks: AnswerMarks) -> Iterator[tuple[int, int, str]]:
     """[start, end) of JSON, code and lists of sources, which are not split as text.
 
-    The white space after a block of code belongs to it.
+    White space after a block of code belongs to it.
     """
     spans = [(start, end, "json") for start, end in marks.json if first <= start and end <= last]
     lists = overlapping(marks.lists, (first, last))
@@ -268,7 +269,7 @@ def _values(
 
 
 def _of_leaf(leaf: re.Match[str], split: Split) -> Iterator[Interval]:
-    """The sentences of a string, with its quotes; nothing is split within quotes."""
+    """The sentences of a JSON string, with its quotes. Text in quotes is not split."""
     if leaf["string"] is None:
         return iter([leaf.span()])
     later = [start for start, _ in split(*leaf.span("string"))[1:]]
@@ -280,9 +281,9 @@ def sentence_spans(
 ) -> list[Interval]:
     """Characters of the sentences in [first, last) of a text with these marks.
 
-    Text without a word belongs to the sentence before it, and so do trailing marks and white space
-    that the splitter left before a sentence; leading marks belong to the sentence after them. No
-    sentence ends within a mark.
+    Text without a word belongs to the sentence before it. So do trailing marks, and white space at
+    the beginning of a sentence. Leading marks belong to the sentence after them. No sentence ends
+    within a mark.
     """
     starts = [first]
     for start, end in split_spans(_readable(text, marks, first, last), splitter)[1:]:
@@ -307,10 +308,10 @@ def _has_words(text: str, marks: AnswerMarks, start: int, end: int) -> bool:
 
 
 def _readable(text: str, marks: AnswerMarks, first: int, last: int) -> str:
-    """[first, last) of a text, as the splitter is to read its marks.
+    """[first, last) of a text, with its marks replaced for the splitter.
 
-    After a full stop there is white space for trailing marks and for tags; a leading marker begins
-    a sentence, and may be its subject, so there is a word for it.
+    After a full stop, white space replaces trailing marks and tags. A word replaces a leading
+    marker, because it begins a sentence and may be its subject.
     """
     readable = ""
     done, is_after_stop = first, False
@@ -332,7 +333,7 @@ def _readable(text: str, marks: AnswerMarks, first: int, last: int) -> str:
 
 
 def _border(text: str, marks: AnswerMarks, start: int, end: int) -> int:
-    """Where the sentence begins that the splitter cut off as [start, end)."""
+    """Where the sentence begins that the splitter returned as [start, end)."""
     position = start
     for first, last in overlapping(marks.trailing, (start, end)):
         if text[position:first].strip():
@@ -348,34 +349,34 @@ def _border(text: str, marks: AnswerMarks, start: int, end: int) -> int:
 
 
 def visible(text: str) -> str:
-    """The text with control characters shown instead of sent: ESC as `␛`, others as `<U+202E>`.
+    """The text with control characters made visible: ESC as `␛`, others as `<U+202E>`.
 
-    Line breaks become a line feed, tabs stay, soft hyphens and zero-width spaces go.
+    Line breaks become line feeds, and tabs stay. Soft hyphens and zero-width spaces are removed.
     """
     text = _UNSEEN.sub("", _LINE_BREAK.sub("\n", text))
     return _ACTIVE.sub(lambda match: _picture(match.group()), text)
 
 
 def on_one_line(text: str) -> str:
-    """The text with all white space as single spaces, control characters shown."""
+    """The text with single spaces for all white space, and visible control characters."""
     return " ".join(visible(text).split())
 
 
 def file_name(path: str) -> str:
-    """An absolute path without its folders, which readers elsewhere must not see; else the text."""
+    """An absolute path without its folders, which other people must not see; else the text."""
     return re.split(r"[\\/]", path)[-1] or path if _ABSOLUTE.match(path) else path
 
 
 def escape_markdown(text: str) -> str:
-    """The text so that Markdown (CommonMark, GitHub's) shows it and follows nothing in it.
+    """The text with escapes, so that Markdown (CommonMark, GitHub's) shows it literally.
 
-    No HTML, link, image, address, mention, heading, list, quote, table, code, math or emphasis
-    takes effect. Lines stay lines; white space at their ends goes.
+    HTML, links, pictures, addresses, mentions, headings, lists, quotes, tables, code, math and
+    emphasis have no effect. Lines stay lines, without white space at their ends.
     """
     text = "\n".join(line.strip() for line in visible(text).split("\n"))
     text = _MARKDOWN.sub(_escaped, text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # An escaped @ is still read as part of an address, so it is parted from what follows.
+    # An escaped @ still makes an address, so a word joiner separates it from the next character.
     return text.replace("@", "@" + _WORD_JOINER)
 
 

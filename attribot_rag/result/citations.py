@@ -1,4 +1,4 @@
-"""The citations of each sentence, and their places in the text that is shown."""
+"""The citations of each sentence, and where they stand in the text that is shown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from attribot_rag.result.verdict import Relation, Verdict
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5
-# The rest of a link after its text, or a tag: nothing is put within them, nor within code.
+# The rest of a link after its text, or a tag. No citation is put in these, or in code.
 _LINK_OR_TAG = re.compile(
     r"\]\((?:<[^<>\n]*>|[^()\s]*)(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)|<[A-Za-z/!?][^<>]*>"
 )
@@ -45,10 +45,10 @@ _MIN_SIMILARITY = 0.6
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """Characters [start, end) of the response and the ids of the sources it cites, best first.
+    """Characters [start, end) of a sentence, and the ids of the sources that it cites, best first.
 
-    `relation` is that of the verdict: with 'either' any of the sources carries the sentence.
-    `verdict` is None for a result without verdicts.
+    `relation` is the verdict's: with 'either', any one of the sources is enough. `verdict` is None
+    for a result without verdicts.
     """
 
     start: int
@@ -59,7 +59,7 @@ class CitedSentence:
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The sources that it cites, then those that say it, or say it otherwise."""
+        """The sources that it cites, then those that say it or contradict it."""
         verdict = self.verdict
         if verdict is None or verdict.support is None:
             return self.source_ids
@@ -71,13 +71,12 @@ class CitedSentence:
 
 @dataclass(frozen=True)
 class Citations:
-    """The sentences of a response, and `numbers` of the cited documents.
+    """The sentences of a response, and the `numbers` of the cited documents.
 
-    Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
-    markers such as [2] of its own, they are numbered as the prompt numbers them, and so the
-    markers, unless the attribution's `numbering` is 'by_citation'; documents that share a label in
-    the prompt then share their number, and `names` has the labels that are no numbers, by the
-    document.
+    Documents are numbered from 1 in the order of first citation. If the model wrote markers such as
+    [2], documents have the numbers that the prompt gives them, unless `numbering` is 'by_citation'.
+    Documents with the same label in the prompt then share a number, and `names` has the labels that
+    are not numbers, by document.
     """
 
     sentences: tuple[CitedSentence, ...]
@@ -95,11 +94,10 @@ class Citations:
 def cite(
     attribution: Result, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
 ) -> Citations:
-    """The citations of each sentence of the answer, by its verdict.
+    """The citations of each sentence of the answer, from its verdict.
 
-    In a result without verdicts, sources are cited by a rule of thumb; nothing is cited for scores
-    of another unit than nats. Documents that hold a cited source all get a number; so do those that
-    a remark names, because they say a sentence, or say it otherwise.
+    Without verdicts, a rule of thumb selects the sources, if scores are in nats. Every document
+    that contains a cited source gets a number. So does a document that a remark names.
 
     Args:
         attribution: The result whose answer is cited.
@@ -161,9 +159,9 @@ def _by_rule(
 
 @dataclass(frozen=True)
 class Mark:
-    """The numbers of cited documents: '1', or '1 or 2' where either document suffices.
+    """The numbers of cited documents: '1', or '1 or 2' if either document is enough.
 
-    `names` stand in their place where the prompt calls the documents so.
+    `names` replace the numbers if the prompt names the documents so.
     """
 
     numbers: tuple[int, ...]
@@ -178,7 +176,7 @@ class Mark:
 
 
 def mark_of(documents: Iterable[int], citations: Citations) -> Mark | None:
-    """The mark of those of some documents that have a number."""
+    """The mark of these documents, without those that have no number; None if none has one."""
     names = {
         citations.numbers[i]: citations.names.get(i, "")
         for i in {*documents} & {*citations.numbers}
@@ -187,7 +185,7 @@ def mark_of(documents: Iterable[int], citations: Citations) -> Mark | None:
 
 
 def named_mark(names: Mapping[int, str]) -> Mark:
-    """The mark of some numbers, with names if there are any."""
+    """The mark of some numbers, with their names if they have any."""
     numbers = tuple(sorted(names))
     labels = tuple(names[number] or str(number) for number in numbers)
     return Mark(numbers, labels if any(names.values()) else ())
@@ -203,18 +201,18 @@ class Place:
 
 
 def place_of(text: str, end: int) -> Place:
-    """The place of the citation for a sentence that ends at `end`, after its last character.
+    """Where to put the citation of a sentence that ends at `end`.
 
-    Within a cell, before a heading's underline, after a block of code: where the number can be
-    seen, and where every block stays what it is.
+    It goes into the same table cell, before the line under a heading, or after a block of code:
+    where the number is visible and does not change the block.
     """
     return _places(text).of(end)
 
 
 def place_below_json(text: str, start: int, end: int) -> Place | None:
-    """The place below the JSON that holds these characters as one of its values, else None.
+    """The place below the JSON that has these characters as a value, else None.
 
-    Below the line in which it ends, or its fence.
+    That is below the line in which the JSON ends, or below its fence.
     """
     places = _places(text)
     return next(
@@ -223,7 +221,7 @@ def place_below_json(text: str, start: int, end: int) -> Place | None:
 
 
 def is_in_json(text: str, position: int) -> bool:
-    """Whether a character belongs to JSON, or the fence around it."""
+    """Whether a character is part of JSON, or of the fence around it."""
     return bool(at(_places(text).json, position))
 
 
@@ -241,21 +239,21 @@ def _places(text: str) -> _Places:
 
 @dataclass(frozen=True)
 class _Places:
-    """The places in one text."""
+    """The places for citations in one text."""
 
     text: str
     read: Markdown
 
     @cached_property
     def _blocks(self) -> dict[int, Block]:
-        """The block of each line that is no running text."""
+        """The block of each line that is not running text."""
         return {
             line: block for block in self.read.blocks for line in range(block.first, block.last)
         }
 
     @cached_property
     def _wholes(self) -> list[Interval]:
-        """Spans that must not be split, in order; the first of overlapping ones."""
+        """Spans that must not be split, in order; of overlapping ones, the first."""
         wholes: list[Interval] = []
         links = (match.span() for match in _LINK_OR_TAG.finditer(self.text))
         for start, end in sorted((*self.read.inline_code, *links)):
@@ -296,14 +294,14 @@ class _Places:
         return Place(end, before="")
 
     def _after_marks(self, line: int, end: int) -> int:
-        """The end of the line, if only the marks of an item or a heading stand before `end`."""
+        """The end of the line, if only the marks of a list item or a heading stand before `end`."""
         start, stop = self.read.line(line)
         if _ONLY_MARKS.match(self.text[start:end]):
             return max(end, start + len(self.text[start:stop].rstrip()))
         return end
 
     def _in_block(self, block: Block, line: int, end: int) -> Place | None:
-        """The place in a line of a block, or below the block; None where it would not be seen."""
+        """The place in a line of a block, or below the block; None if it would not be visible."""
         if block.kind == "table_open":
             return Place(self._in_row(block, line, end))
         if block.kind == "heading_open":
@@ -311,7 +309,7 @@ class _Places:
         return self._below(block) if block.kind in _RAW else None
 
     def _outside(self, end: int) -> int:
-        """The position after unsplittable spans, and before a backslash that breaks the line."""
+        """The position after spans that must not be split, and before a line's last backslash."""
         for start, last in at(self._wholes, end):
             if start < end:
                 return last
@@ -321,7 +319,7 @@ class _Places:
         return end - num_backslashes % 2
 
     def _in_heading(self, heading: Block, line: int, end: int) -> Place | None:
-        """The place before the marks that close a heading; None in its underline."""
+        """The place before the marks that close a heading; None in the line under it."""
         if "#" in heading.markup:
             closing = _CLOSING_MARKS.search(self.text[self.read.line(line)[0] : end])
             return Place(end - len(closing[0]) if closing else self._outside(end))
@@ -329,7 +327,7 @@ class _Places:
         return None if is_underline else Place(self._outside(end))
 
     def _in_row(self, table: Block, line: int, end: int) -> int:
-        """Move a position into a rendered cell: surplus cells of a row are not rendered."""
+        """Move a position into a cell that is rendered: surplus cells of a row are not."""
         separator = table.first + 1
         line = table.first if line == separator else line
         num_columns = len(self._cell_ends(separator))
@@ -349,7 +347,7 @@ class _Places:
         return pipes if pipes and pipes[-1] == end - 1 else [*pipes, end]
 
     def _below(self, block: Block) -> Place | None:
-        """A line of its own below a block; None where it would be in the block or end a list."""
+        """A new line below a block; None if it would be part of the block, or end a list."""
         last = block.last - 1
         while last > block.first and not self._content(last):
             last -= 1
@@ -371,7 +369,7 @@ class _Places:
         )
 
     def _containers(self, start: int, end: int) -> str:
-        """The marks of quotes and lists with which a line begins."""
+        """The marks of quotes and lists at the beginning of a line."""
         marks = _CONTAINERS.match(self.text, start, end)
         return marks[0] if marks else ""
 
@@ -386,7 +384,7 @@ def _closes(line: str, fence: str) -> bool:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Maps characters of an answer to the text that its reader saw (`shown`)."""
+    """Maps characters of an answer to the text that the caller saw (`shown`)."""
 
     shown: str
     similarity: float
@@ -394,15 +392,15 @@ class Offsets:
 
     @classmethod
     def between(cls, answer: str, shown: str) -> Offsets | None:
-        """Align two texts; None if they have too little in common, or the second is blank.
+        """Align two texts. None if they have too little in common, or the second is blank.
 
         The second is a part of the answer, or the answer as a parser changed it: stripped, in
-        capitals, without mark-up.
+        capitals, or without mark-up.
         """
         return _offsets(answer, shown) if shown.strip() else None
 
     def interval(self, start: int, end: int) -> tuple[int, int]:
-        """The characters [start, end) of the shown text; an empty interval if it lacks them."""
+        """The characters [start, end) of the shown text; empty if it lacks them."""
         first = self._places[start]
         last = min(self._places[end - 1] + 1, self._places[end]) if start < end else first
         return first, max(first, last)
@@ -410,10 +408,10 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Shown:
-    """The place of a response in its caller's text.
+    """Where a response stands in its caller's text.
 
-    It begins at character `start` of the model's answer. `offsets` map the answer's characters to
-    those of another text that was made of it; `is_lost` says that these are unknown.
+    It begins at character `start` of the model's answer. If the caller saw another text, `offsets`
+    map the answer's characters to it. `is_lost` says that this mapping is unknown.
     """
 
     start: int = 0
@@ -421,7 +419,7 @@ class Shown:
     is_lost: bool = False
 
     def interval(self, start: int, end: int) -> tuple[int, int]:
-        """The place of characters [start, end) of the response."""
+        """Where the characters [start, end) of the response stand."""
         start, end = self.start + start, self.start + end
         return (start, end) if self.offsets is None else self.offsets.interval(start, end)
 

@@ -1,4 +1,4 @@
-"""Verdicts, support and checks in words, and what they are worth to a reader."""
+"""Verdicts, support and checks in words, and what they mean for a reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from attribot_rag.result.citations import Citations, mark_of
 from attribot_rag.result.result import Basis, Provenance, Result
 from attribot_rag.result.verdict import Check, Support, Verdict
 
-# What readers call the texts that the model was given: those of a program, or of the command line.
+# What people call the texts that the model was given: by a program, or by the command line.
 THE_DOCUMENTS = "the documents"
 YOUR_FILES = "your files"
-# All that readers are told of a sentence, by the verdict, the reason why it is open, or its origin.
+# All remarks on a sentence, by the verdict, the reason why it is open, or its origin.
 # The page in the browser has those on support, too, in its languages.
 REMARKS = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))
 _REMARKS = REMARKS["en"]
@@ -53,7 +53,7 @@ WORDS = {
     "says_none": "not said",
     "nothing": "No source stands out.",
 }
-# What differs where another model read the answer: what supports it is no cause.
+# The words that differ if another model read the answer: support is no cause.
 READER_WORDS = {
     **_REMARKS["reader"],
     "grounded": "supported by {texts}",
@@ -76,10 +76,10 @@ READER_WORDS = {
 }
 ANOTHER_MODEL = "another model"
 Marked = Callable[[Sequence[int]], str]
-"""Gives the numbers of documents in brackets, as readers see them, or ''."""
+"""Returns the numbers of documents in brackets, as people see them, or ''."""
 
 LED = 6.0
-"""The reliance on retrieved text, in nats, from which on it led to a sentence."""
+"""The reliance on retrieved text, in nats, from which that text led to a sentence."""
 _NOT_JUDGED = ("trivial", "reasoning")
 _MOST_WORDS = 4
 _MOST_CALLED = 36  # characters
@@ -87,23 +87,22 @@ Standing = Literal["said", "disputed", "differs", "partial", "none", "open", "el
 """What a reader may think of a sentence.
 
 - said: retrieved text says it;
-- disputed: the cited text says it, and another text says otherwise;
-- differs: the cited text says another value, or only another text speaks of it, and says one;
+- disputed: the cited text says it, and another text says something else;
+- differs: the cited text has another value, or only another text has one;
 - partial: the text that prompted it does not say it;
 - none: no retrieved text says it;
 - open: its source is unclear;
-- elsewhere: it is from the conversation, the instructions or the question.
-"""
+- elsewhere: it comes from the conversation, the instructions or the question."""
 
 
 def words_for(key: str, texts: str = "", *, basis: Basis = "cause", **values: object) -> str:
-    """The words for one of these keys; a verdict that is open for another reason is just open."""
+    """The words for a key. The key of an unknown reason gives the words for open."""
     words = WORDS if basis == "cause" else {**WORDS, **READER_WORDS}
     return words.get(key, words["open"]).format(texts=texts, **values)
 
 
 def who_read(provenance: Provenance) -> str:
-    """The line that says who read an answer that another model gave; '' for a cause."""
+    """The line that says who read another model's answer; '' for a cause."""
     if provenance.basis == "cause":
         return ""
     answered_by = on_one_line(provenance.answered_by or ANOTHER_MODEL)
@@ -113,10 +112,10 @@ def who_read(provenance: Provenance) -> str:
 
 @dataclass(frozen=True)
 class Remark:
-    """Words for people about the support of a sentence.
+    """A remark for people on the support of a sentence.
 
-    `key` names the words. They contain the `values` and the numbers of the `documents`, which are
-    given by their indices.
+    `key` selects the words. They contain the `values` and the numbers of the `documents`, which are
+    indices.
     """
 
     key: str
@@ -126,7 +125,7 @@ class Remark:
 
     @property
     def names_cited(self) -> bool:
-        """Whether it names all cited documents, so that no number stands beside it."""
+        """Whether it names all cited documents, so that no number has to stand there too."""
         return self.key.startswith(("prompted", "say"))
 
 
@@ -137,16 +136,17 @@ def remark_on(
     texts: str = THE_DOCUMENTS,
     basis: Basis = "cause",
 ) -> str:
-    """The cause in words where its citations, `num_cited` of them, do not show it, else ''.
+    """The cause in words if the citations do not show it, else ''.
 
-    `verdicts` are those of the whole answer. Sentences are counted from 1, those that are judged:
-    of JSON, its values. An unsupported sentence is told of by its support, where it has one.
+    `num_cited` is the number of citations, and `verdicts` are those of the whole answer. Judged
+    sentences are counted from 1; in JSON, these are its values. For an unsupported sentence, its
+    remark on support stands instead, if there is one.
     """
     if verdict is None:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:
         if _is_in_doubt(verdict, verdicts):
-            return ""  # its remark on support says so
+            return ""  # its remark on support says it
         origin = verdicts[verdict.follows : verdict.follows + 1]
         if any(earlier.kind == "reasoning" for earlier in origin):
             return words_for("reasoning", basis=basis)
@@ -169,10 +169,11 @@ def support_remarks(
     texts: str = THE_DOCUMENTS,
     num_passages: int | None = None,
 ) -> tuple[Remark, ...]:
-    """Tell people what the cited text lacks or says otherwise, and which values to check.
+    """Remarks on what the cited text lacks or contradicts, and on values to check.
 
-    `marked` gives the numbers of documents as readers see them. A remark on documents for which it
-    gives '' is left out. `num_passages` were found, by default the documents in the prompt.
+    `marked` returns the numbers of documents as people see them; if it returns '', the remark is
+    left out. `num_passages` is the number of retrieved passages, by default the documents in the
+    prompt.
     """
     if verdict is None:
         return ()
@@ -208,9 +209,9 @@ def support_remarks(
 
 
 def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
-    """Whether it follows from a sentence that retrieved text does not say, or not without doubt.
+    """Whether it follows from a sentence that retrieved text does not say with certainty.
 
-    Other text that says a value of its own otherwise is told of instead.
+    If other text has another value, that remark stands instead.
     """
     followed = None if verdict.follows is None else verdicts[verdict.follows].support
     if followed is None or verdict.support is None or verdict.support.rivals:
@@ -228,12 +229,12 @@ def key_of_partial(support: Support, num_documents: int, lacked: Sequence[str]) 
 
 
 def brief(text: str) -> str:
-    """The first words of a sentence, as a remark on another one calls it."""
+    """The first words of a sentence, to name it in a remark on another one."""
     return shorten(on_one_line(text).strip("*#->| "), _MOST_CALLED, placeholder="…")
 
 
 def marked_by(citations: Citations) -> Marked:
-    """The numbers of documents in brackets, by the citations of an attribution."""
+    """A function that returns the numbers of documents in brackets, by these citations."""
 
     def marked(documents: Sequence[int]) -> str:
         mark = mark_of(documents, citations)
@@ -248,7 +249,7 @@ def _documents_of(attribution: Result, source_ids: Iterable[int]) -> tuple[int, 
 
 
 def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iterator[Remark]:
-    """The values that retrieved text has in the place of the sentence's, and where they stand."""
+    """The values that retrieved text has in place of the sentence's, and where they stand."""
     rivals = () if verdict.support is None else verdict.support.rivals
     others: list[tuple[str, tuple[int, ...]]]
     others = [(rival.value, (rival.document,)) for rival in rivals]
@@ -270,7 +271,7 @@ def _other_values(attribution: Result, verdict: Verdict, marked: Marked) -> Iter
 
 
 def _checks(verdict: Verdict, texts: str) -> Iterator[Remark]:
-    """The remarks of an annotator on values that no source has in another way."""
+    """The annotator's remarks on values that no source has in another form."""
     rivals = () if verdict.support is None else verdict.support.rivals
     told = {check.start for check in rivals}
     seen = set()
@@ -291,7 +292,7 @@ def _checked(check: Check, texts: str) -> Remark:
 
 
 def lacked_words(response: str, support: Support) -> list[str]:
-    """A few words that the cited text lacks: of the sentence, then of the question."""
+    """A few words that the cited text lacks: first of the sentence, then of the question."""
     words = [response[word.start : word.end] for word in support.missing]
     each: dict[str, str] = {}
     for word in map(on_one_line, (*words, *support.missing_asked)):
@@ -300,7 +301,7 @@ def lacked_words(response: str, support: Support) -> list[str]:
 
 
 class Trust(TypedDict):
-    """How many judged sentences have which standing, among how many passages."""
+    """How many judged sentences have which standing, and how many passages there are."""
 
     sentences: int
     passages: int
@@ -310,9 +311,10 @@ class Trust(TypedDict):
 def standing_of(
     verdict: Verdict | None, verdicts: Sequence[Verdict], remarks: Sequence[Remark]
 ) -> Standing | None:
-    """The standing of a sentence; None where it is not judged, or its support is not known.
+    """The standing of a sentence; None if it is not judged, or its support is unknown.
 
-    A sentence that follows from another one has the standing of that one, unless it differs itself.
+    A sentence that follows from another one has the same standing, unless it has another value
+    itself.
     """
     if verdict is None or verdict.kind in ("trivial", "reasoning"):
         return None
@@ -339,7 +341,7 @@ def standing_of(
 
 
 def _is_disputed(verdict: Verdict) -> bool:
-    """Whether what it cites lacks nothing, and only other text says otherwise."""
+    """Whether the cited text lacks nothing, and only other text says something else."""
     support = verdict.support
     if support is None or not verdict.source_ids or support.missing:
         return False
@@ -366,7 +368,7 @@ def trust_in(attribution: Result, citations: Citations) -> Trust | None:
 
 
 def trust_line(trust: Trust | None, texts: str = THE_DOCUMENTS) -> str:
-    """One line for people; '' where nothing is known.
+    """One line for people, or '' if nothing is known.
 
     For example '2 of 4 sentences stand in your files · 1 differs · 1 is not in the 3 passages
     found'.

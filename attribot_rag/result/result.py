@@ -33,18 +33,18 @@ Value = TypeVar("Value")
 WORDS = "words"
 """The method that compares words, without a model."""
 WORD_COMPARISON = "word comparison"
-"""What stands for the name of a model there."""
+"""What replaces the name of a model there."""
 
 
 @dataclass(frozen=True)
 class ResponseText:
-    """A response as its reader saw it; `token_spans` are the characters of each token."""
+    """A response as its reader saw it. `token_spans` are the characters of each token."""
 
     text: str
     token_spans: tuple[Interval, ...]
 
     def tokens_in(self, start: int, end: int) -> range:
-        """Indices of the tokens whose first non-space character is in [start, end).
+        """Indices of the tokens whose first character that is not white space is in [start, end).
 
         Tokens without text at the end of the response belong to its last character. Raises
         InvalidInput for characters outside the response.
@@ -72,7 +72,7 @@ class RankedSource:
 
 @dataclass(frozen=True)
 class RankedDocument:
-    """A document, its index in the attribution, and its score in nats for the span asked about."""
+    """A document, its index in the attribution, and its score in nats for a span."""
 
     index: int
     document: Document
@@ -98,60 +98,61 @@ class Result:
     response: str
     """The answer as it was shown, without the prompt and without special tokens."""
     token_spans: tuple[Interval, ...]
-    """Per response token its characters of the response. Tokens that only together make a
-    character share a span; a token without text of its own has an empty span."""
+    """The characters of the response of each token. Tokens that only together make a character
+    share a span. A token without text has an empty span."""
     token_log_likelihoods: tuple[float, ...]
-    """Per response token its log-probability in nats with nothing removed from the prompt, 0 if
-    that was not scored; a proxy's if only it scored, and for the shortened prompt if the model read
-    only that."""
+    """The log-probability of each response token in nats, with the whole prompt. It is 0 if it was
+    not scored. It is the proxy's if only the proxy scored it, and that after the shortened prompt
+    if the model read only that."""
     documents: tuple[Document, ...]
-    """The documents as they were given; other fields name them by their index here."""
+    """The documents as they were given. Other fields refer to them by index."""
     not_located: tuple[int, ...]
     """Indices of documents that do not stand in the prompt. They have no sources and no score,
     which is not a score of 0."""
     sources: tuple[Source, ...]
-    """The scored pieces of text, in the order in which they stand in the prompt."""
+    """The scored pieces of text, in the order of the prompt."""
     token_scores: tuple[tuple[float | None, ...] | None, ...]
-    """Per source its score for each response token, null where it was not measured: the default
-    method measures a source up to the sentence that it may have caused. The score of a part of the
-    response is the sum over its tokens that were measured."""
+    """For each source its score for each response token, null if it was not measured. The default
+    method measures a source up to the sentence that it may have caused. The score for a part of the
+    response is the sum over its measured tokens."""
     exact: tuple[bool, ...]
-    """Per source whether its text was removed to the character from the full prompt and everything
-    after it encoded again; if not, its score is approximate."""
+    """For each source whether its text was removed to the character from the full prompt, and
+    everything after it encoded again. Otherwise its score is approximate."""
     notes: tuple[str, ...]
     """What a reader should know before trusting the scores."""
     provenance: Provenance
-    """How the scores came about."""
+    """How the scores were made."""
     estimated: tuple[bool, ...] = ()
-    """Per source whether its score is an estimate, by gradients for example, and no measurement;
-    empty if none is."""
+    """For each source whether its score is an estimate, by gradients for example, and not measured.
+    Empty if none is an estimate."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
-    """Documents of which only a part stands in the prompt, by their index: the share of their text,
-    from 0 to 1, that does."""
+    """Documents of which the prompt has only a part, by index: the share of their text that it has,
+    from 0 to 1."""
     prompt_numbers: Mapping[int, int] = field(default_factory=dict)
-    """The number that the prompt gives to each document in it, by the document's index: its label,
-    such as [2] before it, which several may share, or its place among the documents."""
+    """The number of each document in the prompt, by index: its label, such as [2] before it, or its
+    position among the documents. Several documents may share a label."""
     prompt_names: Mapping[int, str] = field(default_factory=dict)
-    """What else the prompt calls documents, by their index, such as [lock.pdf]: where the model's
-    own markers repeat it."""
+    """Other names of documents in the prompt, by index, such as [lock.pdf]. Only if the model's own
+    markers repeat them."""
     groups: tuple[SourceGroup, ...] = ()
     """Sources that were removed together, with their joint scores."""
     context_reliance: tuple[float, ...] | None = None
-    """The score of the whole retrieved context for each response token, or null if it was not
+    """The score of all retrieved text together for each response token, or null if it was not
     measured."""
     unit: str = "nats"
-    """What scores are measured in: nats, unless the method measures something else."""
+    """The unit of the scores: nats, unless the method measures something else."""
     partial: bool = False
-    """Whether the budget, or the limit of judging, left something undone."""
+    """Whether the budget or the limit of judging left something undone."""
     verdicts: tuple[Verdict, ...] = ()
-    """What a reader may believe of each sentence of the response."""
+    """The verdict on each sentence of the response."""
     markers: tuple[Marker, ...] = ()
     """Citation markers such as [2] that the model wrote itself."""
     numbering: Numbering = "by_marker"
-    """How cited documents are numbered: as the model's own markers number them, where it wrote
-    any (by_marker), or always from 1 in the order in which they are first cited (by_citation)."""
+    """How cited documents are numbered. With by_marker, they have the numbers of the model's own
+    markers, if it wrote any. With by_citation, they are numbered from 1 in the order of first
+    citation."""
     question: str = ""
-    """What was asked, where it is known apart from the prompt: by `Attributor.ask`."""
+    """The question, if it is known apart from the prompt: by `Attributor.ask`."""
 
     def __post_init__(self) -> None:
         """Raises InvalidInput if the fields do not fit together."""
@@ -213,7 +214,7 @@ class Result:
 
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
-        """Scores as [num_sources, num_response_tokens]; what was not scored is masked."""
+        """The scores as [num_sources, num_response_tokens]; what was not scored is masked."""
         width = len(self.token_spans)
         rows = [(None,) * width if row is None else row for row in self.token_scores]
         values = np.reshape(np.array(rows, dtype=float), (len(rows), width))
@@ -222,8 +223,8 @@ class Result:
     def find(self, text: str) -> tuple[int, int]:
         """Characters [start, end) of the first place of a text in the response.
 
-        For the methods that take a span: `top(3, *attribution.find("84 people"))`. Raises
-        InvalidInput if the response does not hold it.
+        Use it with methods that take a span: `top(3, *attribution.find("84 people"))`. Raises
+        InvalidInput if the response does not contain the text.
         """
         start = self.response.find(text)
         if start < 0 or not text:
@@ -231,7 +232,7 @@ class Result:
         return start, start + len(text)
 
     def tokens_in(self, start: int, end: int) -> range:
-        """Indices of the response tokens whose first non-space character is in [start, end).
+        """Indices of the tokens whose first character that is not white space is in [start, end).
 
         Tokens without text at the end of the response belong to its last character. Raises
         InvalidInput for characters outside the response.
@@ -243,9 +244,9 @@ class Result:
         return ResponseText(self.response, self.token_spans)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
-        """Score in nats of a source for the characters [start, end) of the response.
+        """The score of a source in nats for the characters [start, end) of the response.
 
-        The sum over the span's tokens that were measured; None if none was.
+        This is the sum over the measured tokens of the span; None if none was measured.
         """
         if not 0 <= source_id < len(self.sources):
             raise InvalidInput(f"source {source_id} is not one of the {len(self.sources)} sources")
@@ -263,13 +264,13 @@ class Result:
         measured = [] if row is None else [row[i] for i in tokens if row[i] is not None]
         if row is None or (tokens and not measured):
             return None
-        # As the page adds; `sum` is more precise since Python 3.12.
+        # The page adds in this order, too; `sum` is more precise since Python 3.12.
         return reduce(add, cast(list[float], measured), 0.0)
 
     def top(self, k: int = 5, start: int = 0, end: int | None = None) -> tuple[RankedSource, ...]:
         """The k sources with the highest scores for a span of the response, best first.
 
-        Raises InvalidInput for a negative k or characters outside the response.
+        Raises InvalidInput for a negative k, or for characters outside the response.
         """
         if k < 0:
             raise InvalidInput(f"k={k}; ask for at least 0 sources")
@@ -285,12 +286,12 @@ class Result:
     def outliers(
         self, start: int = 0, end: int | None = None, *, significance: float = SIGNIFICANCE
     ) -> tuple[RankedSource, ...]:
-        """The sources whose scores for a span of the response stand out, best first.
+        """The sources whose scores for a span of the response are unusually high, best first.
 
-        By the generalised ESD test for high values at this significance level (Rosner, 1983), as
-        AttriBoT tells the sources that matter by exact leave-one-out. Scores are in nats; sources
-        without a score are left out, and of fewer than three none stands out. Raises InvalidInput
-        for a significance outside (0, 1) or characters outside the response.
+        This is the generalised ESD test for high values (Rosner, 1983) at this significance level.
+        AttriBoT applies it to exact leave-one-out scores. Sources without a score are left out.
+        Fewer than three scores have no outliers. Raises InvalidInput for a significance outside (0,
+        1), or for characters outside the response.
         """
         ranked = self.top(len(self.sources), start, end)
         return ranked[: len(outliers([ranking.score for ranking in ranked], significance))]
@@ -300,8 +301,8 @@ class Result:
     ) -> tuple[RankedDocument, ...]:
         """The documents by the sum of their sources' scores for a span of the response, best first.
 
-        What several documents say counts for each of them; documents without a scored source are
-        left out. `Attributor.answer_without` measures what a document is worth as a whole.
+        A source that several documents contain counts for each of them. Documents without a scored
+        source are left out. `Attributor.answer_without` measures the effect of a whole document.
         """
         tokens = self._tokens(start, end)
         scores: dict[int, float] = {}
@@ -317,25 +318,25 @@ class Result:
         return 0.0 if index in self.not_located else self.partly_located.get(index, 1.0)
 
     def plain_text(self, source: Source) -> str:
-        """A source's text as a reader of its document sees it: without the tags of HTML."""
+        """A source's text without HTML tags, as a reader of its document sees it."""
         of = source.documents
         return without_tags(source.text, self.documents[of[0]].text if of else None)
 
 
 def cut(text: str, length: int) -> str:
-    """The text, or its beginning and an ellipsis, of at most `length` characters."""
+    """The text, or its beginning with an ellipsis, with at most `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def outliers(values: Sequence[float], significance: float = SIGNIFICANCE) -> tuple[int, ...]:
     """Indices of the unusually high values, highest first.
 
-    The generalised extreme studentised deviate test (Rosner, Technometrics 25, 1983; NIST/SEMATECH
-    e-Handbook of Statistical Methods, section 1.3.5.17.3), in the form that it has in AttriBoT
-    (ICLR 2025): the highest value is an outlier if its deviate exceeds the two-sided critical
-    value; it is removed, and the test ends with the first value that is no outlier. Fewer than
-    three values, or values that are equal up to rounding, have no outliers. Raises InvalidInput for
-    values that are not finite, and for a significance outside (0, 1).
+    This is the generalised extreme studentised deviate test (Rosner, Technometrics 25, 1983;
+    NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.17.3), in the form of AttriBoT
+    (ICLR 2025). The highest value is an outlier if its deviate exceeds the two-sided critical
+    value. It is removed, and the test repeats until a value is no outlier. Fewer than three values,
+    or values that are equal up to rounding, have no outliers. Raises InvalidInput for values that
+    are not finite, and for a significance outside (0, 1).
     """
     if not 0 < significance < 1:
         raise InvalidInput(f"significance={significance!r}; use a probability between 0 and 1")
@@ -343,7 +344,7 @@ def outliers(values: Sequence[float], significance: float = SIGNIFICANCE) -> tup
     if not np.isfinite(scores).all():
         index = int(np.isfinite(scores).argmin())
         raise InvalidInput(f"value {index} is {scores[index]}; outliers need finite values")
-    # In sorted order the sums round alike however the caller ordered the values.
+    # In sorted order, the sums round in the same way for any order of the values.
     remaining = np.argsort(scores, kind="stable")
     indices: list[int] = []
     while len(remaining) >= _MIN_VALUES and len(indices) < _MAX_OUTLIERS:
@@ -368,7 +369,7 @@ def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | No
 
 def critical_value(num_values: int, significance: float = SIGNIFICANCE) -> float:
     """The two-sided lambda for n values: (n-1) t / sqrt((n-2 + t^2) n)."""
-    from scipy import stats  # which takes a second
+    from scipy import stats  # takes a second to import
 
     quantile = float(stats.t.isf(significance / (2 * num_values), num_values - 2))
     return (num_values - 1) * quantile / math.sqrt((num_values - 2 + quantile**2) * num_values)
@@ -376,27 +377,28 @@ def critical_value(num_values: int, significance: float = SIGNIFICANCE) -> float
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The models, implementation and options behind the scores, and their cost."""
+    """The models, implementation and options that made the scores, and their cost."""
 
     method: str
-    """Which ablations were asked for."""
+    """Which method was used."""
     model: str
     basis: Basis = "cause"
-    """What the scores are about. 'cause': `model` gave the answer, so they say what made it do so.
-    'reader': another model gave it, and `model` read the prompt and the answer, so they say which
-    texts support the answer."""
+    """What the scores mean. 'cause': `model` gave the answer, and the scores say what made it do
+    so. 'reader': another model gave it, `model` read the prompt and the answer, and the scores say
+    which texts support the answer."""
     answered_by: str | None = None
-    """The model that gave an answer that a reader read, null if its name is not known."""
+    """The model that gave the answer if a reader read it; null if its name is unknown."""
     dtype: str
-    """'unknown' for a served model."""
+    """The type of the weights; 'unknown' for a served model."""
     device: str
-    """Where the model ran, the URL of a server for example."""
+    """Where the model ran: a device, or the URL of a server."""
     implementation: str
     """How the model was run: packed, cropped or reference, or by a server."""
     fallback: str | None = None
-    """Why a faster implementation was not used, None if the fastest or the requested one was."""
+    """Why a faster implementation was not used; null if the fastest or the requested one was."""
     retokenized: bool
-    """True if the ids were made from text and need not be those that the model saw or gave."""
+    """Whether the ids were made from text, so they may differ from those that the model saw or
+    gave."""
     prompt_tokens: int
     prefilled_tokens: int
     """Tokens encoded before the first ablation; 0 if the generation's own cache was used."""
@@ -406,18 +408,18 @@ class Provenance:
     """Calls of all models."""
     seconds: float
     proxy_tokens: int = 0
-    """Tokens that went through a smaller model instead."""
+    """Tokens that went through a smaller model."""
     flops: float = 0.0
-    """2 for each parameter and token of every model that was run."""
+    """2 FLOPs for each parameter and token of every model that ran."""
     naive_tokens: int = 0
-    """What leave-one-out of every source without a cache would have taken."""
+    """How many tokens leave-one-out of every source without a cache would have read."""
     expected_tokens: int = 0
-    """What the cost model expects of the method, verdicts not counted."""
+    """How many tokens the cost model expects of the method, without verdicts."""
     self_check: float | None = None
-    """The largest difference to the reference implementation in nats, if it was asked for."""
+    """The largest difference from the reference implementation in nats, if it was requested."""
     noise: float | None = None
-    """How much a server's log-probabilities of the same tokens were seen to differ from one call to
-    the next, at most, in nats at a token; null for a model that ran here."""
+    """The largest difference between a server's log-probabilities of the same tokens in two calls,
+    in nats at a token; null for a model that ran here."""
     options: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     """The options of the context, the scorer and the budget."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -429,9 +431,9 @@ class Provenance:
 
 
 class ByProvenance(Generic[Value]):
-    """A value for each attribution, by its provenance, which its copies share.
+    """A value for each attribution, stored by its provenance, which its copies share.
 
-    It is kept as long as one of them is.
+    A value is kept as long as one of these attributions exists.
     """
 
     def __init__(self) -> None:
@@ -448,26 +450,26 @@ class ByProvenance(Generic[Value]):
         self._values[key] = weakref.ref(provenance, forget), value
 
     def get(self, provenance: Provenance) -> Value | None:
-        """The value of this very provenance, None without."""
+        """The value of this very provenance object, or None."""
         kept = self._values.get(id(provenance))
         return None if kept is None else kept[1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counterfactual:
-    """The answer without some documents, and the first answer's loss there.
+    """The answer without some documents, and how much less likely the first answer is there.
 
-    Only these documents were taken out of the prompt: another document that says the same stays.
+    Only these documents were removed from the prompt. Another document that says the same stays.
     """
 
     documents: tuple[int, ...]
-    """Indices of the documents that were taken out."""
+    """Indices of the documents that were removed."""
     response: str
-    """What the model answers without them; '' if it ends at once."""
+    """The model's answer without them; '' if it ends at once."""
     score: float
     """How much less likely the first answer is without them, in nats: log p(first answer | full
     prompt) - log p(first answer | prompt without them)."""
     exact: bool
     """Whether their text was removed to the character."""
     notes: tuple[str, ...] = ()
-    """Why the two answers may differ for another reason than these documents."""
+    """Other reasons than these documents why the two answers may differ."""

@@ -1,4 +1,4 @@
-"""A summary of an attribution, of bounded size, to attach to the answer."""
+"""A summary of an attribution, of limited size, to attach to the answer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MAX_NAME = 200
 _MAX_UNIT = 60
 _MESSAGE_LENGTHS = (1000, 300, 100, 30)
 _OFFSETS_OF_ANSWER = (
-    "Positions are characters of the model's own answer, of which an output parser or another step "
-    "made something else."
+    "Positions are characters of the model's own answer, which an output parser or another step "
+    "changed."
 )
 _DECIMALS = 4
 _MAX_BITS = 64
@@ -47,14 +47,15 @@ def summarize(
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
-    Sources, documents and sentences that did not fit are counted under `omitted`; the first ten
-    notes are kept. Its schema is docs/schemas/summary.json.
+    `omitted` counts the sources, documents and sentences that did not fit. The first ten notes are
+    kept. The schema is docs/schemas/summary.json.
 
     Args:
         attribution: The result to summarize.
-        shown: The place of the response in the text that was shown, whose characters positions are.
+        shown: Where the response stands in the text that was shown. Positions are characters of
+            that text.
         run_id: The framework's name for the run.
-        max_bytes: The length of the JSON, which is longer only if even its other fields are; with
+        max_bytes: The most bytes of JSON, which only the fields that always stay may exceed. With
             None, it has all sentences and documents.
     """
     citations = cite(attribution)
@@ -70,7 +71,7 @@ def summarize(
 def fitting(
     of_size: Callable[[Size], Summary], run_id: str | None, max_bytes: int | None
 ) -> dict[str, Any]:
-    """The summary of the largest size that fits into `max_bytes`, else of the smallest."""
+    """The summary of the largest size that fits into `max_bytes`, or else of the smallest."""
     for size in SIZES if max_bytes is not None else (WHOLE,):
         data = of_size(size)
         data["run_id"] = run_id
@@ -88,9 +89,9 @@ def without_attribution(
     run_id: str | None = None,
     max_bytes: int = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
-    """The same fields for an answer of `length` characters that has no attribution of its own.
+    """The same fields for an answer of `length` characters that has no attribution.
 
-    Messages of errors are cut at a thousand characters, or fewer to fit into `max_bytes`.
+    Messages of errors are cut at a thousand characters, or earlier to fit into `max_bytes`.
     """
     data = _empty(status, notes, length)
     data["run_id"] = run_id
@@ -139,9 +140,9 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
 
 
 def listed(num_documents: int, cited: Collection[int], limit: int) -> list[int]:
-    """The first documents and further cited ones, by their index, as many as the limit allows.
+    """Indices of the first documents, and of cited ones after them, as many as `limit` allows.
 
-    Each stands at the place of its index, but for those whose index is beyond the list.
+    Each stands at the position of its index, unless its index is beyond the end of the list.
     """
     beyond = sorted(index for index in cited if index >= limit)[:limit]
     while beyond and beyond[0] < limit + len(beyond):
@@ -188,7 +189,7 @@ def _status(attribution: Result) -> Status:
 
 @dataclass(frozen=True)
 class Size:
-    """Limits of a summary: numbers of sources, documents and sentences, characters of a text."""
+    """Limits of a summary: how many sources, documents and sentences, and characters of a text."""
 
     num_sources: int
     num_documents: int
@@ -210,7 +211,7 @@ SIZES = (
 
 @dataclass(frozen=True)
 class SummaryParts:
-    """Writes the sentences, checks, documents and sources of an attribution as plain data."""
+    """Writes sentences, checks, documents and sources of an attribution as plain data."""
 
     attribution: Result
     shown: Shown
@@ -275,7 +276,7 @@ class SummaryParts:
         }
 
     def placed(self, part: Check | MissingWord | Rival) -> Any:
-        """The part's own fields, at its place in the shown text."""
+        """The fields of this part, at its place in the shown text."""
         start, end = self.shown.interval(part.start, part.end)
         return {
             name: self._cut(value) if isinstance(value, str) else value
@@ -300,7 +301,7 @@ class SummaryParts:
     def any_document(
         self, document: Document, index: int, number: int | None, located_share: float
     ) -> DocumentSummary:
-        """The summary of a document, in the attribution or not."""
+        """The summary of a document, whether or not the attribution has it."""
         length = self.size.num_characters
         return {
             "index": index,

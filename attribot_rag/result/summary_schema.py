@@ -1,4 +1,4 @@
-"""The types of a summary, from which its JSON schema is generated."""
+"""The types of a summary. Its JSON schema is generated from them."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ RunId = Annotated[
 
 
 class MarkerSummary(TypedDict):
-    """A citation of the model's own at the characters [start, end), mark-up included; one for each
-    label in it."""
+    """A citation by the model at the characters [start, end), with its mark-up; one for each label
+    in it."""
 
     start: Index
     end: Index
     label: str
-    """What it calls the document: a number, or the prompt's own label."""
+    """What the marker calls the document: a number, or the prompt's own label."""
     document: Index | None
-    """Index of the document, null if there is none of that label."""
+    """Index of the document; null if no document has this label."""
     supported: bool | None
     """Whether the document has an effect on the sentence; null if that was not measured."""
 
 
 class RemarkSummary(TypedDict):
-    """What there is to say of a sentence beside its citations."""
+    """A remark on a sentence, in addition to its citations."""
 
     key: str
-    """Which words these are."""
+    """Which remark it is."""
     text: str
-    """The words themselves, as in the cited text."""
+    """The words, as in the cited text."""
     values: list[str]
-    """The words of the answer, or of a document, that stand in them."""
+    """The words of the answer or of a document that stand in them."""
     documents: Indices
     """Indices of the documents that the remark is about."""
 
@@ -63,76 +63,75 @@ class SentenceSummary(TypedDict):
     start: Index
     end: Index
     text: str
-    """The characters themselves, to which `offsets` of the summary refers."""
+    """The characters themselves. `offsets` of the summary says which text they are from."""
     verdict: Kind | None
     """Null for an attribution without verdicts, which cites by a rule of thumb."""
     source_ids: list[Index]
-    """Ids of the cited sources, best first; `sources` of the summary need not hold them."""
+    """Ids of the cited sources, best first. `sources` of the summary may lack some."""
     documents: Indices
-    """Indices of the documents that hold the cited sources: in `documents` of the summary, too,
-    which need not hold the last ones."""
+    """Indices of the documents that contain the cited sources. `documents` of the summary may lack
+    the last ones."""
     relation: Relation
-    """Whether each of the sources matters by itself, the sentence stands with either of them alone,
-    or only with all of them together. Of a composite, where the sentence cites several earlier
-    answers, that is meant of these."""
+    """Whether each of the sources matters, any one of them is enough, or only all of them together.
+    In a composite, if the sentence cites several earlier answers, this is about these answers."""
     effect: float | None
-    """What removing the cited sources costs the sentence, in nats: the sum of their scores, or the
-    joint score of a group. Of what a sentence follows from, or of its origin, what removing that
-    costs."""
+    """How much the sentence loses without the cited sources, in nats: the sum of their scores, or
+    the joint score of a group. For a sentence that follows from another one, or has an origin, the
+    loss without that."""
     reliance: float | None
-    """What removing the whole context costs the sentence, in nats."""
+    """How much the sentence loses without all documents, in nats."""
     kept: float | None
-    """The share of the reliance that the sentence keeps with only the cited sources in the context;
-    of those that are either, with the first."""
+    """The share of the reliance that the sentence keeps if the cited sources are the only ones in
+    the prompt. If either source is enough, with the first one."""
     in_part: bool
-    """Whether the cited sources explain the sentence only in part: `kept` is less than 0.7."""
+    """Whether the cited sources explain only a part of the sentence: `kept` is less than 0.7."""
     follows: Index | None
     """Index of the sentence that this sentence follows from."""
     origin: PromptPart | None
-    """The part of the prompt that a sentence with the verdict conversation comes from."""
+    """Which part of the prompt the sentence comes from, if its verdict is conversation."""
     reason: Reason | None
-    """Why an open verdict is open: no part of the context stands out, documents were not found in
+    """Why an open verdict is open: no part of the documents stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""
     checks: list[Check]
-    """Remarks, such as on a value that the cited sources do not have: texts are compared, and no
-    verdict depends on it."""
+    """Checks, such as on a value that the cited sources lack. They compare texts, and change no
+    verdict."""
     support: Support | None
-    """Whether the cited text says it; null for what is not judged."""
+    """Whether the cited text says it; null if it is not judged."""
     remarks: list[RemarkSummary]
-    """What to know of its support and its values, in words."""
+    """Remarks on its support and its values, in words."""
     standing: Standing | None
-    """What a reader may think of it: 'said' by retrieved text, 'disputed' by another text than the
-    cited one, 'differs' from it, 'partial' if the text that prompted it does not say it, 'none' if
-    no retrieved text does, 'open' if its source is unclear, 'elsewhere' if it is from the rest of
-    the prompt. Null where that is not known."""
+    """What a reader may think of it. 'said': retrieved text says it. 'disputed': the cited text
+    says it, another text says something else. 'differs': the text has another value. 'partial': the
+    text that prompted it does not say it. 'none': no retrieved text says it. 'open': its source is
+    unclear. 'elsewhere': it comes from the rest of the prompt. Null if unknown."""
     markers: list[MarkerSummary]
-    """What the model itself cites in it. Of a composite, the documents are not told."""
+    """The model's own citations in it. In a composite, they do not name documents."""
 
 
 class DocumentSummary(TypedDict):
     """One retrieved chunk, without its text."""
 
     index: Index
-    """Its index among the documents that were given, and its place in the list, unless it stands
-    behind documents that were omitted: then that is beyond the list."""
+    """Its index among the given documents, and its position in the list. If documents before it
+    were omitted, the index is beyond the list."""
     id: str | None
-    """The owner's name for it."""
+    """The id that its owner gave it."""
     number: Annotated[int, Field(ge=1)] | None
-    """Counts the cited documents from 1, in the order in which they are first cited, or is that of
-    the prompt where the model wrote markers such as [2] of its own: there several documents may
-    share one. Null for documents that are not cited."""
+    """Its number in citations, from 1, in the order of first citation. If the model wrote markers
+    such as [2], it is the number in the prompt, which several documents may share. Null for
+    documents that are not cited."""
     title: str
-    """What its metadata calls it, or where that says it is from; empty without either."""
+    """Its title in its metadata, or where the metadata says it is from; empty without either."""
     url: str
-    """Where its metadata says that it can be read; empty if nowhere, or if it is too long."""
+    """Its address in its metadata; empty if there is none, or if it is too long."""
     located: bool
-    """Whether it stands in the prompt; if not, it has no sources and no score, which is not a score
+    """Whether it stands in the prompt. If not, it has no sources and no score, which is not a score
     of 0."""
     located_share: Share
     """The share of its text that stands in the prompt."""
     metadata: dict[str, str | float | bool]
-    """Texts, finite numbers and booleans of what its owner attached. Empty where the summary would
-    be too long with it."""
+    """The texts, finite numbers and booleans of its metadata. Empty if the summary would be too
+    long."""
 
 
 class SourceSummary(TypedDict):
@@ -142,19 +141,19 @@ class SourceSummary(TypedDict):
     """Its index in the attribution's sources."""
     text: str
     documents: Indices
-    """Indices of the documents that hold it, ascending."""
+    """Indices of the documents that contain it, ascending."""
     score: float
-    """Its score for the whole response; positive where the source supports it. Of a composite, for
-    the earlier answer that it was read for."""
+    """Its score for the whole response; positive if the source supports it. In a composite, its
+    score for the earlier answer that it was retrieved for."""
     exact: bool
-    """Whether its text was removed to the character from the full prompt and everything after it
-    encoded again; if not, its score is approximate."""
+    """Whether its text was removed to the character from the full prompt, and everything after it
+    encoded again. Otherwise its score is approximate."""
     estimated: bool
-    """Whether its score is no measurement but an estimate."""
+    """Whether its score is an estimate, and not measured."""
 
 
 class Omitted(TypedDict):
-    """Numbers of the sources, documents, sentences and calls that are not in the summary."""
+    """How many sources, documents, sentences and calls are not in the summary."""
 
     sources: Index
     documents: Index
@@ -168,73 +167,73 @@ class ErrorDescription(TypedDict):
     type: Annotated[str, Field(min_length=1)]
     """The name of the exception's class."""
     message: Annotated[str, Field(max_length=1000)]
-    """What went wrong and how to mend it."""
+    """What went wrong, and how to fix it."""
 
 
 class Summary(TypedDict):
     """Verdicts, cited documents and the best sources, or why there are none. Every status has the
-    same fields: lists are empty and values null where nothing was attributed. Texts that were too
-    long end in an ellipsis; what did not fit at all is counted under omitted."""
+    same fields: lists are empty and values null if nothing was attributed. Texts that were too long
+    end in an ellipsis. What did not fit is counted under omitted."""
 
     schema_version: SchemaVersion
     status: Literal["complete", "partial", "composite", "pending", "error", "unsupported"]
-    """'partial' if the budget, or the limit of judging, left something undone, or one of several
-    calls has no attribution or only a part of one; 'composite' if the answer was made of earlier
-    answers, which `calls` has: it is attributed to these, these to what was retrieved for them, and
-    its sentences cite what the earlier answers cite; 'pending' while the attribution is under way,
-    perhaps with the sentences judged so far; 'unsupported' for what cannot be attributed at all,
-    such as a model that is not local."""
+    """'partial': the budget or the limit of judging left something undone, or one of several calls
+    has no whole attribution. 'composite': the answer was made of earlier answers, which are in
+    `calls`. It is attributed to these, and they to the documents retrieved for them; its sentences
+    cite what the earlier answers cite. 'pending': the attribution is under way, perhaps with the
+    sentences judged so far. 'unsupported': the answer cannot be attributed at all, for example
+    because the model is not local."""
     run_id: RunId | None
     question: str | None
-    """What was asked, where the framework tells, or its beginning."""
+    """The question or its beginning, if the framework reports it."""
     answer: str | None
-    """The text that was attributed, or its beginning; null where there is none yet."""
+    """The attributed text or its beginning; null if there is none yet."""
     cited_text: str | None
-    """The answer with its citations and remarks, as readers see it; null where there are none yet,
-    and where it is too long."""
+    """The answer with its citations and remarks, as people see it; null if there are none yet, or
+    if it is too long."""
     error: ErrorDescription | None
     """Why the answer was not attributed; null for other statuses than 'error' and 'unsupported'."""
     start: Index
-    """Where the attributed response begins; 0 unless the prompt was given back before it."""
+    """Where the attributed response begins; 0 unless the prompt was returned before it."""
     end: Index
     """Where it ends."""
     offsets: Literal["shown", "answer"]
-    """Whose characters `start`, `end` and those of `sentences` are: of the text that the caller was
-    given, or of the model's own answer, where something made another text of it."""
+    """Which text the characters `start`, `end` and those of `sentences` belong to: the text that
+    the caller got, or the model's own answer, if another step changed it."""
     unit: Annotated[str, Field(min_length=1)] | None
-    """What scores are measured in: nats, unless the method is a baseline with another unit."""
+    """The unit of the scores: nats, unless the method is a baseline with another unit."""
     sentences: list[SentenceSummary]
-    """The first sentences of the response, in order. One that is not in the text that the caller
-    was given is an empty interval."""
+    """The first sentences of the response, in order. A sentence that the caller's text lacks is an
+    empty interval."""
     trust: Trust | None
-    """How many of all judged sentences have which standing, among how many passages; null where
-    none has one."""
+    """How many judged sentences have which standing, and how many passages there are; null if none
+    has one."""
     documents: list[DocumentSummary]
-    """The documents in the order in which they were given; the first ones and the cited ones, if
-    they do not all fit."""
+    """The documents in their order; the first ones and the cited ones if not all fit."""
     sources: list[SourceSummary]
-    """The sources with the highest scores for the whole response, best first. Of a composite, those
-    that are cited, in the order of the sentences."""
+    """The sources with the highest scores for the whole response, best first. In a composite, the
+    cited ones, in the order of the sentences."""
     notes: Annotated[list[str], Field(max_length=10)]
     """What a reader should know before trusting the scores: the first ten notes."""
     method: str | None
-    """Which ablations were asked for."""
+    """Which method was used."""
     model: str | None
-    """The model whose scores these are, without the folder that it was loaded from."""
+    """The model that the scores belong to, without its folder."""
     basis: Basis | None
-    """'cause' if that model gave the answer; 'reader' if another one did, so that the scores say
-    which texts support the answer, not what caused it."""
+    """'cause' if that model gave the answer. 'reader' if another model did, so the scores say which
+    texts support the answer, not what caused it."""
     answered_by: str | None
-    """The model that gave an answer that a reader read; null if its name is not known."""
+    """The model that gave the answer if a reader read it; null if its name is unknown."""
     retokenized: bool | None
-    """True if the ids were made from text and need not be those that the model saw or gave."""
+    """True if the ids were made from text, so they may differ from those that the model saw or
+    gave."""
     seconds: Annotated[float, Field(ge=0)] | None
-    """What the attribution took."""
+    """How long the attribution took."""
     calls: list[Summary]
-    """Where several calls of a model gave the answer, what each call's own answer is attributed to,
-    among the documents in its own prompt; positions are characters of that answer. Of a composite,
-    the earlier answers, in the order in which they were given."""
+    """If several calls of a model gave the answer, the attribution of each call's own answer to the
+    documents in its own prompt. Positions are characters of that answer. In a composite, the
+    earlier answers, in their order."""
     places: list[tuple[Index, Index]]
-    """Per call the characters [start, end) of the answer that it gave; empty where the calls build
-    on each other."""
+    """For each call the characters [start, end) of its answer in the whole; empty if the calls
+    build on each other."""
     omitted: Omitted

@@ -1,4 +1,4 @@
-"""Whether retrieved text says a sentence: the text that caused it, or any."""
+"""Whether retrieved text says a sentence: the text that caused it, or any other."""
 
 from attribot_rag.support.support import (
     ByWords,

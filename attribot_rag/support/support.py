@@ -1,4 +1,4 @@
-"""Whether retrieved text says a sentence: the text that caused it, or any."""
+"""Whether retrieved text says a sentence: the text that caused it, or any other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from attribot_rag.support.wording import Word, Wording
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
-_ANOTHER_SPELLING = 0.8  # of the letters of two words that are one
+_ANOTHER_SPELLING = 0.8  # least similarity of two spellings of one word
 _similarity = OSA.normalized_similarity
-_LEAST_OWN = 0.5  # of a sentence's words that a text has which says it
-_LEAST_WORDS = 2  # that a rival shares with a sentence
-_LEAST_SAID = 0.5  # of a passage's words, by a sentence that it says word for word
+_LEAST_OWN = 0.5  # share of a sentence's words that a text must have
+_LEAST_WORDS = 2  # words that a rival must share with a sentence
+_LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
 _LABELLED = re.compile(r"\w[^\w\n]*[:|].*\w")  # a row of a table, or an item with its label
-# Words for what was named before: a sentence that begins with one says too little alone.
+# Pronouns: a sentence that begins with one does not say enough alone.
 _PRONOUN = re.compile(
     "it|he|she|they|this|that|these|those|its|his|her|their"
     "|es|er|sie|dies|diese|dieser|dieses|ihre?|seine?|il|elle|ils|elles|ce|cela|ceci|ça"
@@ -39,47 +39,47 @@ _PRONOUN = re.compile(
 Likelihoods = Sequence[tuple[int, int, float]]
 """The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
 QuestionLikely = Callable[[str], Likelihoods | None]
-"""Gives the likelihoods of the question's tokens after some text, None where no model can tell."""
+"""Returns the likelihoods of the question's tokens after a text; None if no model can tell."""
 Entailed = Callable[[str, str], float]
-"""Gives the probability, from 0 to 1, that a text entails a sentence."""
+"""Returns the probability, from 0 to 1, that a text entails a sentence."""
 FULL = 0.22
-"""The least score of a sentence that its cited text says."""
+"""The least score of full support."""
 ENTAILED = 0.5
-"""The least probability of entailment, by a classifier, of a text that says a sentence."""
+"""The least probability of entailment, by a classifier, at which a text says a sentence."""
 UNSURE = (0.1, 0.4)
-"""Scores by words between these are left to a model, if there is one."""
+"""If the score by words is between these, a model decides, if there is one."""
 UNLIKELY = -8.5
 """The log-likelihood in nats, after a text, below which a word is about something else.
 
-Most words in the place of another one are below it, such as "magazines" where the text says
-"books". Few other words for the same thing are, such as "fee" for "price".
-"""
+A word that replaces another one is usually below it, such as "magazines" where the text says
+"books". Another word for the same thing rarely is, such as "fee" for "price"."""
 MIN_NEW = 0.5
-"""The least share of a sentence's new words, by weight, that a passage has which says it."""
+"""The least share of a sentence's new words, by weight, in a passage that says it."""
 MIN_ASKED = 0.4
-"""The least share of the question's words, by weight, that it has with the text around it."""
+"""The least share of the question's words, by weight, in the passage and the text around it."""
 ENOUGH_ASKED = 1.6
-"""Or the weight of these words, where 1 is a long word that one passage alone has."""
+"""Or this weight of the question's words, where 1 is a long word that only one passage has."""
 ENOUGH_NEW = 5.0
-"""Or that of the sentence's new words, so many that they can hardly be about something else."""
+"""Or this weight of the sentence's new words: so many are not about something else."""
 MIN_REPEATED = 0.75
-"""Or the least share of the words that the sentence itself has from the prompt."""
+"""Or the least share of the words that the sentence repeats from the prompt."""
 VERBATIM = 0.8
-"""The share of all its words, by weight, with which passages say a sentence whatever was asked."""
+"""The share of all its words, by weight, at which a passage says a sentence whatever the question.
+"""
 MIN_WORDS = (4, 2)
-"""The least number of words of such a sentence, and of those that state something."""
+"""The least number of words of such a sentence, and of its content words."""
 MIN_ADDED = 0.25
-"""The least share that each of two passages has alone which say a sentence together."""
-_MOST_PAIRED = 12  # passages that are compared two by two
+"""The least share that each of two passages must add if they say a sentence together."""
+_MOST_PAIRED = 12  # passages of which pairs are compared
 MIN_SHARED = 0.2
-"""The least share of a sentence's new words, by weight, in sources that may say it otherwise."""
+"""The least share of a sentence's new words, by weight, in a source that may contradict it."""
 
 
 @dataclass(frozen=True)
 class Passage:
     """A source in one document: the characters [start, end) of it.
 
-    `around` is what a reader knows besides: the document's title, the heading above the passage,
+    `around` is other text that a reader knows: the document's title, the heading above the passage,
     and the sentence before it.
     """
 
@@ -92,12 +92,12 @@ class Passage:
 
     @cached_property
     def read(self) -> str:
-        """The text with what stands around it."""
+        """The passage with the text around it."""
         return f"{self.around}\n{self.text}"
 
 
 class Retrieved:
-    """What a model read: the sources of its documents, with their words."""
+    """The sources of the documents that a model read, with their words."""
 
     def __init__(
         self, documents: Sequence[Document], sources: Sequence[Source], language: str
@@ -106,7 +106,7 @@ class Retrieved:
         self.wording = Wording(language, [passage.text for passage in self.passages])
 
     def of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
-        """The places of some sources, in the order of the ids."""
+        """The places of these sources, in the order of the ids."""
         return tuple(
             passage
             for source in source_ids
@@ -122,10 +122,10 @@ class Retrieved:
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """A sentence of the answer: the characters from `start` on of the response.
+    """A sentence of the answer, which begins at character `start` of the response.
 
-    `text` has white space for its markers. It answers the `question`; `earlier` is the sentence
-    that it follows from.
+    `text` has white space in place of its markers. The sentence answers the `question`. `earlier`
+    is the sentence that it follows from.
     """
 
     start: int
@@ -144,16 +144,16 @@ def with_support(
     question_likely: QuestionLikely | None = None,
     entailed: Entailed | None = None,
 ) -> tuple[Verdict, ...]:
-    """The same verdicts, each judged one with its support.
+    """The same verdicts, with the support of each judged sentence.
 
     Args:
         verdicts: The verdicts on the sentences of the response, with their checks.
         response: The answer.
         retrieved: What the model read.
-        question: What was asked.
-        markers: The model's own citation markers, which are no part of a sentence.
-        question_likely: Asks the model that scores; without one, words alone decide.
-        entailed: Asks a classifier about sentences whose cited text lacks words of them.
+        question: The question.
+        markers: The model's own citation markers, which are not part of a sentence.
+        question_likely: Asks the model that scores. Without it, words alone decide.
+        entailed: Asks a classifier about sentences whose cited text lacks some of their words.
     """
     readable = response
     for start, end in markers:
@@ -189,11 +189,14 @@ def support_of(
 ) -> Support:
     """Compare a sentence with the sources that it cites, or else with the text that says it.
 
-    A rival, or a check with another value, makes the support contradicted. It is full if the score
-    is high enough, or no word is missing; if no number or name is missing, no word of the question
-    that no text has is an unlikely one after the cited text, and that text is not the same sentence
-    with another word. If only other words are missing, it is also full if the text entails the
-    sentence.
+    Support is contradicted if there is a rival, or a check with another value. It is full if the
+    score is high enough or no word is missing, unless
+
+    - a number or a name is missing;
+    - a word of the question that no text has is unlikely after the cited text;
+    - the cited text is the same sentence with one other word.
+
+    If only other words are missing, it is also full if the text entails the sentence.
     """
     wording = retrieved.wording
     words, question = wording.content(stated.text), wording.content(stated.question)
@@ -264,7 +267,7 @@ def _nats(word: Word, likelihoods: Likelihoods) -> float:
 
 
 def _not_respelled(missing: Sequence[Word], words: Sequence[Word]) -> list[Word]:
-    """The missing words of which no word is another spelling, as "meters" is of "metres"."""
+    """The missing words without those that have another spelling, as "meters" has "metres"."""
     others = [word.text.casefold() for word in words if not (word.is_number or word.is_name)]
 
     def is_respelled(word: str) -> bool:
@@ -308,9 +311,9 @@ def _begins_with(text: str, said: Sequence[Word], wording: Wording) -> bool:
 def _is_replaced(
     text: str, missing: Sequence[Word], passages: Sequence[Passage], wording: Wording
 ) -> bool:
-    """Whether a passage is the sentence with one other word in the place of a missing one.
+    """Whether a passage is the sentence with another word in place of a missing one.
 
-    The two stand beside the same word.
+    The two words must have the same neighbour.
     """
     own = wording.keys(text)
     lost = {word.text.casefold() for word in missing}
@@ -324,7 +327,7 @@ def _is_replaced(
 
 
 def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:
-    """The keys of the words before and after some words of a text."""
+    """The keys of the words before and after these words of a text."""
     starts = {word.start for word in words}
     pairs = list(pairwise(wording.words(text)))
     before = {("before", first.key) for first, second in pairs if second.start in starts}
@@ -332,7 +335,7 @@ def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str
 
 
 def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:
-    """What is known of a sentence and the passages that it cites."""
+    """The signals for a sentence and the passages that it cites."""
     wording = retrieved.wording
     words, asked = wording.content(stated.text), wording.content(stated.question)
     findable = [word for word in asked if wording.has(retrieved.keys, word.key)]
@@ -346,9 +349,9 @@ def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved
 
 
 def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], float]:
-    """The best passages that say a sentence, by their words alone, and their score.
+    """The passages that best say a sentence, by words alone, and their score.
 
-    They have all its numbers and names, and say it equally well. Empty if no passage says it.
+    They have all its numbers and names, and are equally good. Empty if no passage says it.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -359,7 +362,7 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
         known = wording.keys(passage.read)
         if wording.lacking(facts, known):
             continue
-        # Two neighbours know each other's words: the one that has them is cited.
+        # Neighbours have each other's words around them: the one with the words itself is cited.
         own = wording.covered(words, wording.keys(passage.text))
         rank = (estimate(signals_of(stated, [passage], retrieved)), own)
         if own >= _LEAST_OWN and rank >= most:
@@ -369,12 +372,13 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
 
 
 def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
-    """The passages that say another number, or another name, of the same thing.
+    """The passages that have another number or name for the same thing.
 
-    A rival has all other words of the sentence, and says nothing else. Or it is cited, lacks a
-    number of the sentence, and has one other number before the same word. Or the sentence ends with
-    a number, and it has one other number after the same two words. What a conclusion is drawn from
-    is no rival: if a ticket costs 18 crowns, two cost 36. Nor is a number of the sentence itself.
+    A passage is a rival in three cases. It has all other words of the sentence, and says nothing
+    else. Or it is cited, lacks a number of the sentence, and has one other number before the same
+    word. Or the sentence ends with a number, and the passage has one other number after the same
+    two words. A number of the sentence itself is no rival. Nor is a number from which the sentence
+    concludes: if a ticket costs 18 crowns, two cost 36.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -406,10 +410,10 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
 
 
 def _placed_numbers(words: Sequence[Word]) -> Iterator[tuple[Word, tuple[str, ...], bool]]:
-    """The numbers with the key of the word right after them, or with those of the two before them.
+    """Each number with the keys of its neighbours: of the word after it, or of the two before it.
 
-    Last, whether a number ends the text: where another word follows, the words before it may speak
-    of several numbers.
+    The last value says whether a number ends the text. If a word follows, the words before may
+    belong to several numbers.
     """
     for index, number in enumerate(words):
         if not number.is_number:
@@ -440,7 +444,7 @@ def _are_one_kind(words: Sequence[Word]) -> bool:
 
 
 def _inherited(support: Support, earlier: Support | None) -> Support:
-    """The support of a conclusion: it has that of the sentence that it follows from."""
+    """The support of a conclusion: that of the sentence that it follows from."""
     if earlier is None:
         return support
     return replace(
@@ -472,25 +476,25 @@ def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Itera
 
 
 def _heading(text: str, end: int) -> str:
-    """The last heading of Markdown that begins before this character."""
+    """The last Markdown heading that begins before this character."""
     *_, last = [None, *_HEADING.finditer(text, 0, end)]
     return "" if last is None else last[1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signals:
-    """What is known of a sentence and its cited text.
+    """Numbers about a sentence and its cited text.
 
     Shares are of words, weighted by how rare they are in the retrieved text. The log-likelihood is
-    in nats for each token, None if it was not scored.
+    in nats for each token; None if it was not scored.
     """
 
     added_covered: float
-    """The share of the words that the sentence adds to the question's which the cited text has; 0
-    if it adds none."""
+    """The share of the sentence's new words that the cited text has. A word is new if the question
+    lacks it. 0 without new words."""
     question_covered: float
-    """The share of the question's words that the cited text has, of those that any retrieved text
-    has: others may be the question's own way to put it."""
+    """The share of the question's words that the cited text has, among those that any retrieved
+    text has. Other words may be the question's own way to put it."""
     question_repeated: float = 0.0
     """The share of the question's words that the sentence repeats."""
     question_likely: float | None = None
@@ -499,7 +503,7 @@ class Signals:
 
 @dataclass(frozen=True)
 class Regression:
-    """A logistic regression on signals by their names, fitted by benchmarks.support.estimate."""
+    """A logistic regression on named signals, fitted by benchmarks.support.estimate."""
 
     constant: float
     weights: Mapping[str, float]
@@ -525,13 +529,13 @@ MODEL = Regression(
         "question_likely": 0.552,
     },
 )
-"""With the likelihood of the question, which a model has to read the cited text for."""
+"""With the likelihood of the question after the cited text, which a model has to read."""
 
 
 def estimate(signals: Signals) -> float:
     """The probability, from 0 to 1, that the cited text says the sentence.
 
-    By words alone without the likelihood of the question.
+    Without the likelihood of the question, words alone decide.
     """
     return (WORDS if signals.question_likely is None else MODEL).score(signals)
 
@@ -540,7 +544,7 @@ def estimate(signals: Signals) -> float:
 class ByWords:
     """Compares the sentences of another model's answer with the retrieved passages.
 
-    `question` is what was asked, `told` the prompt without its documents.
+    `question` is the question, `told` the prompt without its documents.
     """
 
     retrieved: Retrieved
@@ -550,8 +554,8 @@ class ByWords:
     def verdict(self, verdict: Verdict, text: str) -> tuple[Verdict | None, tuple[int, ...]]:
         """The verdict on a sentence that passages say, and all sources that say it, best first.
 
-        It cites the best ones: each enough by itself, or else two that say it together. None and
-        no sources if no passage says it.
+        It cites the best passages, if each is enough alone, or two passages that say it together.
+        If no passage says it, it returns None and no sources.
         """
         stated = Stated(start=verdict.start, text=text, question=self.question)
         if groups := self._groups(stated):
@@ -569,11 +573,14 @@ class ByWords:
         return replace(verdict, source_ids=source_ids), every
 
     def _groups(self, stated: Stated) -> list[tuple[Passage, ...]]:
-        """The passages that each say a sentence, the best first, with those that say it alike.
+        """Groups of passages that each say a sentence, best first.
 
-        Such a passage has all new numbers and names of the sentence and half of its new words, and
-        is about what was asked or what the sentence repeats of the prompt; or it has nearly all
-        words of the sentence. Else, those that say the sentence by the estimate of support.
+        Passages of a group are equally good.
+
+        A passage says a sentence if it has all its new numbers and names and half of its new words,
+        and is about the question or about words that the sentence repeats from the prompt. It also
+        does if it has nearly all words of the sentence. If there is none, the estimate of support
+        decides.
         """
         said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
         groups = groupby(said, key=lambda ranked: ranked[0])
@@ -581,7 +588,7 @@ class ByWords:
         return found or list(filter(None, [says(stated, self.retrieved)[0]]))
 
     def _ranked(self, stated: Stated) -> Iterator[tuple[float, Passage]]:
-        """The passages that say a sentence, each with the weight of what it has."""
+        """The passages that say a sentence, each with the weight of its words."""
         wording = self.retrieved.wording
         every = wording.content(stated.text)
         words = self._new(every)
@@ -630,7 +637,7 @@ class ByWords:
         return ()
 
     def _has_all(self, text: str, keys: frozenset[str]) -> bool:
-        """Whether nearly all words of a sentence are there, which tells what it is about."""
+        """Whether nearly all words of a sentence are in a text, and these say what it is about."""
         wording = self.retrieved.wording
         words, content = wording.words(text), wording.content(text)
         least, least_content = MIN_WORDS
@@ -644,10 +651,10 @@ class ByWords:
         return wording.covered(self._new(wording.words(text)), known) >= MIN_SHARED
 
     def _new(self, words: Sequence[Word]) -> Sequence[Word]:
-        """The words that the prompt lacks without its documents; all, if it has all."""
+        """The words that the rest of the prompt lacks; all words if it lacks none."""
         wording = self.retrieved.wording
         return wording.lacking(words, wording.keys(self.told)) or words
 
     def weight(self, word: Word) -> float:
-        """How much a word tells, where 1 is a long word that one of the passages has."""
+        """How informative a word is: 1 for a long word that only one passage has."""
         return self.retrieved.wording.weight(word) / log((len(self.retrieved.passages) + 1) / 1.5)

@@ -13,7 +13,7 @@ import Stemmer
 
 from attribot_rag.context.text import UNSPACED, number_values, number_words, same_word
 
-# A number with its separators, a character of a script without spaces, or a run of letters.
+# A number with its separators, a character of a script without spaces, or letters in a row.
 _WORD = re.compile(
     r"\d+(?:[.,:'’٫٬\u00a0\u202f]\d+)*"
     r"|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]"
@@ -21,10 +21,10 @@ _WORD = re.compile(
 )
 _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
 _AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
-_MOST_CAPITALS = 0.22  # of the words after another word, in a language that writes names so
-_FEW = 10  # words, which tell nothing of a language
+_MOST_CAPITALS = 0.22  # share of words with a capital if capitals mark names
+_FEW = 10  # words: too few to tell
 _LEAST_LETTERS = 4
-_TELLING = 0.6  # of the weight of the most telling word
+_TELLING = 0.6  # share of the weight of the most informative word
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Word:
     key: str
     is_number: bool = False
     is_name: bool = False
-    """Whether it is written with a capital where ordinary words are not."""
+    """Whether it has a capital that ordinary words do not have."""
 
     @property
     def is_content(self) -> bool:
-        """Whether it can state something: a number, a name, or a word of four letters and more."""
+        """Whether it is a number, a name, or a word of four letters or more."""
         return (
             self.is_number
             or self.is_name
@@ -54,7 +54,7 @@ class Word:
 
     @property
     def length_share(self) -> float:
-        """How long it is, from 0 to 1 for a word of six letters and more, a name or a number."""
+        """Its length, from 0 to 1 for a name, a number, or a word of six letters or more."""
         if self.is_number or self.is_name or self.text[0] >= UNSPACED:
             return 1.0
         return min(1.0, max(0, len(self.text) - 2) / 4)
@@ -63,7 +63,7 @@ class Word:
 class Wording:
     """Reads the words of texts in one language, and weighs them.
 
-    A word that most of the `retrieved` sentences have tells little about any one of them.
+    A word that most of the `retrieved` sentences have says little about any of them.
     """
 
     def __init__(self, language: str, retrieved: Sequence[str] = ()) -> None:
@@ -105,7 +105,7 @@ class Wording:
         return words
 
     def content(self, text: str) -> list[Word]:
-        """The words of a text that can state something."""
+        """The content words of a text."""
         content = self._content.get(text)
         if content is None:
             content = self._content[text] = [word for word in self.words(text) if word.is_content]
@@ -115,15 +115,16 @@ class Wording:
         """The keys of all words of a text."""
         keys = self._keys.get(text)
         if keys is None:
-            first, *lines = text.split("\n")  # which several texts share
+            first, *lines = text.split("\n")  # several texts share the lines
             keys = frozenset(word.key for word in self.words(first)).union(*map(self.keys, lines))
             self._keys[text] = keys
         return keys
 
     def weight(self, word: Word) -> float:
-        """How much a word tells, in nats; 0 for one that every retrieved sentence has.
+        """How informative a word is, in nats; 0 for a word that every retrieved sentence has.
 
-        A short word tells less, unless it is a name or a number: frequent words are short (Zipf).
+        A short word has less weight, unless it is a name or a number: frequent words are short
+        (Zipf).
         """
         written = word.text, word.is_name
         weight = self._weights.get(written)
@@ -133,23 +134,23 @@ class Wording:
         return weight
 
     def covered(self, words: Iterable[Word], keys: Collection[str]) -> float:
-        """The share, from 0 to 1, of the words' weight that stands among these keys; 1 for none."""
+        """The share, from 0 to 1, of the words' weight that these keys have; 1 without words."""
         weights = {word.key: self.weight(word) for word in words}
         total = sum(weights.values())
         held = sum(weight for key, weight in weights.items() if self.has(keys, key))
         return held / total if total else 1.0
 
     def telling(self, words: Sequence[Word], of: Sequence[Word]) -> list[Word]:
-        """The words that tell much, compared with all words `of` their sentence."""
+        """The words with much weight, compared with all words `of` their sentence."""
         most = max(map(self.weight, of), default=0.0)
         return [word for word in words if self.weight(word) > _TELLING * most]
 
     def lacking(self, words: Iterable[Word], keys: Collection[str]) -> list[Word]:
-        """The words that do not stand among these keys."""
+        """The words that these keys lack."""
         return [word for word in words if not self.has(keys, word.key)]
 
     def has(self, keys: Collection[str], key: str) -> bool:
-        """Whether a word is among others; in a language without a stemmer, whatever its ending."""
+        """Whether the keys have this key. In a language without a stemmer, endings are ignored."""
         if key in keys:
             return True
         return self._stem is None and any(same_word(key, other) for other in keys)
@@ -160,14 +161,14 @@ class Wording:
 
 
 def _tells_names(texts: Sequence[str]) -> bool:
-    """Whether capitals tell names; in German, most of them tell nouns."""
+    """Whether capitals mark names. In German, most of them mark nouns."""
     letters: list[str] = [match[1] for text in texts for match in _AMID.finditer(text)]
     num_capitals = sum(letter != letter.lower() for letter in letters)
     return len(letters) < _FEW or num_capitals <= _MOST_CAPITALS * len(letters)
 
 
 def _stemmer(language: str) -> Stemmer.Stemmer | None:
-    """A stemmer, which no two threads may share; None for a language without one."""
+    """A stemmer for one thread; None for a language without one."""
     try:
         return Stemmer.Stemmer(language)
     except KeyError:
@@ -175,7 +176,10 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
 
 
 def _number(text: str) -> str:
-    """The digits of a number, without separators of thousands; a time or a version as it is."""
+    """The digits of a number, without separators of thousands.
+
+    A time or a version stays as it is.
+    """
     values = frozenset() if ":" in text else number_values(text)
     return _digits(max(values)) if values else text
 
