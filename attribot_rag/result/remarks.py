@@ -213,10 +213,10 @@ def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
 
     If other text has another value, that remark stands instead.
     """
-    followed = None if verdict.follows is None else verdicts[verdict.follows].support
-    if followed is None or verdict.support is None or verdict.support.rivals:
+    followed = None if verdict.follows is None else verdicts[verdict.follows]
+    if followed is None or followed.support is None or verdict.support is None:
         return False
-    return not followed.is_said and verdict.support.kind != "full"
+    return not verdict.support.rivals and not (followed.support.is_said and not followed.checks)
 
 
 def key_of_partial(support: Support, num_documents: int, lacked: Sequence[str]) -> str:
@@ -333,7 +333,7 @@ def standing_of(
     if support is None:
         return None
     if support.is_said:
-        return "said"
+        return "partial" if "follows_in_doubt" in keys else "said"
     if verdict.kind == "conversation":
         return "elsewhere"
     standing: Standing = "none" if support.kind == "none" else "partial"
@@ -370,8 +370,7 @@ def trust_in(attribution: Result, citations: Citations) -> Trust | None:
 def trust_line(trust: Trust | None, texts: str = THE_DOCUMENTS) -> str:
     """One line for people, or '' if nothing is known.
 
-    For example '2 of 4 sentences stand in your files · 1 differs · 1 is not in the 3 passages
-    found'.
+    For example '2 of 3 sentences stand in your files · 1 differs from your files'.
     """
     return "" if trust is None else " · ".join(_parts(trust, texts))
 

@@ -235,8 +235,8 @@ def test_three_looks_of_a_chip_and_one_line_of_trust(view: View) -> None:
     for chip, look in zip(chips(page).all(), looks, strict=True):
         expect(chip).to_have_class(re.compile(rf"^chip {look}$"))
     expect(page.locator(".trust")).to_have_text(
-        "1 of 4 sentences stand in your files · 1 differs · 1 is not said by its source"
-        f" · 1 is {OWN}"
+        "1 of 4 sentences stand in your files · 1 differs from your files"
+        f" · 1 is not said by its source · 1 is {OWN}"
     )
     expect(page.locator(".answer .value")).to_have_text(["84", "Norland"])
     chips(page, "Norland").hover()
