@@ -1,4 +1,4 @@
-"""The retrieved text that caused the answer of a LangChain chain on a local model."""
+"""Shows which retrieved text caused the answer of a LangChain chain."""
 
 from typing import TYPE_CHECKING
 

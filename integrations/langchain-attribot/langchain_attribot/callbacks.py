@@ -1,4 +1,4 @@
-"""LangChain's callbacks as the facts that an observer takes."""
+"""Turns LangChain's callbacks into the events that an observer takes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _unobserved = ContextVar("attribot_unobserved", default=False)
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Calls of models within the block are none of the application's."""
+    """Calls of models within the block do not belong to the application."""
     token = _unobserved.set(True)
     try:
         yield
@@ -58,9 +58,9 @@ def unobserved() -> Iterator[None]:
 class StreamedCall:
     """A call of a model, and the pieces of its answer that were streamed.
 
-    Tool calls are its answer if it `is_structured`; of another call, something has to give their
-    arguments on, until when the `generation` is kept. It `is_attached` where its answer carries
-    what this handler has found.
+    If it `is_structured`, its tool calls are its answer. Otherwise, the `generation` is kept until
+    something passes on their arguments. `is_attached` says that its answer carries this handler's
+    result.
     """
 
     call: Call
@@ -74,10 +74,11 @@ class StreamedCall:
 
 
 class RunCallbacks(BaseCallbackHandler):
-    """Tells an observer of chains, tools, calls of models and of what is retrieved.
+    """Reports chains, tools, searches and calls of models to an observer.
 
-    Of an answer that was stopped it tells where `attributes_stopped`. `ask_again` takes a prompt,
-    the name of its model and the parameters of its call, and gives what asks that model again.
+    With `attributes_stopped`, it also reports answers that were stopped. `ask_again` takes a
+    prompt, the name of its model and the parameters of its call, and returns a function that asks
+    that model again.
     """
 
     attributes_stopped = False
@@ -89,7 +90,7 @@ class RunCallbacks(BaseCallbackHandler):
 
     @property
     def num_open(self) -> int:
-        """The number of entries of runs that have not ended."""
+        """How many runs have not ended."""
         return len(self.observer.steps)
 
     def on_chain_start(
@@ -110,7 +111,7 @@ class RunCallbacks(BaseCallbackHandler):
             self.chain_ended(step, outputs)
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
-        """A chain gave its outputs."""
+        """A chain returned its outputs."""
         self.observer.ended(step.id, documents=tuple(documents_in(outputs)))
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
@@ -200,7 +201,7 @@ class RunCallbacks(BaseCallbackHandler):
             self.observer.ended(run_id)
 
     def model_ended(self, streamed: StreamedCall, generation: Generation) -> None:
-        """A model's call ended, with an answer or with calls of tools."""
+        """A model's call ended, with an answer or with tool calls."""
         message = generation.message if isinstance(generation, ChatGeneration) else None
         if message is None or not getattr(message, "tool_calls", None):
             self.answered(streamed, generation.text, generation)
@@ -223,19 +224,22 @@ class RunCallbacks(BaseCallbackHandler):
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None
     ) -> None:
-        """A model answered, if so with an object to attach something to; perhaps told twice."""
+        """A model answered.
+
+        With `generation`, something can be attached to the answer. May be called twice.
+        """
 
 
 def names_of(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
+    """The name, the tags and the LangGraph node of a run, from its callback."""
     node = (metadata.get("metadata") or {}).get("langgraph_node")
     return frozenset(filter(None, (metadata.get("name"), node, *(metadata.get("tags") or ()))))
 
 
 def span_of(run_id: UUID | None = None) -> Span | None:
-    """The open span that OpenInference gives to a run, by default to the one that calls this.
+    """The open span of a run by OpenInference, by default of the run that calls this; None without.
 
-    None without any; OpenInference makes none of them current.
+    OpenInference makes none of its spans current.
     """
     module: Any = sys.modules.get(_INSTRUMENTATION)
     instrumentor = None if module is None else module.LangChainInstrumentor()
@@ -257,15 +261,19 @@ _told: ContextVar[tuple[UUID | None, tuple[Document, ...]]] = ContextVar(
 
 
 def retrieved(documents: Found, query: str = "") -> Found:
-    """Say what was retrieved, where LangChain does not: a store that is searched directly, an API.
+    """Name documents that LangChain does not show: from a store or an API that you call directly.
 
         documents = retrieved(store.similarity_search(question))
 
     Call it where the search is: in a function of a chain, a tool, a node, a middleware, or within
-    `with attribute(llm)`. Callbacks are told of a retriever that gave these documents to `query`,
-    so that traces show it too. Documents are LangChain's, with scores or not, texts, or mappings
-    with their text under `page_content` or `text`, or else as their longest text; they are returned
-    as they came. Raises InvalidInput for other values.
+    `with attribute(llm)`. It runs the callbacks of a retriever that found these documents for
+    `query`, so traces show it too. It returns the documents as they were given. Raises InvalidInput
+    for other values.
+
+    Args:
+        documents: LangChain's documents, perhaps in pairs with scores, texts, or mappings. The text
+            of a mapping is its `page_content` or `text`, or else its longest text.
+        query: What was searched.
     """
     retrieved = list(told_documents(documents))
     manager = get_callback_manager_for_config(ensure_config())
@@ -283,12 +291,12 @@ def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
 
 
 def run_id_of(message: BaseMessage) -> str:
-    """The id of the model's run, which is a part of the message's id."""
+    """The id of the model's run, which is part of the message's id."""
     return str(message.id or uuid4()).removeprefix("lc_run--")[:_UUID_LENGTH]
 
 
 class ObservedRetrieval(RunCallbacks):
-    """Sees what is retrieved within a block, and the calls of chat models there."""
+    """Sees what is retrieved within a block, and the calls of chat models in it."""
 
     def __init__(self, ask_again: AskingAgain | None = None) -> None:
         super().__init__(Observer([], loose=True), ask_again)
@@ -307,7 +315,7 @@ class ObservedRetrieval(RunCallbacks):
         return self._ended_calls.get(run_id_of(answer), last)
 
     def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
-        """Those of an agent's state, named with its call, told before the block and within it."""
+        """Documents of an agent's state and its call's metadata, and those seen until now."""
         config = ensure_config()
         yield list(documents_in(state))
         yield named_documents(config.get("metadata"))
@@ -315,9 +323,9 @@ class ObservedRetrieval(RunCallbacks):
         yield self.documents
 
     def attached(self, result: Result) -> Result:
-        """A copy of a tool's message with those of the documents that its text holds as artifact.
+        """A copy of a tool's message that has the documents in its text as its artifact.
 
-        A message with an artifact, and anything else that tools give, stays as it is.
+        A message with an artifact, and any other result of a tool, stays as it is.
         """
         if not isinstance(result, ToolMessage) or result.artifact is not None:
             return result
@@ -332,7 +340,7 @@ register_configure_hook(_running, inheritable=True)
 
 @contextmanager
 def observed_retrieval(ask_again: AskingAgain | None = None) -> Iterator[ObservedRetrieval]:
-    """See what is retrieved by what runs within the block."""
+    """See what is retrieved within the block."""
     retrieval = ObservedRetrieval(ask_again)
     token = _running.set(retrieval)
     try:

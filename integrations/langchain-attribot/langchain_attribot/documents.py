@@ -1,4 +1,4 @@
-"""Documents in the inputs, outputs and messages of LangChain, and without what they repeat."""
+"""Documents in the inputs, outputs and messages of LangChain, and how to remove duplicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import DeduplicatedText, merge_documents, remove_duplicates, told_document
 
 METADATA_KEY = "attribot_documents"
-"""Where a run's configuration may name documents that are in the prompt as plain text."""
+"""The key in a run's metadata that may name documents which stand in the prompt."""
 
 _MAX_DEPTH = 4
 
@@ -26,7 +26,7 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
     elif depth and isinstance(value, BaseMessage):
         yield from documents_in(getattr(value, "artifact", None), depth - 1)
     elif depth and isinstance(value, Mapping):
-        if isinstance(value.get("page_content"), str):  # as JSON and checkpoints give it back
+        if isinstance(value.get("page_content"), str):  # from JSON, or from a checkpoint
             yield _told_document(value)
             return
         for item in value.values():
@@ -37,7 +37,7 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
 
 
 def structured_response(outputs: Any) -> Any:
-    """What an agent, or its node, gives as the response that its model called for; or None."""
+    """The structured response that an agent or its node returns, or None."""
     for output in outputs if isinstance(outputs, list) else [outputs]:
         update = output if isinstance(output, Mapping) else getattr(output, "update", None)
         if isinstance(update, Mapping) and update.get("structured_response") is not None:
@@ -46,17 +46,20 @@ def structured_response(outputs: Any) -> Any:
 
 
 def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
-    """Documents in the artifacts of messages; those that several tools or turns found, once."""
+    """Documents in the artifacts of messages.
+
+    Those that several tools or turns found count once.
+    """
     return merge_documents((list(documents_in(message)) for message in messages), exact=True)
 
 
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
-    """Documents that a run's configuration names, as Documents, mappings or texts."""
+    """The documents in a run's metadata: Documents, mappings or texts."""
     return list(told_documents((metadata or {}).get(METADATA_KEY) or ()))
 
 
 def told_documents(values: Iterable[Any]) -> Iterator[Document]:
-    """Documents as an application has them: LangChain's, with scores or not, texts or mappings.
+    """Documents in an application's form: LangChain's, with or without scores, texts, or mappings.
 
     A single document needs no list.
     """
@@ -76,13 +79,13 @@ MERGED_KEY = "attribot_merged"
 
 
 class DeduplicatingCompressor(BaseDocumentCompressor):
-    """Removes retrieved documents, and parts of them, that say what others say already.
+    """Removes retrieved documents, and parts of them, that repeat other documents.
 
-    Equal and nearly equal documents (`threshold`, a similarity up to 1) and those that another one
-    holds are removed; sentences that a document shares with an earlier one, as chunks that overlap
-    do, are cut off its beginning and end (`min_overlap` characters or more, None leaves them). A
-    document that stands for others names them under `attribot_merged` in its metadata, with their
-    ids and metadata. Documents are copied, never changed.
+    It removes a document that equals another one, nearly equals it (`threshold`, a similarity up to
+    1), or is part of it. It cuts sentences at the beginning and end of a document that an earlier
+    one has, as in chunks that overlap (`min_overlap` characters or more; None cuts nothing). A
+    document that replaces others lists their ids and metadata under `attribot_merged` in its
+    metadata. Documents are copied, never changed.
     """
 
     threshold: float = Field(default=0.9, gt=0, le=1)

@@ -1,4 +1,4 @@
-"""The callback handler: documents in, answers out, attribution attached."""
+"""The callback handler. It sees documents and answers, and attaches attributions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _handlers: WeakSet[AttributionCallbackHandler] = WeakSet()
 
 
 class AttributionOptions(ServiceOptions, total=False):
-    """Options of whatever attributes what LangChain's models answer."""
+    """Options of everything that attributes answers of LangChain's models."""
 
     proxy: ModelHolder | None
     language_model: LanguageModel | None
@@ -47,43 +47,41 @@ class HandlerOptions(AttributionOptions, total=False):
 
 
 class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
-    """Attaches to every answer which retrieved text caused it.
+    """Attaches to each answer which retrieved text caused it.
 
         handler = AttributionCallbackHandler(chat)
         rag = chain.with_config(callbacks=[handler])
         rag.invoke("Who signed the treaty?").response_metadata["attribution"]
 
-    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline; or a list of
-    those, or the chain itself, where several models answer (branches, fallbacks): each answer is
-    attributed on the model that gave it. Attach the handler to the chain or pass it per call, not
-    to the model, where it sees no retriever.
+    Attach the handler to the chain, or pass it with each call. Attached to the model, it would see
+    no retriever.
 
-    Where something else answers, such as a model on a server, `language_model` is a local copy with
-    the same weights, which scores, or an attribot_rag.ServedModel, by which the server does; its
-    tokenizer makes prompt and answer anew (`retokenized`). `llm` is not needed then.
+    If a chain returns the arguments of tool calls to its caller, and no tool runs, these arguments
+    are the answer, as JSON. This is how structured output works.
 
-    What any other model answers, a local `reader` reads, such as attribot_rag.load_model(): the
-    attribution (`basis` reader) names what supports the answer, not what caused it. `llm` is then
-    the model that answers, or the chain with it: `answer_without` asks it again, once. With the
-    reader 'words', no model is needed, and no PyTorch: words, numbers and names are compared. A
-    CrossEncoder for entailment as reader helps where they find nothing.
-
-    `options` are those of attribot_rag.runtime.RunOptions, by name or whole; `proxy` is that of
-    attribot_rag.Attributor, and may be a LangChain model too. With `citations`, `content_blocks` of
-    attributed messages show them as standard annotations. In mode 'background' what caused an
-    answer comes later: to `on_result`, and to whoever asks `result` or `aresult`.
-
-    `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
-    run of this name, themselves or within one; or those for whose names, the set of all of these, a
-    function gives True. With `loose`, what one `invoke` retrieves or answers counts for later ones
-    whose prompts contain it, as in a script that searches and asks: for a handler that serves one
-    request at a time, since what others retrieve counts, too.
-
-    Tool calls are an answer where the chain gives their arguments to its caller, and no tool runs:
-    of structured output. Their text is these arguments as JSON.
-
-    Summaries of at most 16 KB are attached to messages and dicts, unless `attach` is False;
-    `results` keeps the whole runs.
+    Args:
+        llm: The model that answers: a ChatHuggingFace, or a HuggingFacePipeline on a local
+            pipeline. If several models answer, a list of them, or the chain. With `reader`, the
+            model that `answer_without` asks again.
+        language_model: Scores in place of the model that answers: a local copy of its weights, or
+            an attribot_rag.ServedModel. Its tokenizer encodes prompt and answer again
+            (`retokenized`). `llm` is then not needed.
+        reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
+            'words', or a CrossEncoder for entailment. The result (`basis` reader) says what
+            supports the answer, not what caused it. 'words' compares words, numbers and names,
+            without PyTorch. A CrossEncoder also reads sentences in other words.
+        proxy: As for attribot_rag.Attributor. It may be a LangChain model.
+        only: Which calls are attributed: those in a node, with a tag, or in a run of this name. Or
+            a function that gets the set of these names, and returns whether to attribute.
+        loose: Whether documents and answers of one `invoke` count for later ones whose prompts
+            contain them, as in a script. Use it only for a handler that serves one request at a
+            time.
+        citations: Whether `content_blocks` of messages show citations as standard annotations.
+        attach: Whether to attach summaries, of at most 16 KB, to messages and dicts. `results`
+            always keeps the whole runs.
+        **options: The options of attribot_rag.runtime.RunOptions, by name or whole. With
+            mode='background', the attribution follows later: `on_result` gets it, and `result` and
+            `aresult` wait for it.
     """
 
     def __init__(
@@ -133,7 +131,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
     @property
     def services(self) -> Sequence[runtime.AttributionService]:
-        """One for each model that may answer."""
+        """One service for each model that may answer."""
         return self.observer.services
 
     @property
@@ -154,7 +152,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None
     ) -> None:
-        """Attach the summary of an answer, unless another handler has attached its own."""
+        """Attach the summary of an answer, unless another handler has attached one."""
         call = streamed.call
         is_first = not call.is_answered
         if call.answer.span is None:
@@ -182,7 +180,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         messages.attach(generation, summary, in_place=in_place, **how)
 
     def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
-        """Tell `astream_events` of an answer, or the log why there is nothing to tell."""
+        """Report an answer to `astream_events`, or log why there is nothing to report."""
         if summary is None:
             if step.parent is None and not step.is_orphan:
                 self._advice.tell(step.shape(), step.name, NOTHING_SEEN)
@@ -210,7 +208,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             self._attach_to_output(step, outputs, answer)
 
     def _arguments_given(self, step: Step, outputs: Any) -> None:
-        """Answer by tool calls whose arguments a chain gives its caller, if no tool ran them."""
+        """Treat tool calls as the answer if the chain returns their arguments and none was run."""
         waiting: list[StreamedCall] = step.root.memo.get("tool_calls", [])
         given = outputs if step.parent is None else structured_response(outputs)
         if not waiting or (step.parent is not None and given is None):
@@ -229,10 +227,10 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 self.answered(streamed, messages.answer_text(message), generation)
 
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
-        """Take this as what the root gives, before it has ended.
+        """Treat `outputs` as the root's result before it has ended.
 
-        Gives the documents that its answer was attributed to, and its summary, or those of its
-        answers by their keys; None if nothing was attributed within the root.
+        Returns the documents that its answer was attributed to, and its summary, or a dict of
+        summaries by key. The summary is None if nothing in the root was attributed.
         """
         root, run = self.observer.steps.get(root_id), self.results.get(str(root_id))
         runs = {} if run is None else {"": run}
@@ -247,7 +245,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def _attach_to_output(
         self, root: Step, outputs: Any, answer: AttributedRun | None
     ) -> dict[str, AttributedRun]:
-        """Attach the answer's summary, or those of several by their keys; gives their runs."""
+        """Attach the answer's summary, or several by key. Returns their runs."""
         runs = {} if answer is None else {"": answer}
         is_parsed = root.memo.get("parsed") is outputs
         is_dict = isinstance(outputs, dict) and not is_parsed and "messages" not in outputs
@@ -264,7 +262,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         return runs
 
     def _runs_by_key(self, root: Step, outputs: dict[str, Any]) -> dict[str, AttributedRun]:
-        """The runs of a dict's values if several are answers, such as those of branches."""
+        """The runs of a dict's values if several are answers, for example of branches."""
         steps = [(step.id, step.all_names()) for step in root.within()]
         texts, branches = {}, {}
         for key, value in outputs.items():
@@ -283,15 +281,15 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         run_id = summary["run_id"]
         others = [other for other in _handlers if other is not self and run_id in other.results]
         logger.warning(
-            "two handlers attribute the same answers: what %s attached stays, and what %s found is "
-            "in its `results` alone. Attach one of them only; for several models, "
+            "two handlers attribute the same answers: the result of %s stays, and that by %s is "
+            "only in its `results`. Attach only one of them; for several models, "
             "AttributionCallbackHandler([chat, other_chat])",
             next(map(repr, others), "the first"),
             self,
         )
 
     def _advise(self, root: Step, outputs: Any) -> None:
-        """Log why what the root answered has no attribution, if documents are the reason."""
+        """Log why the root's answer has no attribution, if documents are the reason."""
         runs = self.results.of_root(root.id)
         kinds = {kind for kind, _ in root.shape()}
         if not runs:

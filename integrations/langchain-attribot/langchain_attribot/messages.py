@@ -1,4 +1,4 @@
-"""LangChain's messages: their texts, and the attribution that is attached to them."""
+"""LangChain's messages: their texts, and how an attribution is attached to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROVIDER = "langchain-attribot"  # of a message that names none
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
-    """The texts of a chain's output: a text, messages, or a dict with those among its values."""
+    """The texts of a chain's output: a text, messages, or a dict with these among its values."""
     for answer in _answers_in(outputs):
         yield answer if isinstance(answer, str) else answer_text(answer)
 
@@ -44,18 +44,18 @@ def _answers_in(outputs: Any) -> Iterator[str | BaseMessage]:
 
 
 def answer_text(message: BaseMessage) -> str:
-    """What a message says: its text, or the arguments of its tool calls, as JSON."""
+    """What a message says: its text, or the arguments of its tool calls as JSON."""
     told = (json.dumps(given, ensure_ascii=False) for given in arguments_of(message))
     return "\n".join(told) or message.text
 
 
 def arguments_of(message: BaseMessage) -> list[Any]:
-    """Those of each of its tool calls."""
+    """The arguments of each of its tool calls."""
     return [call["args"] for call in getattr(message, "tool_calls", None) or ()]
 
 
 def has_arguments(outputs: Any, inputs: Any, message: BaseMessage) -> bool:
-    """Whether a chain has all texts of a message's tool calls from there, messages aside."""
+    """Whether a chain's output, without its messages, has all texts of a message's tool calls."""
     texts = set(_texts(arguments_of(message)))
     return bool(texts) and texts <= set(_texts(outputs)) - set(_texts(inputs))
 
@@ -73,10 +73,10 @@ def _texts(value: Any, depth: int = 5) -> Iterator[str]:
 def attach(
     generation: ChatGeneration, summary: dict[str, Any] | None, *, in_place: bool, **how: Any
 ) -> None:
-    """Give the generation's message the summary, or take an old one away.
+    """Attach the summary to the generation's message, or remove an old one.
 
-    The message is replaced by a copy, because a cache may hold the one that is there; one of which
-    a copy would not reach the caller, such as a chunk, is written to `in_place`.
+    A copy replaces the message, because a cache may hold the original. With `in_place`, the message
+    itself is changed: a copy of a chunk, for example, would not reach the caller.
     """
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
@@ -89,21 +89,21 @@ def attach(
 
 
 def attach_to_outputs(outputs: Any, summaries: Mapping[str, dict[str, Any]]) -> None:
-    """Give messages that a chain made of the chunks of an answer its summary, by their ids."""
+    """Attach summaries, by id, to messages that a chain made from the chunks of an answer."""
     for message in _answers_in(outputs):
         if isinstance(message, BaseMessage) and (summary := summaries.get(message.id or "")):
             message.response_metadata = {KEY: summary, **message.response_metadata}
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
-    """Give a message that a chain made of an attributed one the summary of its own text."""
+    """Attach a summary to a message that a chain made from an attributed one."""
     present = message.response_metadata.get(KEY)
     if isinstance(present, dict) and present.get("run_id") == summary["run_id"]:
         message.response_metadata = {**message.response_metadata, KEY: summary}
 
 
 def is_last(chunk: ChatGenerationChunk) -> bool:
-    """Whether the stream ends with this chunk."""
+    """Whether this chunk ends the stream."""
     return getattr(chunk.message, "chunk_position", None) == "last"
 
 
@@ -112,7 +112,8 @@ def attached(
 ) -> BaseMessage:
     """A copy of the message with this summary and no other.
 
-    `provider` is that of earlier chunks of it, with which its own would be added up.
+    If earlier chunks of the message have a `provider`, the copy gets none, because LangChain would
+    add up the two.
     """
     metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
     if summary is not None:
@@ -123,10 +124,11 @@ def attached(
 
 
 def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
-    """Give LangGraph's `stream_mode="messages"` a last chunk with the summary of a message.
+    """Send a last chunk with the summary of a message to LangGraph's `stream_mode="messages"`.
 
-    False if no such stream has given the message on before the handler `after` was told of it,
-    which may change it then. Asynchronous runs tell streams first, others tell in the list's order.
+    Returns False if no such stream passed on the message before the handler `after`, which may
+    still change it. Asynchronous runs call streams first; other runs call handlers in the order of
+    the list.
     """
     config = ensure_config()
     manager = get_callback_manager_for_config(config)
@@ -136,7 +138,7 @@ def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
     streams = [own for own in handlers if hasattr(own, "tap_output_iter") and own.run_inline]
     chunk = AIMessageChunk(content="", id=message.id, response_metadata={KEY: summary})
     where: dict[str, Any] = {"tags": manager.tags, "metadata": manager.metadata}
-    for own in streams:  # no manager, to which tracers would add themselves
+    for own in streams:  # not by a manager: tracers would add themselves
         own.on_chat_model_start({}, [[]], run_id=run_id, **where)
         own.on_llm_new_token("", chunk=ChatGenerationChunk(message=chunk), run_id=run_id)
         own.on_llm_end(LLMResult(generations=[]), run_id=run_id)
@@ -144,9 +146,9 @@ def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
 
 
 def citations_of(message: AIMessage) -> list[Citation]:
-    """LangChain's standard annotations for what each sentence of an attributed message cites.
+    """LangChain's standard annotations for the citations of an attributed message.
 
-    None for a message whose text is another than the one that its attribution's positions are of.
+    None if the positions of its attribution belong to another text.
     """
     summary = message.response_metadata.get(KEY) or {}
     if summary.get("offsets") != "shown":
@@ -173,12 +175,12 @@ def citations_of(message: AIMessage) -> list[Citation]:
 
 
 def show_citations(*providers: str) -> None:
-    """Have `content_blocks` of attributed messages show their citations.
+    """Let `content_blocks` of attributed messages show their citations.
 
-    Those of these providers, by default of all that are known.
+    This works for these providers, by default for all known ones.
     """
-    # LangChain asks nothing else for `content_blocks`. A message class of our own would be lost in
-    # sums of chunks and in checkpoints, and content with annotations is no history for every model.
+    # This is the only place where LangChain can be extended. Our own message class would be lost in
+    # sums of chunks and in checkpoints, and not every model takes annotated content as history.
     for provider in providers or (*PROVIDER_TRANSLATORS, _PROVIDER):
         known = PROVIDER_TRANSLATORS.get(provider, {})
         own = [known.get(kind) for kind in ("translate_content", "translate_content_chunk")]
@@ -189,9 +191,9 @@ def show_citations(*providers: str) -> None:
 def _with_citations(
     translate: Callable[..., list[ContentBlock]] | None, message: AIMessage
 ) -> list[ContentBlock]:
-    """The content blocks of a message, and its citations at those with text.
+    """The content blocks of a message, with its citations at the blocks of text.
 
-    The content itself stays as it is, which every chat model takes as history.
+    The content itself does not change, because every chat model must take it as history.
     """
     citations = citations_of(message)
     blocks: list[ContentBlock] = []

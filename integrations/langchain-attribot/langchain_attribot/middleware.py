@@ -1,4 +1,4 @@
-"""Attribution within an agent: of each answer, to all documents that tools retrieved so far."""
+"""Attributes each answer of an agent to all documents that its tools have retrieved so far."""
 
 from __future__ import annotations
 
@@ -43,18 +43,26 @@ _UNSUPPORTED = (
 
 
 class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
-    """Attaches to every answer of an agent which retrieved text caused it.
+    """Attaches to each answer of an agent which retrieved text caused it.
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
 
-    Documents are the artifacts of all tool messages in the conversation, earlier turns included,
-    those in the agent's state, and those of middlewares that retrieve while the model is called
-    (list this one before them). Where a tool gives text alone, what retrievers found for it becomes
-    its message's artifact; where something searches without a LangChain retriever, it says
-    `retrieved(documents)`. `llm` is the local model that answers, by default the
-    one in the agent's own model; `language_model`, `reader`, `proxy`, `citations`, `attach` and
-    `options` are those of the callback handler. Messages that call tools are no answers, and are
-    left alone, unless they give the agent's structured response.
+    Documents are the artifacts of all tool messages in the conversation, also of earlier turns, the
+    documents in the agent's state, and those of middlewares that retrieve during the model's call
+    (list this one before them). If a tool returns only text, the documents that retrievers found
+    for it become its message's artifact. If it searches without a LangChain retriever, call
+    `retrieved(documents)` there.
+
+    A message with tool calls is no answer, unless it is the agent's structured response.
+
+    Args:
+        llm: The local model that answers; by default the one in the agent's own model.
+        language_model: As for AttributionCallbackHandler.
+        reader: As for AttributionCallbackHandler.
+        proxy: As for AttributionCallbackHandler.
+        citations: As for AttributionCallbackHandler.
+        attach: As for AttributionCallbackHandler.
+        **options: As for AttributionCallbackHandler.
     """
 
     def __init__(
@@ -84,16 +92,16 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
 
     @property
     def results(self) -> RunStore:
-        """The last answers, by the id of the model's run, which their summaries name."""
+        """The last answers, by the `run_id` in their summaries."""
         return self._services.store
 
     @property
     def services(self) -> Sequence[AttributionService]:
-        """Those of the models that answered."""
+        """The services of the models that answered."""
         return self._services.services
 
     def close(self) -> None:
-        """Let go of what was prepared for the models."""
+        """Release what was prepared for the models."""
         self._services.close()
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Any) -> ModelResponse[Any]:
@@ -116,7 +124,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
 
     @contextmanager
     def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
-        """Records the local model that answers, if any; gives what attributes the response."""
+        """Record the local model that answers, if any. Yields what attributes the response."""
         scoring = self._scoring or models.find_language_model(request.model)
         service = None if scoring is None else self._services.service_for(scoring)
         with (
@@ -153,7 +161,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
         return replace(response, result=result)
 
     def _advise(self, request: ModelRequest[Any]) -> None:
-        """Log that an agent answered without documents, unless it just searched for none."""
+        """Log that an agent answered without documents, unless it just searched and found none."""
         searched = any(isinstance(message, ToolMessage) for message in request.messages)
         if request.tools and not searched:
             return

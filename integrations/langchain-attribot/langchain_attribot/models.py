@@ -1,4 +1,4 @@
-"""The local Hugging Face model inside a LangChain model, and models that are asked again."""
+"""Finds the local Hugging Face model inside a LangChain model, and asks models again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from langchain_attribot.messages import answer_text
 if TYPE_CHECKING:
     from transformers import Pipeline
 
-# What holds what: ChatHuggingFace its llm, HuggingFacePipeline its pipeline, bindings and
-# fallbacks their runnable.
+# The attributes that hold models: ChatHuggingFace has an llm, HuggingFacePipeline a pipeline,
+# bindings and fallbacks a runnable.
 _HOLDERS = ("llm", "bound", "runnable", "pipeline")
 
 
 ModelHolder: TypeAlias = "Runnable[Any, Any] | Pipeline | LanguageModel"
-"""What holds a local model: a LangChain model or a chain, its pipeline, or the model itself."""
+"""What holds a local model: a LangChain model or chain, a pipeline, or the model itself."""
 
 ModelHolders: TypeAlias = "ModelHolder | Sequence[ModelHolder]"
 
@@ -34,8 +34,9 @@ ModelHolders: TypeAlias = "ModelHolder | Sequence[ModelHolder]"
 def language_model_of(llm: Any) -> LanguageModel:
     """The model and tokenizer that a LangChain model generates with.
 
-    `llm` is a ChatHuggingFace or HuggingFacePipeline on a local text-generation pipeline, bound or
-    not, the pipeline itself, or a LanguageModel. Raises InvalidInput for anything else.
+    `llm` is a ChatHuggingFace or HuggingFacePipeline on a local text-generation pipeline, with or
+    without bindings, the pipeline itself, or a LanguageModel. Raises InvalidInput for anything
+    else.
     """
     model = find_language_model(llm)
     if model is None:
@@ -75,7 +76,7 @@ def _own_model(llm: Any) -> LanguageModel | None:
 def language_models_in(chain: Any) -> list[LanguageModel]:
     """All different local models in a chain, a graph or a list.
 
-    Also in its branches and fallbacks, and the runnables that its functions and nodes use by name.
+    This includes branches, fallbacks, and the runnables that functions and nodes use by name.
     """
     models: dict[Hashable, LanguageModel] = {}
     for part in _all_parts(chain):
@@ -86,14 +87,14 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
 
 
 def answering_models_in(chain: Any) -> list[BaseLanguageModel[Any]]:
-    """All models of LangChain in a chain, a graph or a list, but for those within others."""
+    """All LangChain models in a chain, a graph or a list, without models inside other models."""
     models = [part for part in _all_parts(chain) if isinstance(part, BaseLanguageModel)]
     inner = {id(part) for model in models for part in _parts(model)}
     return [model for model in models if id(model) not in inner]
 
 
 def _all_parts(chain: Any) -> Iterator[Any]:
-    """The chain and what it is made of, each part once."""
+    """The chain and all its parts, each once."""
     visited: dict[int, Any] = {}
     waiting = deque([chain])
     while waiting:
@@ -120,10 +121,10 @@ def _parts(holder: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, eq=False)
 class AskAgain:
-    """Has the one of these models that answered a prompt complete another one, text or messages.
+    """Sends another prompt, text or messages, to the model that answered a prompt.
 
-    `name` is what its call named it, `parameters` are those of that call. Raises InvalidInput if it
-    is none of the models, or cannot be told from another one.
+    `name` is the name of the model in its call, and `parameters` are those of that call. Raises
+    InvalidInput if none of the models fits, or several do.
     """
 
     models: Sequence[BaseLanguageModel[Any]]
@@ -150,7 +151,7 @@ class AskAgain:
         )
 
     def _settings(self, model: Any) -> dict[str, Any]:
-        """What the call had besides the model's own parameters: tools, or a bound temperature."""
+        """The call's parameters that the model lacks itself: tools, or a bound temperature."""
         as_dict = (
             getattr(model, "asdict", None) or model.dict
         )  # as it was before langchain-core 1.4

@@ -1,4 +1,4 @@
-"""Attribution of a chain without a handler to hold: a context manager and a runnable."""
+"""Attributes a chain without a handler of your own: a context manager and a runnable."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ register_configure_hook(_attributing, inheritable=True)
 def attribute(
     llm: ModelHolders | None = None, **options: Unpack[HandlerOptions]
 ) -> AttributedBlock:
-    """Attribute every answer that the model gives within the block, of `with` or `async with`.
+    """Attribute each answer that the model gives within the block, of `with` or `async with`.
 
-    Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
-    What was retrieved within the block counts for each later prompt of the block that contains it,
-    and so does what models answered that were called without a chain: a script may search and ask,
-    and ask again, without one.
+    The block's value is the handler; its `last` and `results` have the answers. `llm` and `options`
+    are the handler's. Documents and answers in the block count for each later prompt that contains
+    them. So a script can search, ask and ask again without a chain.
     """
     return AttributedBlock(AttributionCallbackHandler(llm, loose=True, **options))
 
 
 class AttributedBlock:
-    """A block of `attribute`, which gives its handler and closes it."""
+    """A block of `attribute`. Its value is a handler, which it closes at the end."""
 
     def __init__(self, handler: AttributionCallbackHandler) -> None:
         self._handler = handler
@@ -76,14 +75,16 @@ def with_attribution(
     llm: ModelHolders | None = None,
     **options: Unpack[HandlerOptions],
 ) -> AttributedChain[Question, Answer]:
-    """The chain as a runnable that gives {answer, documents, attribution}.
+    """A runnable that returns {answer, documents, attribution} of the chain.
 
-    `documents` are those that the answer was attributed to; without any, `attribution` is None.
+    `documents` are those that the answer was attributed to. Without any, `attribution` is None. If
+    it is streamed, the pieces of the answer come first, then documents and attribution. Raises
+    InvalidInput if the chain shows no local model.
 
-    `llm` is the model that answers, or a list of those; without it, all local models in the chain.
-    `options` are the handler's, `language_model` and `reader` too. Streamed, the pieces of the
-    answer come first, documents and attribution last. Raises InvalidInput if the chain shows no
-    local model.
+    Args:
+        chain: The chain that answers.
+        llm: The model that answers, or a list of models; by default all local models in the chain.
+        **options: The handler's options, also `language_model` and `reader`.
     """
     is_read = options.get("reader") is not None
     llm = llm or (chain if is_read else language_models_in(chain))
@@ -99,7 +100,7 @@ def with_attribution(
 
 
 class AttributedAnswer(TypedDict, Generic[Answer]):
-    """A chain's answer, with the documents it was attributed to and the summary of that."""
+    """A chain's answer, the documents that it was attributed to, and the summary of that."""
 
     answer: Answer
     documents: list[Document]
@@ -107,10 +108,10 @@ class AttributedAnswer(TypedDict, Generic[Answer]):
 
 
 class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
-    """A chain whose answers come with their documents and their attribution.
+    """A chain that returns its answers with their documents and their attribution.
 
-    It has the chain's input schema and graph. Its own run is around the chain's, so that tracers
-    show what it gives; `handler.results` knows the run by that run's id too.
+    It has the chain's input schema and graph. Its own run is around the chain's run, so tracers
+    show what it returns. `handler.results` also has the run by that run's id.
     """
 
     def __init__(
@@ -227,7 +228,10 @@ def _piece(**part: Any) -> AttributedAnswer[Any]:
 
 
 def _added(total: Answer | None, piece: Answer) -> Answer:
-    """As LangChain adds up a stream: pieces that do not add replace one another."""
+    """The sum of two pieces, as LangChain adds up a stream.
+
+    A piece that cannot be added replaces it.
+    """
     if total is None:
         return piece
     try:

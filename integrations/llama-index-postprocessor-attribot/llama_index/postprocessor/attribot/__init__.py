@@ -1,4 +1,4 @@
-"""The retrieved text that caused the answer of a LlamaIndex query engine on a local model."""
+"""Shows which retrieved text caused the answer of a LlamaIndex query engine."""
 
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.engine import AttributedQueryEngine

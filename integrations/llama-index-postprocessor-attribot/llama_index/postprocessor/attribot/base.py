@@ -1,4 +1,4 @@
-"""The postprocessor: nodes in, attribution attached."""
+"""The postprocessor. It sees nodes and answers, and attaches attributions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "r
 
 
 class EngineOptions(ServiceOptions, total=False):
-    """Options of AttributionPostprocessor by name, less those that change the prompt."""
+    """The options of AttributionPostprocessor by name, without those that change the prompt."""
 
     language_model: ModelHolder | None
     reader: ModelHolder | Reader | None
@@ -65,7 +65,7 @@ class EngineOptions(ServiceOptions, total=False):
 
 
 class PostprocessorOptions(EngineOptions, total=False):
-    """Options of AttributionPostprocessor by name."""
+    """The options of AttributionPostprocessor by name."""
 
     callback_manager: CallbackManager
     deduplicate: bool
@@ -74,7 +74,7 @@ class PostprocessorOptions(EngineOptions, total=False):
 
 
 class _Checked(BaseNodePostprocessor):
-    """A postprocessor that names an option that it does not have, and takes options whole."""
+    """A postprocessor that names unknown options, and also takes its options whole."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -91,7 +91,7 @@ class _Checked(BaseNodePostprocessor):
 
     @cached_property
     def run_options(self) -> RunOptions:
-        """The options of every service among the fields."""
+        """The options for every service, from the fields."""
         return RunOptions(**{name: getattr(self, name) for name in _FIELDS})
 
 
@@ -112,7 +112,7 @@ else:
 
 
 def language_model_of(llm: Any) -> LanguageModel:
-    """The model that a HuggingFaceLLM generates with; raises InvalidInput for another kind."""
+    """The model that a HuggingFaceLLM generates with. Raises InvalidInput for other kinds."""
     model = find_language_model(llm)
     if model is None:
         raise InvalidInput(
@@ -123,41 +123,46 @@ def language_model_of(llm: Any) -> LanguageModel:
 
 
 AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
-"""What a query engine or a chat engine answers."""
+"""The response of a query engine or a chat engine."""
 
 logger = logging.getLogger(__name__)
 
 
 class AttributionPostprocessor(OptionFields, queries.QueryObserver):
-    """Attaches to every response which retrieved text caused it.
+    """Attaches to each response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
         engine.query("Who signed the treaty?").metadata["attribution"]
 
-    The model needs not be named: it is the HuggingFaceLLM that answers. Where another kind answers
-    (a wrapper, a server with the same weights), `language_model` is the local copy that scores, a
-    HuggingFaceLLM or an attribot_rag.LanguageModel; the prompt is then made from text
-    (`retokenized`). What any other model answers, a local `reader` reads, such as
-    attribot_rag.load_model(): the attribution (`basis` reader) names what supports the answer, not
-    what caused it. With the reader 'words', no model is needed, and no PyTorch: words, numbers and
-    names are compared. A CrossEncoder for entailment as reader helps where they find nothing. The
-    postprocessor leaves the prompt as it is. With `deduplicate`, duplicates among nodes,
-    exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
-    taken out before the prompt is built, which a note says. Nodes are never changed.
+    It finds the model when it answers: a HuggingFaceLLM. It leaves the prompt as it is, unless you
+    ask for `deduplicate`, and never changes your nodes.
 
-    Where nodes come from a search of your own and the model is called without an engine, say so:
+    If you search and call the model without an engine, name the documents:
 
         with postprocessor.retrieved(documents, question) as response:
             answer = llm.complete(prompt)
         response.metadata["attribution"]
 
-    Its fields are also the options of attribot_rag.runtime.RunOptions, which may be given whole,
-    but for `raise_error`: a query never fails for its attribution. `proxy` is that of
-    attribot_rag.Attributor, and may be a HuggingFaceLLM. With `score_metadata`, the metadata lines
-    that the model reads with a node count as its text. In mode 'background', and in asynchronous
-    queries, whose event loop scoring must not block, the response has the status 'pending' at
-    first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told of the run
-    of every response that was given, once its attribution has ended.
+    In mode 'background', and in asynchronous queries, the response has the status 'pending' at
+    first, because scoring must not block the event loop. `result` waits for the attribution, and
+    `aresult` awaits it. A query never fails because of its attribution.
+
+    Args:
+        language_model: Scores in place of the model that answers: a local copy of its weights, as a
+            HuggingFaceLLM or an attribot_rag.LanguageModel, or a served model. The prompt is then
+            encoded again (`retokenized`).
+        reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
+            'words', or a CrossEncoder for entailment. The result (`basis` reader) says what
+            supports the answer, not what caused it. 'words' compares words, numbers and names,
+            without PyTorch. A CrossEncoder also reads sentences in other words.
+        proxy: As for attribot_rag.Attributor. It may be a HuggingFaceLLM.
+        deduplicate: Whether to remove duplicates among the nodes before the prompt is built: equal
+            ones, similar ones (`threshold`), and overlaps (`min_overlap` characters; None keeps
+            overlaps). A note says so.
+        score_metadata: Whether the metadata lines that the model reads with a node count as its
+            text.
+        **options: The fields of attribot_rag.runtime.RunOptions without `raise_error`, by name or
+            whole. `on_result` gets the run of each response when its attribution has ended.
     """
 
     language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
@@ -189,7 +194,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         self._observer = Observer((), store=self._services.store, steps=installed().steps)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:
-        """Another with the same options, models and callbacks, and without results."""
+        """A copy with the same options, models and callbacks, without results."""
         return type(self)(**self._options())
 
     __copy__ = __deepcopy__
@@ -206,17 +211,17 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
 
     @property
     def results(self) -> RunStore:
-        """The last answers, by the `run_id` in their responses' metadata, and their calls'."""
+        """The last answers, by the `run_id` in their responses' metadata and their calls' ids."""
         return self._services.store
 
     def close(self) -> None:
-        """Let go of what was prepared for the models."""
+        """Release what was prepared for the models."""
         self._services.close()
 
     def result(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
-        """The finished run of a response, waited for while it is pending.
+        """The finished run of a response. Waits while it is pending.
 
-        Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
+        Raises TimeoutError after `timeout` seconds, and InvalidInput for a response without a run.
         """
         return _told(response, self.results.wait(_run_id_of(response), timeout))
 
@@ -226,13 +231,19 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
 
     @contextmanager
     def retrieved(self, documents: Iterable[Any] = (), query: str = "") -> Iterator[Response]:
-        """Say what was retrieved, where no engine shows it: models called within answer from it.
+        """Name documents that no engine shows.
 
-        `documents` are nodes, texts, mappings with their text under `text` or else as their longest
-        text, or other documents; what retrievers, engines and agents within find counts, too. The
-        response that is given gets the answer and its attribution when the block ends; set its
-        `response` to what was shown of an answer that was streamed. In a coroutine, the attribution
-        is pending then: await `aresult(response)`.
+        Models that are called within the block answer from them.
+
+        What retrievers, engines and agents find within the block counts too. When the block ends,
+        its response gets the answer and the attribution. If you stream the answer, set `response`
+        of this response to the text that was shown. In a coroutine, the attribution is then
+        pending: await `aresult(response)`.
+
+        Args:
+            documents: Nodes, texts, mappings, or other documents. The text of a mapping is its
+                `text`, or else its longest text.
+            query: The question.
         """
         nodes = nodes_of(documents)
         step = self._observer.began(f"retrieved-{uuid4()}")
@@ -267,10 +278,10 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     def answer_without(
         self, response: AnyResponse, *documents: int, **generate: Any
     ) -> Counterfactual:
-        """The model's answer without some of the documents, by index, of a response's attribution.
+        """The model's answer without some documents of a response's attribution, by index.
 
-        With a `reader`, the model that answered is asked again, once. Waits for a pending one.
-        `generate` and the errors are those of Attributor.answer_without.
+        With a `reader`, this asks the model that answered once more. It waits for a pending
+        attribution. `generate` and the errors are those of Attributor.answer_without.
         """
         run = self.result(response)
         return answer_without(self._services.services, run, *documents, **generate)
@@ -283,16 +294,16 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         markers: Markers = "audited",
         sources: bool = False,
     ) -> str:
-        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
+        """The answer with the numbers of its citations, as by Attribution.to_cited_text.
 
-        Waits for the attribution; raises its error if there is one.
+        This waits for the attribution, and raises its error if there is one.
         """
         run = self.result(response)
         text = run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         return text.removeprefix(before_answer(run))
 
     def cited_message(self, response: AnyResponse) -> ChatMessage:
-        """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
+        """The answer as a message with a CitationBlock for each citation; see `cited_response`."""
         return cited_message(self.result(response))
 
     def _postprocess_nodes(
@@ -303,21 +314,21 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         try:
             return without_duplicates(nodes, threshold=self.threshold, min_overlap=self.min_overlap)
         except Exception:  # the user's query must not be lost to its duplicates
-            logger.exception("duplicates stay, because nodes could not be compared")
+            logger.exception("duplicates stay, because the nodes could not be compared")
             return nodes
 
     def model_of(self, llm: LLM) -> Scoring | None:
-        """What scores the answers of this model of LlamaIndex."""
+        """What scores the answers of this LlamaIndex model."""
         return self._scoring_model or queries.find_language_model(llm)
 
     def model_called(self, query: queries.TrackedQuery, scoring: Scoring) -> None:
-        """Record what a model is going to answer, until the answer is attributed."""
+        """Record the model until its answer is attributed."""
         service = self._services.service_for(scoring)
         service.begin_recording()
         query.when_done.append(service.end_recording)
 
     def answered(self, query: queries.TrackedQuery, response: Any) -> None:
-        """Attribute a response, or have it attributed when it has been streamed."""
+        """Attribute a response, after its stream has ended if it is streamed."""
         completion = Completion(
             query, self._observer, self._services, self.run_options, self.score_metadata, self._told
         )
@@ -326,12 +337,12 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         except KeyboardInterrupt as error:
             completion.fail(error)
             raise
-        except Exception:  # a response that nothing can be attached to
+        except Exception:  # nothing can be attached to the response
             logger.exception("no attribution of %s", query.run_id)
             query.done()
 
     def unseen(self, query: queries.TrackedQuery, response: Any) -> None:
-        """Say that a response was not made by any model that was seen to be called."""
+        """Attach an error: no model that was seen to be called gave this response."""
         error = UnsupportedModel(
             "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
             "that gave this answer; call one within the engine, or within `with "
@@ -356,16 +367,16 @@ def _run_id_of(response: Any) -> str:
 
 
 def _told(response: Any, run: AttributedRun) -> AttributedRun:
-    """Tell the response of the run; a thread that waits may be woken before."""
+    """Give the response its run, before a waiting thread may see it."""
     if response.metadata[queries.KEY]["status"] == "pending":
         response.metadata[queries.KEY] = run.summary
     return run
 
 
 def cited_message(run: AttributedRun) -> ChatMessage:
-    """The answer as a message with a CitationBlock for every document that a sentence cites.
+    """The answer as a message with a CitationBlock for each document that a sentence cites.
 
-    `additional_location_info` has the document's `number` and the characters `start` and `end` of
+    `additional_location_info` has the document's `number`, and the characters `start` and `end` of
     the sentence in the answer. Raises the run's error if there is one.
     """
     before = len(before_answer(run))

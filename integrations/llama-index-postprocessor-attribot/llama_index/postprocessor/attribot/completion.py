@@ -1,4 +1,4 @@
-"""The attribution of a response, once it is there or its stream has ended."""
+"""Attributes a response when it is complete, or when its stream has ended."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _DEDUPLICATED = (
 class Completion:
     """Attributes one answer, and attaches the run to its responses.
 
-    Whatever goes wrong is attached too: a response never fails for want of its attribution. Of each
-    kind of model that cannot score, the log tells once; `told_of` are those that it told of.
+    Errors are attached too: a response never fails because of its attribution. For each kind of
+    model that cannot score, the log says so once; `told_of` has these kinds.
     """
 
     _query: TrackedQuery
@@ -48,7 +48,7 @@ class Completion:
     _told_of: set[str]
 
     def begin(self, response: Any) -> None:
-        """Attribute what is there; a stream when it has ended."""
+        """Attribute a response now, or when its stream has ended."""
         self._query.add(response)
         if isinstance(response, StreamingResponse):
             response.response_gen = observed(response.response_gen, self._query, self._streamed)
@@ -61,7 +61,7 @@ class Completion:
             self._query.attach(self._kept("", is_pending=True))
 
     def fail(self, error: BaseException, text: str = "") -> None:
-        """Attach an error in place of an attribution, to what was not answered."""
+        """Attach an error instead of an attribution."""
         self._query.attach(self._kept(text, error))
         self._query.done()
 
@@ -72,7 +72,7 @@ class Completion:
             return
         for call in self._query.calls[-1:]:
             call.answer = text
-        self._query.asynchronous |= stopped  # whoever stopped it is not kept waiting
+        self._query.asynchronous |= stopped  # do not wait: the stream was stopped
         self._finish(text)
 
     def _finish(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Completion:
             query.nodes = self._read(query.nodes) or query.nodes[query.num_before :]
         if text.strip() and not any(call.answer != "" for call in query.calls):
             for call in query.calls[-1:]:
-                call.answer = text  # made of what the model called a tool with
+                call.answer = text  # made from the arguments of a tool call
         calls = [call for call in query.calls if call.answer is None or call.answer.strip()]
         is_empty = query.has_documents and query.calls and not calls
         is_told = query.has_documents and calls and text.strip()
@@ -106,14 +106,14 @@ class Completion:
             store.future(run.run_id).add_done_callback(attach)
 
     def _shown(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
-        """The run of the response, with its text where something made it of the answer."""
+        """The run of the response, with the shown text if another step changed the answer."""
         run = self._attributed(calls, text)
         if run.text[run.answer.start :].strip() == text.strip():
             return run
         return self._services.store.add(replace(run, shown=text))
 
     def _attributed(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
-        """The run of the response: of its last call, or of all of them end to end."""
+        """The run of the response: of its last call, or of all its calls end to end."""
         answers = [str(call.answer).strip() for call in calls]
         ends = [index for index, answer in enumerate(answers) if answer.endswith(text.strip())]
         calls = calls[: ends[0] + 1] if ends else calls
@@ -141,7 +141,7 @@ class Completion:
         return self._kept(text, error)
 
     def _read(self, nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-        """The nodes that stand in the prompts as they are, and those that were told."""
+        """The nodes that stand in the prompts word for word, and the nodes that were named."""
         texts = [text for call in self._query.calls for text in call.prompt_texts]
         prompts = "".join("".join(texts).split())
         told = set(map(id, self._query.told))
@@ -149,7 +149,10 @@ class Completion:
         return [node for text, node in said if id(node) in told or text in prompts]
 
     def _tell_documents(self) -> None:
-        """What was retrieved for the query; nodes that engines made of answers are these."""
+        """Report what was retrieved for the query.
+
+        Nodes that engines made from answers count as answers.
+        """
         query = self._query
         answers = [text for inner in query.earlier if (text := inner.answer.strip())]
         documents = documents_of(query.nodes, with_metadata=self._score_metadata)
@@ -213,7 +216,7 @@ class Completion:
         return self._services.store.add(self._query.run_of(text, error, is_pending=is_pending))
 
     def _attach(self, run: AttributedRun) -> None:
-        """Attach what is known; when that is all, tell of it."""
+        """Attach the current result. If it is final, report it."""
         self._query.attach(run)
         if not run.is_pending:
             self._query.done()
@@ -231,9 +234,9 @@ class Completion:
 
 
 def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list[Document]:
-    """The nodes' texts, after the metadata lines that the model reads if they are asked for.
+    """The nodes' texts, with the metadata lines that the model reads if `with_metadata`.
 
-    What numbers all of them in the prompt, as CitationQueryEngine does ("Source 1:"), is left out.
+    Labels that number all nodes in the prompt ("Source 1:", by CitationQueryEngine) are left out.
     """
     mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
     own = [node.node.get_content(MetadataMode.NONE) for node in nodes]
@@ -249,7 +252,7 @@ def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list
 
 
 End = Callable[[str, BaseException | None], None]
-"""Is told of the text that was shown, and of what ended the stream if it did not end itself."""
+"""Gets the text that was shown, and the error that ended the stream, if any."""
 
 
 def observed(
@@ -269,7 +272,7 @@ def observed(
 async def aobserved(
     stream: AsyncGenerator[str, None], query: TrackedQuery, end: End
 ) -> AsyncGenerator[str, None]:
-    """The same of an asynchronous one."""
+    """The same for an asynchronous stream."""
     async with aclosing(stream):
         with _watched(end) as shown:
             while True:

@@ -1,4 +1,4 @@
-"""A query engine around another one, for those who would rather wrap than configure."""
+"""A query engine that wraps another one, instead of a postprocessor."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ SourceNodes = Literal["all", "ranked", "used"]
 
 
 class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
-    """Any query engine, whose responses carry what caused them.
+    """Wraps any query engine. Its responses carry their attribution.
 
-    `options` are those of AttributionPostprocessor, less those that change the prompt.
-    `source_nodes` says which nodes a response is given, as copies:
-    'all', those with the best sources first ('ranked'), or only those that are cited ('used'),
-    which is not for streamed responses and those of mode 'background', whose attribution comes
-    later. `aquery` awaits the attribution without blocking the event loop.
+    `aquery` awaits the attribution without blocking the event loop.
+
+    Args:
+        engine: The query engine to wrap.
+        source_nodes: Which nodes a response has, as copies: 'all', 'ranked' (those with the best
+            sources first), or 'used' (only the cited ones). The last two need the attribution at
+            once: not with streams or mode 'background'.
+        **options: The options of AttributionPostprocessor, without those that change the prompt.
     """
 
     postprocessor: AttributionPostprocessor
@@ -62,7 +65,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
 
     @property
     def retriever(self) -> Any:
-        """The wrapped engine's."""
+        """The retriever of the wrapped engine."""
         return self._engine.retriever  # type: ignore[attr-defined]
 
     def _get_prompt_modules(self) -> PromptMixinType:
@@ -91,7 +94,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
 def used_nodes(
     nodes: Sequence[NodeWithScore], run: AttributedRun, which: SourceNodes
 ) -> list[NodeWithScore]:
-    """Copies of the nodes: those with the best sources first, or only those that are cited."""
+    """Copies of the nodes: those with the best sources first, or only the cited ones."""
     order: dict[str, int] = {}
     best: dict[str, float] = {}
     for _, composition in run.compositions():

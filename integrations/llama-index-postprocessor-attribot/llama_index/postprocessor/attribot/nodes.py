@@ -1,4 +1,4 @@
-"""Nodes of LlamaIndex: made of what somebody says are documents, and without duplicates."""
+"""Makes LlamaIndex nodes from documents of any form, and removes duplicates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attribot_rag.runtime import DeduplicatedText, remove_duplicates, told_docum
 
 MERGED_KEY = "attribot_merged"
 
-# Where a text is from; texts that differ in nothing else say the same.
+# Metadata about where a text is from. Texts that differ only in it are duplicates.
 _PROVENANCE = frozenset(
     {
         *("creation_date", "last_accessed_date", "last_modified_date", "document_title"),
@@ -24,7 +24,7 @@ _PROVENANCE = frozenset(
 
 
 def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
-    """Documents in any form, as nodes: nodes, texts, mappings or other documents.
+    """Documents of any form as nodes: nodes, texts, mappings or other documents.
 
     A single document needs no list.
     """
@@ -53,7 +53,7 @@ def merged(
     found: Iterable[NodeWithScore],
     told: Sequence[NodeWithScore] = (),
 ) -> list[NodeWithScore]:
-    """The nodes and those that were found, each once; of one that was `told`, by its text."""
+    """The nodes and the found ones, each once. A node of `told` is recognized by its text."""
     each = {key_of(node): node for node in nodes}
     texts = {text for _, text in map(key_of, told)}
     for node in found:
@@ -65,11 +65,11 @@ def merged(
 def without_duplicates(
     nodes: Sequence[NodeWithScore], *, threshold: float, min_overlap: int | None
 ) -> list[NodeWithScore]:
-    """The nodes, and copies of those whose text or metadata had to change.
+    """The nodes without duplicates, as copies if their text or metadata changes.
 
-    Only texts are compared, and only among nodes whose metadata tells the model the same, less
-    where the text is from. A node that stands for others names them under `attribot_merged` in its
-    metadata, where neither the model nor the embedding sees them.
+    Only texts are compared, and only of nodes whose other metadata lines are the same for the
+    model. A node that replaces others lists them under `attribot_merged` in its metadata, which
+    neither the model nor the embedding sees.
     """
     alike: dict[str, list[int]] = defaultdict(list)
     remaining: dict[int, NodeWithScore] = {}
@@ -93,7 +93,7 @@ def _is_text(node: BaseNode) -> bool:
 
 
 def _said_beside(node: BaseNode) -> str:
-    """The metadata that the model reads with a node, less where its text is from."""
+    """The metadata that the model reads with a node, without where its text is from."""
     unseen = {*node.excluded_llm_metadata_keys, *_PROVENANCE}
     metadata = {str(key): value for key, value in node.metadata.items() if key not in unseen}
     return json.dumps(metadata, sort_keys=True, default=str)

@@ -1,4 +1,4 @@
-"""Queries: the models that they call, and the responses that carry their attributions."""
+"""Queries, the models that they call, and the responses that carry their attributions."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ KEY = "attribution"
 
 
 class QueryObserver:
-    """The observer of a query: the postprocessor, of those that run it."""
+    """The observer of a query: the postprocessor."""
 
     def model_of(self, llm: LLM) -> Scoring | None:
-        """What scores the answers of this model of LlamaIndex."""
+        """What scores the answers of this LlamaIndex model."""
         raise NotImplementedError
 
     def model_called(self, query: TrackedQuery, scoring: Scoring) -> None:
-        """A model is about to answer that something scores."""
+        """A model with a scorer is about to answer."""
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
-        """A response was put together, or is going to be streamed."""
+        """A response is complete, or begins to stream."""
 
     def unseen(self, query: TrackedQuery, response: Any) -> None:
-        """A query of which nodes were seen is answered, but no call of a model was."""
+        """A query was answered from nodes, but no call of a model was seen."""
 
 
 @dataclass(eq=False)
 class TrackedQuery:
-    """`nodes` are those that the response is made of; `step` is its span.
+    """A query and what belongs to it.
 
-    `earlier` are the queries whose answers it may be made of. `responses` carry the attribution:
-    the query's, and those that other engines make of it. `answer` is its text, once it is there.
-    One that `gathers` has the nodes of searches within it, of which the prompt may hold some;
-    some were `told` to it, the first `num_before` were found by earlier runs, and `within` is what
-    engines within it answered.
-    `error` is what went wrong before there was a response. `when_done` is called once, when the
-    recorded generations are no longer needed.
+    `nodes` are those that the response is made from, and `step` is its span. `earlier` are the
+    queries whose answers it may be made from. `responses` carry the attribution: the query's own,
+    and those that other engines make from it. `answer` is its text when it is there. A query that
+    `gathers` has the nodes of all searches in it, and the prompt may have only some of these. Some
+    nodes were `told` to it, the first `num_before` were found by earlier runs, and `within` has the
+    answers of engines in it. `error` is an error before there was a response. `when_done` is called
+    once, when the recorded generations are no longer needed.
     """
 
     step: Step
@@ -79,7 +79,7 @@ class TrackedQuery:
         return bool(self.nodes or self.earlier)
 
     def next_call(self, steps: Steps, span_id: str, llm: LLM) -> ModelCall:
-        """The call of a model that is asked: one that only gave a stream so far, or a new one."""
+        """The call of the model: one that so far only returned a stream, or a new one."""
         if self.calls and self.calls[-1].begun:
             self.calls[-1].begun = False
         else:
@@ -87,19 +87,19 @@ class TrackedQuery:
         return self.calls[-1]
 
     def model_asked(self, call: ModelCall, llm: LLM, bound_args: inspect.BoundArguments) -> None:
-        """A model is asked, and the one that scores its answer recorded from here on."""
-        if call.scoring is None:  # of a model around a local one, that one
+        """A model is asked. The model that scores its answer is recorded from now on."""
+        if call.scoring is None:  # the model may wrap a local one
             scoring = self.observer.model_of(llm)
             if scoring is not None:
                 try:
                     self.observer.model_called(self, scoring)
-                except Exception as error:  # which LlamaIndex would swallow
+                except Exception as error:  # LlamaIndex would swallow it
                     self.error = error
             call.scoring = scoring
         call.ask(llm, bound_args)
 
     def finish(self, response: Any) -> None:
-        """Tell the observer of the response, unless it was told before."""
+        """Pass the response to the observer, once."""
         if not self.answered:
             self.answered = True
             self.observer.answered(self, response)
@@ -112,13 +112,13 @@ class TrackedQuery:
         return AttributedRun(self.run_id, self.run_id, answer, error=error, is_pending=is_pending)
 
     def attach(self, run: AttributedRun | None) -> None:
-        """Write the attribution into the metadata of every response; None takes it out again."""
+        """Write the attribution into the metadata of every response; None removes it."""
         self.run = run
         for response in self.responses:
             self._attach(response)
 
     def add(self, response: Any) -> None:
-        """One more response, which gets what is known already."""
+        """Add a response, and give it the current result."""
         if not any(known_response is response for known_response in self.responses):
             self.responses.append(response)
         if self.run is not None:
@@ -146,10 +146,10 @@ class TrackedQuery:
 class ModelCall:
     """A call of a model, with its prompt as text and perhaps as messages.
 
-    `scoring` is what scores it, None for a model that is not local. `llm` is the model that got the
-    prompt, with these `arguments`; it is `elsewhere` where it is not the one that scores. `answer`
-    is None while it has not answered, and for an answer that was streamed to somebody else. A call
-    that is `begun` only gave a stream, and asks the model when that is read.
+    `scoring` scores the answer; it is None for a model that is not local. `llm` is the model that
+    got the prompt, with these `arguments`. `elsewhere` says that another model scores. `answer` is
+    None until the model has answered, and for an answer that was streamed to someone else. A call
+    that has only `begun` returned a stream, and asks the model when the stream is read.
     """
 
     step: Step
@@ -165,11 +165,11 @@ class ModelCall:
 
     @property
     def prompt_texts(self) -> list[str]:
-        """What stands in the prompt as it is, whatever a template makes of earlier answers."""
+        """Texts that stand in the prompt word for word, whatever the template does with others."""
         return [self.prompt.strip()] if self.messages is None else verbatim_texts(self.messages)
 
     def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
-        """The prompt of the innermost model that reports the call."""
+        """Take the prompt of the innermost model that reports the call."""
         own, scoring = find_language_model(llm), self.scoring
         self.elsewhere = scoring is not None and not (
             isinstance(scoring, LanguageModel) and own and own.weights is scoring.weights
@@ -181,20 +181,20 @@ class ModelCall:
             self.messages = tuple(map(_as_it_is, messages))
         elif isinstance(prompt, str) and (self.messages is None or self.llm is not llm):
             self.messages = None
-        else:  # a chat model's own prompt, which it made of its messages
+        else:  # a chat model's own prompt, made from its messages
             return
         self.llm, self.arguments = llm, bound_args
 
     def end(self, llm: LLM, result: Any) -> None:
-        """The answer of the innermost model, which others may have changed."""
+        """Take the answer of the innermost model, which others may have changed."""
         if isinstance(result, CompletionResponse):
             if self.answer is None or find_language_model(llm) is not None:
                 self.answer = str(result.text)
         elif isinstance(result, ChatResponse):
-            if not self.answer:  # of a model that chats without completing a prompt
+            if not self.answer:  # a chat model that does not complete prompts
                 self.answer = result.message.content or ""
         elif isinstance(result, BaseModel):
-            if not self.answer:  # it called a tool, of whose arguments this is made
+            if not self.answer:  # it called a tool, and its arguments make the answer
                 self.answer = result.model_dump_json()
         elif not self.prompt:
             self.begun = isinstance(result, (Generator, AsyncGenerator))
@@ -203,9 +203,9 @@ class ModelCall:
 class ResponseMetadata(dict[str, Any]):
     """A response's metadata, and its attribution under the key 'attribution'.
 
-    LlamaIndex keeps the metadata of each node here, by the node's id, and people iterate over them:
-    `[one["file_name"] for one in response.metadata.values()]`. So the attribution is found by its
-    key, but is none of the items, except for `json`, which would lose it.
+    LlamaIndex stores the metadata of each node here, by the node's id, and people iterate over it:
+    `[one["file_name"] for one in response.metadata.values()]`. So the attribution can be read by
+    its key, but is not an item, except for `json`, which would otherwise lose it.
     """
 
     attribution: dict[str, Any] | None = None
@@ -228,8 +228,8 @@ class ResponseMetadata(dict[str, Any]):
         return len(self) > 0 or self.attribution is not None
 
     def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
-        # `json` takes a dict's items, and so does pydantic, which must not: LlamaIndex's retrievers
-        # over engines make a response's metadata those of a node, which goes into the next prompt.
+        # `json` and pydantic read the items. pydantic must not see it: LlamaIndex's retrievers over
+        # engines copy a response's metadata to a node, which goes into the next prompt.
         is_written = sys._getframe(1).f_globals.get("__name__") == "json.encoder"
         return ({**self, KEY: self.attribution} if is_written else dict(self)).items()
 
@@ -254,15 +254,15 @@ def streaming(query: TrackedQuery) -> Iterator[None]:
 
 
 def is_asynchronous(id_: str) -> bool:
-    """Whether a span is that of a coroutine, by LlamaIndex's names: 'Class.amethod-uuid'.
+    """Whether a span belongs to a coroutine, by its id: 'Class.amethod-uuid'.
 
-    It tells so nowhere else; a running event loop does not, in a notebook.
+    There is no other sign: in a notebook, an event loop runs anyway.
     """
     return id_.split("-", 1)[0].rsplit(".", 1)[-1].startswith("a")
 
 
 def question_in(bound_args: inspect.BoundArguments) -> str:
-    """The question to an engine or a synthesizer."""
+    """The question in the arguments of an engine or a synthesizer."""
     arguments = bound_args.arguments
     names = ("query", "str_or_query_bundle", "query_bundle", "message")
     question = next((arguments[name] for name in names if name in arguments), "")
@@ -292,19 +292,19 @@ def find_language_model(llm: Any) -> LanguageModel | None:
 
 
 def describe(llm: Any) -> str:
-    """Its class, and that of the model that it holds if there is any."""
+    """The class of a model, and the class of the model inside it, if any."""
     model = getattr(llm, "_model", None)
     name = type(llm).__name__
     return f"{name} ({type(model).__name__})" if hasattr(model, "parameters") else name
 
 
 def _as_it_is(message: ChatMessage) -> ChatMessage:
-    """A copy: agents write into the texts of messages that they have sent."""
+    """A copy of the message, because agents change the texts of messages that they have sent."""
     return message.model_copy(update={"blocks": [block.model_copy() for block in message.blocks]})
 
 
 def argument(bound_args: inspect.BoundArguments, name: str) -> Any:
-    """An argument by its name, or the first one of a method behind a decorator."""
+    """An argument by its name, or the first one if a decorator hides the names."""
     arguments = bound_args.arguments
     if name in arguments:
         return arguments[name]

@@ -1,4 +1,4 @@
-"""LlamaIndex's spans: the queries that they are parts of, their nodes and calls of models."""
+"""Follows LlamaIndex's spans: queries, their nodes, and their calls of models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _replacing = threading.Lock()
 
 @dataclass(eq=False)
 class OpenSpan:
-    """What a span is a part of: an engine's query, an observed query, a call of a model.
+    """What a span belongs to: an engine's query, an observed query, a call of a model.
 
     `asked` is the call that was made within the span.
     """
@@ -70,9 +70,9 @@ class OpenSpan:
 
 
 class PassedNodes:
-    """The observer of the last nodes that went through a postprocessor.
+    """Knows the observers of the last nodes that went through a postprocessor.
 
-    A workflow may make others of them, with their ids and texts.
+    A workflow may make new nodes from them, with the same ids and texts.
     """
 
     def __init__(self) -> None:
@@ -81,17 +81,17 @@ class PassedNodes:
 
     def add(self, nodes: Sequence[NodeWithScore], observer: queries.QueryObserver) -> None:
         with self._lock:
-            for node in nodes:  # the tracker outlives them, and each observer
+            for node in nodes:  # the tracker lives longer than the nodes and their observers
                 seen = ref(node, partial(self._forget, id(node)))
                 self._kept.update({key: (seen, ref(observer)) for key in (id(node), key_of(node))})
             while len(self._kept) > _MAX_NODES:
                 self._kept.popitem(last=False)
 
     def _forget(self, key: int, _: object) -> None:
-        self._kept.pop(key, None)  # without the lock, which its own thread may hold
+        self._kept.pop(key, None)  # without the lock, which this thread may hold
 
     def observer_of(self, nodes: Sequence[NodeWithScore], same_objects: bool) -> Any:
-        """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
+        """The observer of one of these nodes. If not `same_objects`, ids and texts are compared."""
         for node in nodes:
             for key in (id(node),) if same_objects else (id(node), key_of(node)):
                 passed, observer = self._kept.get(key, (None, None))
@@ -103,8 +103,8 @@ class PassedNodes:
 class QueryTracker(BaseSpanHandler[BaseSpan]):
     """Sees every span of the process, and keeps those within engines until they end.
 
-    LlamaIndex's events tell of prompts and answers, too, but neither of the model that was asked,
-    nor of the nodes that a response is made of.
+    LlamaIndex's events also report prompts and answers, but not which model was asked, or which
+    nodes a response is made from.
     """
 
     _steps: Steps = PrivateAttr(default_factory=Steps)
@@ -160,7 +160,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     def _engine_of(
         self, id_: str, outer: EngineSpan | None, instance: Any, bound_args: inspect.BoundArguments
     ) -> EngineSpan | None:
-        """The engine that the span is a part of: several methods of one engine are one query."""
+        """The engine that the span belongs to. Several methods of one engine are one query."""
         if not isinstance(instance, _ENGINES) or (outer and outer.instance is instance):
             return outer
         step = self._steps.begin(id_, outer and outer.step)
@@ -175,7 +175,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     def _observed_by(
         self, instance: queries.QueryObserver, parent_id: str | None, engine: EngineSpan | None
     ) -> queries.QueryObserver:
-        """The first observer of a query stays; another one is told."""
+        """The first observer of a query. A second one gets a log line."""
         observer = instance
         if parent_id:
             parent = self._spans.setdefault(parent_id, OpenSpan())
@@ -190,13 +190,13 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         return observer
 
     def _observer_of(self, nodes: Sequence[NodeWithScore], engine: EngineSpan | None) -> Any:
-        """The observer of the nodes, or the answers that they were made of."""
+        """The observer of the nodes, or of the answers that they were made from."""
         if engine is not None and engine.answered:
             return engine.answered[-1].observer
         return self._passed.observer_of(nodes, engine is not None and not engine.gathers)
 
     def responds(self, id_: str | None, response: Any) -> None:
-        """A span is going to give a response, but has not ended."""
+        """A span is about to return a response, but has not ended."""
         span = self._spans.get(id_ or "")
         if span is None:
             return
@@ -248,7 +248,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         self._steps.end(id_)
 
     def _advise(self, engine: EngineSpan, response: Any) -> None:
-        """Log that an agent answered from what its tools gave it, and nothing saw its documents."""
+        """Log that an agent answered from its tools, but no documents were seen."""
         called = [getattr(call, "tool_name", "") for call in getattr(response, "tool_calls", ())]
         is_seen = engine.observer is not None or engine.own is not None or engine.answered
         if engine.outer is None and called and not is_seen and queries.text_of(response):
@@ -276,10 +276,10 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
 
 
 class AnswerCallback(BaseCallbackHandler):
-    """Has an answer attributed while its span is still open.
+    """Lets an answer be attributed while its span is still open.
 
-    LlamaIndex swallows everything that is raised while a span ends, KeyboardInterrupt too; an
-    inline attribution there could not be stopped with Ctrl-C. From a callback it can.
+    LlamaIndex swallows every exception while a span ends, even KeyboardInterrupt, so Ctrl-C could
+    not stop an attribution there. In a callback, it can.
     """
 
     def __init__(self) -> None:
@@ -297,15 +297,15 @@ class AnswerCallback(BaseCallbackHandler):
             installed().responds(active_span_id.get(), response)
 
     def start_trace(self, *_: Any, **__: Any) -> None:
-        """Traces are nothing to it."""
+        """Traces do not matter here."""
 
     end_trace = start_trace
 
 
 def _listen_to(instance: Any) -> Callable[[], None] | None:
-    """Add a callback to those of an engine or a synthesizer; the function takes it away again.
+    """Add a callback to an engine or a synthesizer. Returns a function that removes it.
 
-    Their list is replaced, as other threads may be reading it, by one query after the other.
+    The list of callbacks is replaced and not changed, because other threads may be reading it.
     """
     callbacks, callback = getattr(instance, "callback_manager", None), AnswerCallback()
     if callbacks is None:
@@ -321,7 +321,7 @@ def _listen_to(instance: Any) -> Callable[[], None] | None:
 
 
 def installed() -> QueryTracker:
-    """The one handler of this process, at the root of LlamaIndex's dispatchers."""
+    """The one span handler of this process, at the root of LlamaIndex's dispatchers."""
     root = get_dispatcher()
     with _installing:
         tracker = next(
@@ -334,19 +334,19 @@ def installed() -> QueryTracker:
 
 
 class ObservedEngine:
-    """An engine that has its own queries observed, with everything within them."""
+    """An engine whose own queries are observed, with everything in them."""
 
     postprocessor: QueryObserver
 
 
 @dataclass(eq=False)
 class EngineSpan:
-    """A query of an engine or a run of a workflow, within that of the one that asked it, if any.
+    """A query of an engine, or a run of a workflow, perhaps within another one that asked it.
 
-    `nodes` are those that were retrieved for it in steps of its own, after the `num_before` that
-    earlier runs of a workflow found, of which an agent remembers some. `answered` are the queries
-    that other engines answered for it, in order; `synthesized` is the one that its synthesizer
-    answered, and `own` the one for which it called a model without a synthesizer.
+    `nodes` are those that were retrieved in its own steps. The first `num_before` come from earlier
+    runs of a workflow; an agent remembers some of them. `answered` are the queries that other
+    engines answered for it, in order. `synthesized` is the query that its synthesizer answered, and
+    `own` the one for which it called a model without a synthesizer.
     """
 
     step: Step
@@ -367,7 +367,7 @@ class EngineSpan:
         return isinstance(self.instance, Workflow)
 
     def own_query(self, observer: QueryObserver | None) -> TrackedQuery | None:
-        """The query for which it calls a model itself, with nodes or answers of others to hand."""
+        """The query for which it calls a model itself, if it has nodes or other answers."""
         if self.answered:
             observer = observer or self.answered[-1].observer
         if observer is None or not (self.nodes or self.answered):
@@ -379,12 +379,12 @@ class EngineSpan:
         return self.own
 
     def responds(self, response: Any) -> None:
-        """A response is on its way out, before the span ends."""
+        """A response is about to be returned, before the span ends."""
         if self.own is not None and self._query_of(response) is self.own:
             self.own.finish(response)
 
     def finish(self, response: Any) -> None:
-        """Attach what is known to what the engine answers, and tell the engine that asked."""
+        """Attach the current result to the engine's answer, and report to the engine that asked."""
         for call in self.own.calls[-1:] if self.own is not None and self.gathers else ():
             call.answer = text_of(response) if call.answer is None else call.answer
         query = self._query_of(response)
@@ -405,10 +405,10 @@ class EngineSpan:
             self.own.done()
 
     def _query_of(self, response: Any) -> TrackedQuery | None:
-        """The query whose answer a response is: its synthesizer's, another engine's, or its own."""
+        """The query that a response answers: the synthesizer's, another engine's, or its own."""
         if self.synthesized is not None:
             return self.synthesized
-        # a chat engine's response tells of an engine's among its sources
+        # a chat engine's response has an engine's response among its sources
         sources = getattr(response, "sources", None) or ()
         outputs = [response, *(getattr(source, "raw_output", None) for source in sources)]
         text, latest = text_of(response), self.answered[::-1]
