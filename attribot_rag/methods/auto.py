@@ -93,7 +93,7 @@ class Auto(Method):
 
     def _measured(self, scorer: Scorer) -> Scores:
         """The response's reliance on the whole context."""
-        whole = scorer.score_each([(scorer.context.whole, None), *self._expected(scorer)])
+        whole = scorer.score_each([Request(scorer.context.whole), *self._expected(scorer)])
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
         if self.proxy is not None:
@@ -131,7 +131,7 @@ class Auto(Method):
             rows.append(of_part)
         in_turn = dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*rows))))
         if len(parts) > _MANY_PARTS:  # whose rows are short, as they leave out the others
-            expected = [*scorer.filling([(scorer.context.whole, None)], in_turn)]
+            expected = [*scorer.filling([Request(scorer.context.whole)], in_turn)]
         else:
             expected = [*islice(in_turn, scorer.num_spare)]
         yield from expected

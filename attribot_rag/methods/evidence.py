@@ -12,9 +12,10 @@ import numpy as np
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
+from attribot_rag.scoring.row import Request
 
 if TYPE_CHECKING:
-    from attribot_rag.scoring import Reencoded, Request, Scorer
+    from attribot_rag.scoring import Reencoded, Scorer
 
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
@@ -102,7 +103,7 @@ class Evidence:
         if self._own == self._beginning or not may_be_alone:
             return []
         self._asked.alone[self._own] = self._first
-        return [(self._own, None)]
+        return [Request(self._own)]
 
     def read_earlier(self) -> None:
         """Read it from now on."""
@@ -110,7 +111,8 @@ class Evidence:
 
     def only_after_nothing(self, units: Collection[int]) -> TokenScores | None:
         """The loss with only these units and nothing said before, beside the answer as it was."""
-        return self.scorer.known(self.keeping(units))
+        scored = self.scorer.scored.get(self.keeping(units))
+        return None if scored is None else scored.loss
 
     @property
     def can_mask(self) -> bool:
@@ -126,12 +128,12 @@ class Evidence:
         return self._loss(self.keeping(units))
 
     def _loss(self, request: Request) -> TokenScores | None:
-        row = self.scorer.known(request)
-        if row is None or not self.alone:
-            return row
-        before = self.scorer.known((self._own, None))
-        pairs = zip(row, before or row, strict=True)
-        return None if before is None else tuple(lost - other for lost, other in pairs)
+        scored = self.scorer.scored
+        if (row := scored.get(request)) is None or not self.alone:
+            return None if row is None else row.loss
+        if (before := scored.get(Request(self._own))) is None:
+            return None
+        return tuple(lost - other for lost, other in zip(row.loss, before.loss, strict=True))
 
     def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
         """The same, if a search asked for that row: whether others are known is chance."""
@@ -139,20 +141,19 @@ class Evidence:
 
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
         """The row without these units."""
-        return self._begun((Ablation(self._ids(units)), None if exact else self._recompute))
+        return self._begun(Request(Ablation(self._ids(units)), None if exact else self._recompute))
 
     def keeping(self, units: Collection[int]) -> Request:
         """The row with only these units."""
-        return self._begun((self.scorer.context.ablation_of_others(self._ids(units)), None))
+        return self._begun(Request(self.scorer.context.ablation_of_others(self._ids(units))))
 
     def _begun(self, request: Request) -> Request:
         """The row of the part alone, or up to its end, or a longer one that was scored."""
-        ablation, recompute = request
         if self.alone:
-            return ablation | self._own, recompute
-        if self.scorer.known(request) is not None or self._beginning.said is None:
+            return replace(request, ablation=request.ablation | self._own)
+        if request in self.scorer.scored or self._beginning.said is None:
             return request
-        ending = ablation | self._beginning, recompute
+        ending = replace(request, ablation=request.ablation | self._beginning)
         longest = self._asked.longest.get(request, ending)
         return longest if _end(longest) >= _end(ending) else ending
 
@@ -182,16 +183,17 @@ class Evidence:
         longest = self._asked.longest
         for row in scored:
             whole = _whole(row)
-            if self.scorer.known(row) and _end(row) >= _end(longest.get(whole, row)):
+            if row in self.scorer.scored and _end(row) >= _end(longest.get(whole, row)):
                 longest[whole] = row
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
         """Rows to be scored: of several that only end elsewhere, the longest."""
-        known = self.scorer.known
+        scored = self.scorer.scored
         new: dict[Request, Request] = {}
         for row in requests:
             whole = _whole(row)
-            if not any(map(known, (row, (row[0], None), (whole[0], None)))):
+            exact = Request(row.ablation), Request(whole.ablation)
+            if scored.keys().isdisjoint((row, *exact)):
                 new[whole] = max(new.get(whole, row), row, key=_end)
         return [*new.values()]
 
@@ -223,7 +225,9 @@ class Evidence:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        asked = {(replace(ablation, said=None), how) for ablation, how in self._asked.rows}
+        asked = {
+            replace(row, ablation=replace(row.ablation, said=None)) for row in self._asked.rows
+        }
         for unit in range(len(rows)):
             ways = {self.ablating([unit]), self.ablating([unit], exact=True)} & asked
             if ways and not exact[unit] and (measured := self._measured(unit)):
@@ -238,11 +242,12 @@ class Evidence:
 
         Of parts alone it is theirs.
         """
-        longest, found = self._asked.longest, list[tuple[TokenScores, bool]]()
+        longest, scored = self._asked.longest, self.scorer.scored
+        found: list[tuple[TokenScores, bool]] = []
         for exact in (True, False):
             whole = self.ablating([unit], exact=exact)
-            row = self.scorer.known(whole) or self.scorer.known(longest.get(whole, whole))
-            found += [(row, exact)] if row else []
+            measured = scored.get(whole) or scored.get(longest.get(whole, whole))
+            found += [(measured.loss, exact)] if measured else []
         # Rows end with sentences: an exact one may say less than a masked one.
         best = max(found, key=lambda each: np.isfinite(each[0]).sum(), default=None)
         merged = None if best is None else [*best[0]]
@@ -262,14 +267,14 @@ class Evidence:
 
 def _whole(request: Request) -> Request:
     """The row of the whole response of which this is the beginning; others as they are."""
-    ablation, recompute = request
-    is_beginning = _end(request) < float("inf")
-    return (replace(ablation, said=None), recompute) if is_beginning else request
+    if _end(request) == float("inf"):
+        return request
+    return replace(request, ablation=replace(request.ablation, said=None))
 
 
 def _end(request: Request) -> float:
     """The tokens of the response with which the row of its beginning ends, of others infinity."""
-    said = request[0].said
+    said = request.ablation.said
     is_beginning = said is not None and said == tuple(range(len(said)))
     return len(said) if said is not None and is_beginning else float("inf")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar, Protocol
 
 import torch
@@ -73,14 +74,22 @@ class Prefix(ABC):
 
     name: ClassVar[str]
     packs_rows: ClassVar[bool] = False
-    pass_tokens: int = 0
-    masked_refusal: str | None = "this way of scoring hides no part of the prompt"
-    fallback: str | None = None
-    prompt_cache: PromptCache = ()
-    model_version: int | None = None
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        pass_tokens: int = 0,
+        masked_refusal: str | None = "this way of scoring hides no part of the prompt",
+        fallback: str | None = None,
+        model_version: int | None = None,
+    ) -> None:
         self.generation = generation
+        self.pass_tokens = pass_tokens
+        self.masked_refusal = masked_refusal
+        self.fallback = fallback
+        self.model_version = model_version
+        self.prompt_cache: PromptCache = ()
         self.prefilled_tokens = 0
         self.scored_tokens = 0
 
@@ -148,17 +157,21 @@ class Batching:
     budget: int
     cost: Callable[[Row], int]
 
-    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
-        """As many of the rows from `start` on as the budget allows, at least a single row."""
-        batch: list[Row] = []
+    def next_batch(self, waiting: list[Row], rows: Iterator[Row]) -> list[Row]:
+        """As many rows as the budget allows, at least one if there is one: those that are waiting.
+
+        Further ones are taken from `rows`, and wait from then on.
+        """
         used = 0
-        for index in range(start, len(rows)):
-            row = rows[index]
-            used += self.cost(row)
-            if used > self.budget and batch:
-                break
-            batch.append(row)
-        return batch
+        for index in count():
+            if index == len(waiting):
+                if (row := next(rows, None)) is None:
+                    break
+                waiting.append(row)
+            used += self.cost(waiting[index])
+            if used > self.budget and index:
+                return waiting[:index]
+        return [*waiting]
 
     def halve(self, batch: Sequence[Row]) -> None:
         """Make room after this batch did not fit into memory."""
@@ -168,3 +181,14 @@ class Batching:
 def tolerance(dtype: torch.dtype) -> float:
     """Nats per response token by which implementations may differ because of rounding."""
     return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
+
+
+def in_columns(scores: Tensor, rows: Sequence[Row], num_response_tokens: int) -> Tensor:
+    """The scores of all rows' targets as [rows, response tokens], NaN at tokens not said."""
+    if all(row.said is None for row in rows):
+        return scores.view(len(rows), -1)
+    every = range(num_response_tokens)
+    places = [(i, j) for i, row in enumerate(rows) for j in row.said or every]
+    placed = scores.new_full((len(rows), num_response_tokens), torch.nan)
+    placed[tuple(torch.tensor(places).T)] = scores
+    return placed

@@ -26,7 +26,7 @@ from attribot_rag.model.local_model import Derived, placeholder_ids, reads_elsew
 from attribot_rag.scoring.backend import Unsupported, tolerance
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
 from attribot_rag.scoring.memory import is_out_of_memory
-from attribot_rag.scoring.packed import Packed, PackedAtOnce
+from attribot_rag.scoring.packed import Packed, PackedAtOnce, most_tokens_at_once
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
 
@@ -75,23 +75,38 @@ class LocalBackend:
         make = partial(make_twin, self._model, attention_function)
         return self._derived.value(("twin", attention_function), make)
 
-    def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
+    def make(
+        self,
+        kind: type[LocalPrefix],
+        generation: Generation,
+        *,
+        pass_tokens: int = 0,
+        masked_refusal: str | None = None,
+        fallback: str | None = None,
+    ) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether it is right or not."""
-        prefix = kind(self.twin(kind.attention_function), generation, self.twin())
-        # A cache may outlive what such a hook reads.
-        prefix.model_version = None if reads_elsewhere(self._model) else self._derived.version
-        return self._in_its_mode(prefix)
+        return kind(
+            self.twin(kind.attention_function),
+            generation,
+            self.twin(),
+            pass_tokens=pass_tokens,
+            masked_refusal=masked_refusal,
+            fallback=fallback,
+            # A cache may outlive what such a hook reads.
+            model_version=None if reads_elsewhere(self._model) else self._derived.version,
+            without_gradients=self._without_gradients,
+        )
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself; in training mode, where it draws at random, on its twin."""
         model = self.twin() if self._model.training else self._model
-        return self._in_its_mode(Reference(model, generation))
+        return Reference(model, generation, without_gradients=self._without_gradients)
 
-    def _in_its_mode(self, prefix: LocalPrefix) -> LocalPrefix:
-        """A prefix in inference mode, which takes fewer operations, if the model runs in it."""
-        if self._derived.value("inference mode", self._probes.runs_in_inference_mode):
-            prefix.without_gradients = torch.inference_mode
-        return prefix
+    @property
+    def _without_gradients(self) -> Callable[[], AbstractContextManager[None]]:
+        """Inference mode, which takes fewer operations, if the model runs in it."""
+        runs = self._derived.value("inference mode", self._probes.runs_in_inference_mode)
+        return torch.inference_mode if runs else torch.no_grad
 
     def encode_prefix(
         self,
@@ -108,14 +123,13 @@ class LocalBackend:
         for kind in kinds:
             reason = self.refusal(kind, generation)
             if reason is None:
-                prefix = self.make(kind, generation)
-                prefix.masked_refusal = self.masked_refusal(kind, generation)
-                prefix.fallback = fallback
-                if isinstance(prefix, Packed):
-                    worth = self.pass_tokens if pass_tokens is None else pass_tokens
-                    if worth and self._is_right_at_once():
-                        prefix.attend_at_once(worth)
-                return prefix
+                return self.make(
+                    kind,
+                    generation,
+                    pass_tokens=self._tokens_of_a_pass(kind, generation, pass_tokens),
+                    masked_refusal=self.masked_refusal(kind, generation),
+                    fallback=fallback,
+                )
             if implementation != "auto":
                 raise UnsupportedModel(
                     f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
@@ -175,8 +189,16 @@ class LocalBackend:
         reason = kind.masking_refusal(self._model)
         return reason or self._probe(kind, masked=True)
 
-    def _is_right_at_once(self) -> bool:
-        return not any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True))
+    def _tokens_of_a_pass(
+        self, kind: type[LocalPrefix], generation: Generation, asked: int | None
+    ) -> int:
+        """What a pass is worth; 0 where layers would not attend to all keys at once, or wrongly."""
+        if not issubclass(kind, Packed):
+            return 0
+        worth = self.pass_tokens if asked is None else asked
+        if not worth or any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True)):
+            return 0
+        return min(worth, most_tokens_at_once(self.twin(), len(generation.prompt_ids)))
 
     def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
         """Why a probe rules the implementation out, or None."""

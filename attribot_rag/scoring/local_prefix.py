@@ -33,7 +33,7 @@ from attribot_rag.model.generation import (
     piece_size,
     read_in_pieces,
 )
-from attribot_rag.scoring.backend import Batching, Prefix, Reading, Unsupported
+from attribot_rag.scoring.backend import Batching, Prefix, Reading, Unsupported, in_columns
 from attribot_rag.scoring.memory import (
     ATTENTION_LAYERS,
     Footprint,
@@ -42,7 +42,7 @@ from attribot_rag.scoring.memory import (
     logit_bytes,
     token_bytes,
 )
-from attribot_rag.scoring.row import Row, in_columns
+from attribot_rag.scoring.row import Row
 
 _SOFTMAX_ELEMENTS = 1 << 22
 
@@ -57,20 +57,34 @@ class LocalPrefix(Prefix):
     """A prefix on a twin of the model, by one way of running it.
 
     `attention_function` is the one that the twin needs, None for the model's own; `native` is the
-    twin with that, which is this one by default.
-    `without_gradients` makes the context of each pass.
+    twin with that, which is this one by default. `without_gradients` makes the context of each
+    pass.
     """
 
     attention_function: ClassVar[str | None] = None
-    masked_refusal: str | None = None  # a probe looks
-    without_gradients: Callable[[], AbstractContextManager[None]] = torch.no_grad
 
     def __init__(
-        self, twin: PreTrainedModel, generation: Generation, native: PreTrainedModel | None = None
+        self,
+        twin: PreTrainedModel,
+        generation: Generation,
+        native: PreTrainedModel | None = None,
+        *,
+        pass_tokens: int = 0,
+        masked_refusal: str | None = None,
+        fallback: str | None = None,
+        model_version: int | None = None,
+        without_gradients: Callable[[], AbstractContextManager[None]] = torch.no_grad,
     ) -> None:
-        super().__init__(generation)
+        super().__init__(
+            generation,
+            pass_tokens=pass_tokens,
+            masked_refusal=masked_refusal,
+            fallback=fallback,
+            model_version=model_version,
+        )
         self.twin = twin
         self.native = twin if native is None else native
+        self.without_gradients = without_gradients
         self.device = twin.device
         self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
 
@@ -127,9 +141,8 @@ class LocalPrefix(Prefix):
         [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
         number in place of -inf.
         """
-        before = torch.arange(row.num_visible)
-        positions = torch.cat([before, torch.tensor(row.positions)])
-        visible = row.visible
+        positions = torch.tensor([*range(row.num_visible), *row.positions])
+        visible = visible_in(row)
         if encoded:
             prompt = torch.ones(row.num_visible, len(positions)).tril_().bool()
             visible = torch.cat([prompt, visible])
@@ -357,6 +370,23 @@ def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCa
         dynamic.values = layer.values[:, :, :num_positions]
         cache.layers.append(dynamic)
     return cache
+
+
+def visible_in(row: Row) -> Tensor:
+    """Whether a new token of a row sees a position: bool [new tokens, num_visible + new tokens].
+
+    The columns are the prompt's first `num_visible` positions and the new tokens.
+    """
+    width = row.num_visible
+    visible = torch.zeros(row.num_tokens, width + row.num_tokens, dtype=torch.bool)
+    visible[:, width:] = torch.ones(row.num_tokens, row.num_tokens).tril_().bool()
+    done = 0
+    for block in row.blocks:
+        end = done + len(block.token_ids)
+        for start, stop in block.segments:
+            visible[done:end, start:stop] = True
+        done = end
+    return visible
 
 
 def keeps_states(model: PreTrainedModel) -> bool:

@@ -65,25 +65,20 @@ class Packed(CachedPrefix):
         scored = torch.tensor([*chain.from_iterable(spans)])
         return self.target_log_probabilities(self._run(rows, observer, scored), rows)
 
-    def attend_at_once(self, pass_tokens: int) -> None:
-        """Let a pass be worth so many tokens, as far as layers can attend to all keys at once."""
-        self.pass_tokens = min(pass_tokens, self._most_at_once)
-
     def batching(self, token_budget: int | None) -> Batching:
         batching = super().batching(token_budget)
-        if not self.pass_tokens:
+        if not self.attends_at_once:
             return batching
-        share, cost = batching.budget / self._most_at_once, batching.cost
+        most = most_tokens_at_once(self.twin, len(self.generation.prompt_ids))
+        share, cost = batching.budget / most, batching.cost
         return replace(
             batching, cost=lambda row: max(cost(row), math.ceil(self.num_tokens(row) * share))
         )
 
     @property
-    def _most_at_once(self) -> int:
-        config = self.twin.config.get_text_config(decoder=True)
-        num_heads = config.num_attention_heads
-        num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
-        return most_tokens_at_once(len(self.generation.prompt_ids), num_groups)
+    def attends_at_once(self) -> bool:
+        """Whether layers attend to all keys in one operation, as far as the mask's size allows."""
+        return self.pass_tokens > 0
 
     @property
     def attention(self) -> Attention | None:
@@ -105,8 +100,7 @@ class Packed(CachedPrefix):
     def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""
         ids = [token_id for row in rows for token_id in row.token_ids]
-        at_once = self.pass_tokens > 0
-        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
+        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=self.attends_at_once)
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),
@@ -127,7 +121,7 @@ class PackedAtOnce(Packed):
     """Packed where passes are dear, for probes."""
 
     name: ClassVar[str] = "packed at once"
-    pass_tokens = 1
+    attends_at_once = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +178,7 @@ class PackedLayout:
 
     def is_at_once(self, num_groups: int) -> bool:
         """Whether a mask for so many groups of query heads may be made."""
-        most = most_tokens_at_once(self.num_cached, num_groups)
+        most = _tokens_within(self.num_cached, num_groups)
         return self.at_once and len(self.positions) <= most
 
     def bias(
@@ -235,7 +229,15 @@ def packed_layout(layout: PackedLayout) -> Iterator[None]:
         _layout.reset(token)
 
 
-def most_tokens_at_once(num_cached: int, num_groups: int) -> int:
+def most_tokens_at_once(model: PreTrainedModel, num_cached: int) -> int:
+    """Tokens after a cache that may attend to all keys in one operation, by their mask's size."""
+    config = model.config.get_text_config(decoder=True)
+    num_heads = config.num_attention_heads
+    num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
+    return _tokens_within(num_cached, num_groups)
+
+
+def _tokens_within(num_cached: int, num_groups: int) -> int:
     """Tokens after a cache for which a mask for so many groups of query heads may be made."""
     most_pairs = _MOST_AT_ONCE // max(num_groups, 4)
     return (math.isqrt(num_cached**2 + 4 * most_pairs) - num_cached) // 2

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.text import Interval
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+
+if TYPE_CHECKING:
+    from attribot_rag.model.generation import Generation
+    from attribot_rag.model.language_model import LanguageModel
 
 Reencoded = Literal["response", "question", "document", "rest"]
-Request = tuple[Ablation, Reencoded | None]
-"""An ablation, and the tokens that are encoded again if it is masked."""
 
-NOTHING: Request = Ablation(), None
-"""The row of the full prompt."""
+
+@dataclass(frozen=True)
+class Request:
+    """The row of an ablation; if it is masked, with the tokens that are encoded again."""
+
+    ablation: Ablation
+    recompute: Reencoded | None = None
+
+
+FULL_PROMPT = Request(Ablation())
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,12 @@ class Row:
 
     The last tokens are the response without its last token: their outputs and the output of the
     token before them predict the response. Of the response, only some tokens may be `said`, by
-    their indices; None is all of them.
+    their indices; None is all of them. `in_step` says whether text was removed exactly.
     """
 
     blocks: tuple[TokenBlock, ...]
     said: tuple[int, ...] | None = None
+    in_step: bool = False
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
@@ -125,63 +132,21 @@ class Row:
         """The ids of the prompt up to the last visible position, and the new ids after them."""
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
 
-    @property
-    def visible(self) -> Tensor:
-        """Whether a new token sees a position: bool [new tokens, num_visible + new tokens].
 
-        The columns are the prompt's first `num_visible` positions and the new tokens.
-        """
-        width = self.num_visible
-        visible = torch.zeros(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
-        visible[:, width:] = torch.ones(self.num_tokens, self.num_tokens).tril_().bool()
-        done = 0
-        for block in self.blocks:
-            end = done + len(block.token_ids)
-            for start, stop in block.segments:
-                visible[done:end, start:stop] = True
-            done = end
-        return visible
-
-
-@dataclass(eq=False)
-class AblatedRows(Sequence[Row]):
-    """The rows of ablations, made when they are needed and not kept.
-
-    Except the last: an ablated prompt is as long as the prompt itself, and all of them at once
-    would take time that a budget does not have, and memory. `in_step` tells of each ablation
-    whether it is exact, once its row is made.
-    """
-
-    context: Context
-    generation: Generation
-    language_model: LanguageModel
-    requests: Sequence[Request]
-
-    def __post_init__(self) -> None:
-        self.in_step = [False] * len(self.requests)
-        self._last: tuple[int, Row] | None = None
-
-    def __len__(self) -> int:
-        return len(self.requests)
-
-    def __getitem__(self, index: int) -> Row:  # type: ignore[override]
-        if self._last is None or self._last[0] != index:
-            self._last = index, self._make(index)
-        return self._last[1]
-
-    def _make(self, index: int) -> Row:
-        ablation, recompute = self.requests[index]
-        generation = saying(self.generation, ablation.said)
-        if recompute is not None:
-            row = masked_row(self.context, generation, ablation, recompute)
-            return replace(row, said=ablation.said)
-        if self.requests[index] == NOTHING:
-            prompt_ids, self.in_step[index] = generation.prompt_ids, True
-            return Row.exact(prompt_ids, len(prompt_ids), generation)
-        prompt = self.context.ablate(ablation, self.language_model)
-        self.in_step[index] = prompt.in_step
-        row = Row.exact(prompt.ids, prompt.num_shared, generation)
-        return replace(row, said=ablation.said)
+def make_row(
+    request: Request, context: Context, generation: Generation, language_model: LanguageModel
+) -> Row:
+    """The row of a request; without `recompute`, it may be as long as the prompt."""
+    ablation, recompute = request.ablation, request.recompute
+    answer = saying(generation, ablation.said)
+    if recompute is not None:
+        return replace(masked_row(context, answer, ablation, recompute), said=ablation.said)
+    if request == FULL_PROMPT:
+        full = Row.exact(answer.prompt_ids, len(answer.prompt_ids), answer)
+        return replace(full, in_step=True)
+    prompt = context.ablate(ablation, language_model)
+    exact = Row.exact(prompt.ids, prompt.num_shared, answer)
+    return replace(exact, said=ablation.said, in_step=prompt.in_step)
 
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:
@@ -224,14 +189,3 @@ def saying(generation: Generation, said: tuple[int, ...] | None) -> Generation:
     if said is None:
         return generation
     return replace(generation, response_ids=tuple(generation.response_ids[i] for i in said))
-
-
-def in_columns(scores: Tensor, rows: Sequence[Row], num_response_tokens: int) -> Tensor:
-    """The scores of all rows' targets as [rows, response tokens], NaN at tokens not said."""
-    if all(row.said is None for row in rows):
-        return scores.view(len(rows), -1)
-    every = range(num_response_tokens)
-    places = [(i, j) for i, row in enumerate(rows) for j in row.said or every]
-    placed = scores.new_full((len(rows), num_response_tokens), torch.nan)
-    placed[tuple(torch.tensor(places).T)] = scores
-    return placed

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -31,8 +32,8 @@ from attribot_rag.scoring.backend import (
 )
 from attribot_rag.scoring.memory import REMEDY, Footprint, unless_out_of_memory
 from attribot_rag.scoring.patching import Patch
-from attribot_rag.scoring.row import NOTHING, AblatedRows, Reencoded, Request, Row, masked_row
-from attribot_rag.scoring.session import ScoringOptions, Session, Usage
+from attribot_rag.scoring.row import FULL_PROMPT, Reencoded, Request, Row, make_row, masked_row
+from attribot_rag.scoring.session import Requested, ScoringOptions, Session, Usage
 
 Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -67,13 +68,13 @@ class LogLikelihoods:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scored:
-    """A row's log-likelihoods [num_response_tokens], and what they lose, in nats.
+class ScoredRow:
+    """The log-likelihood of each response token in a row, and what it loses, in nats.
 
     `in_step` says whether its text was removed exactly.
     """
 
-    row: Matrix
+    log_likelihoods: tuple[float, ...]
     in_step: bool
     loss: tuple[float, ...]
 
@@ -85,7 +86,8 @@ class Scorer:
     `units` are the sets of source ids that a method scores, each ablated together; by default each
     source alone. A scorer is never changed: `narrowed`, `rebased` and `rebased_without` return
     other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
-    `decoded` is the response's text, where it is known.
+    `decoded` is the response's text, where it is known. `scored` has all rows that were scored of
+    this prompt, whoever asked for them: each is scored once.
     """
 
     language_model: LanguageModel
@@ -109,8 +111,8 @@ class Scorer:
             min(self.context.branches, default=0),
             len(self.units),
         )
-        # With the same prompt and response, a row is scored once, whoever asks for it.
-        self._scored: dict[Request, _Scored] = {}
+        self.scored: dict[Request, ScoredRow] = {}
+        self._made: dict[Request, Row] = {}  # to be scored next
 
     @property
     def implementation(self) -> str:
@@ -120,7 +122,7 @@ class Scorer:
     @property
     def fallback(self) -> str | None:
         """Why 'auto' does not use the fastest implementation for this model, None if it does."""
-        return self._engine.prefix.fallback
+        return self._engine.fallback
 
     @property
     def prompt_cache(self) -> tuple[PromptCache, int | None]:
@@ -178,17 +180,24 @@ class Scorer:
         It ends once the shortest row so far would not fit: to make a row takes time as well.
         """
         prefix = self._engine.prefix
-        requests, room, shortest = [*asked, *others], prefix.pass_tokens, prefix.pass_tokens
-        rows = AblatedRows(self.context, self.generation, self.language_model, requests)
-        for index, (request, row) in enumerate(zip(requests, rows, strict=True)):
-            is_asked, num_tokens = index < len(asked), prefix.num_tokens(row)
+        room = shortest = prefix.pass_tokens
+        if not room:
+            return
+        for index, request in enumerate(chain(asked, others)):
+            is_asked, row = index < len(asked), self._row(request)
+            num_tokens = prefix.num_tokens(row)
             shortest = min(shortest, num_tokens)
             if is_asked or num_tokens <= room:
                 room -= num_tokens
+                self._made[request] = row
                 if not is_asked:
                     yield request
             if room < shortest and index + 1 >= len(asked):
                 return
+
+    def _row(self, request: Request) -> Row:
+        made = self._made.pop(request, None)
+        return made or make_row(request, self.context, self.generation, self.language_model)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
@@ -235,53 +244,58 @@ class Scorer:
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
         single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
         """
-        return self.score_each([(ablation, recompute) for ablation in ablations])
+        return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
     def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
         """As `score`, with a `recompute` of each ablation's own."""
-        if any(recompute for _, recompute in requests) and self.masked_refusal is not None:
+        if any(request.recompute for request in requests) and self.masked_refusal is not None:
             raise UnsupportedModel(
                 f"masked ablation is not available for this model: {self.masked_refusal}; use "
                 "leave-one-out or hierarchical attribution"
             )
         self._score(requests)
-        undone = _Scored(np.full(len(self.generation.response_ids), np.nan), False, ())
-        full, *rows = (self._scored.get(request, undone) for request in [NOTHING, *requests])
+        num_tokens = len(self.generation.response_ids)
+        undone = ScoredRow((np.nan,) * num_tokens, False, ())
+        rows = [self.scored.get(request, undone) for request in [FULL_PROMPT, *requests]]
+        full, *ablated = np.array([row.log_likelihoods for row in rows])
         return LogLikelihoods(
-            full.row,
-            np.stack([each.row for each in rows]) if rows else np.empty((0, len(full.row))),
-            tuple(each.in_step for each in rows),
+            full,
+            np.array(ablated).reshape(-1, num_tokens),
+            tuple(row.in_step for row in rows[1:]),
         )
-
-    def known(self, request: Request) -> tuple[float, ...] | None:
-        """The loss of each response token in this row, in nats, None if it was not scored."""
-        scored = self._scored.get(request)
-        return None if scored is None else scored.loss
-
-    def likely(self, request: Request) -> tuple[float, ...] | None:
-        """The log-likelihood of each response token in this row, None if it was not scored."""
-        scored = self._scored.get(request)
-        return None if scored is None else tuple(scored.row.tolist())
 
     def _score(self, requests: Sequence[Request]) -> None:
         """Score those of the requests that were not scored, after the full prompt."""
-        new = [x for x in dict.fromkeys([NOTHING, *requests]) if x not in self._scored]
+        new = [x for x in dict.fromkeys([FULL_PROMPT, *requests]) if x not in self.scored]
         if not new:
             return
-        started, has_full = self.session.clock(), new[0] == NOTHING
-        rows = AblatedRows(self.context, self.generation, self.language_model, new)
+        started, has_full = self.session.clock(), new[0] == FULL_PROMPT
+        in_step: list[bool] = []
+
+        def rows() -> Iterator[Row]:
+            """Made when they are needed: each may be as long as the prompt."""
+            for request in new:
+                row = self._row(request)
+                in_step.append(row.in_step)
+                yield row
+
         self.session.progress.expect(len(new) - has_full)
-        scored = self._engine.log_likelihoods(rows, has_full=has_full).double().numpy()
+        scored = self._engine.log_likelihoods(rows(), has_full=has_full).double().numpy()
+        self._made.clear()
         self.usage.seconds += self.session.clock() - started
         if not len(scored):
             return
-        self._engine.check_finite(scored, [ablation for ablation, _ in new])
-        full = scored[0] if has_full else self._scored[NOTHING].row
-        for request, row, in_step in zip(new, scored, rows.in_step, strict=False):
-            self._scored[request] = _Scored(row, in_step, tuple((full - row).tolist()))
-        exact = [i for i, each in enumerate(new[: len(scored)]) if each != NOTHING and not each[1]]
+        self._engine.check_finite(scored, [request.ablation for request in new])
+        full = scored[0] if has_full else np.array(self.scored[FULL_PROMPT].log_likelihoods)
+        for request, row, is_exact in zip(new, scored, in_step, strict=False):
+            loss = tuple((full - row).tolist())
+            self.scored[request] = ScoredRow(tuple(row.tolist()), is_exact, loss)
+        removed = (i for i, request in enumerate(new[: len(scored)]) if not request.recompute)
+        exact = [i for i in removed if new[i] != FULL_PROMPT]
         if self.options.self_check and exact:
-            self._engine.check_against_reference(rows, scored, full, exact)
+            changes = np.nansum(np.abs(scored - full), axis=1)
+            most = max(exact, key=lambda index: changes[index])
+            self._engine.check_against_reference(self._row(new[most]), scored[most])
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,28 +370,39 @@ class Engine:
     branch: int = 0
     num_units: int = 0
     _prefix: Prefix | None = field(default=None, init=False)
+    _footprint: Footprint | None = field(default=None, init=False)
+    _failure: str | None = field(default=None, init=False)
     _is_read: bool = field(default=False, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
     def prefix(self) -> Prefix:
-        if self._prefix is None:
-            chosen = self.options.implementation
-            worth = self.options.pass_tokens
-            self._prefix = self.backend.encode_prefix(self.generation, chosen, worth)
+        return self._prefix or self._choose(self.options.implementation)
+
+    def _choose(self, implementation: Requested) -> Prefix:
+        """The prefix from now on, and the memory that it takes with what is not read yet."""
+        worth = self.options.pass_tokens
+        self._prefix = self.backend.encode_prefix(self.generation, implementation, worth)
+        self._footprint = self._prefix.footprint(self.branch, self.num_units)
         return self._prefix
 
-    @cached_property
+    @property
     def footprint(self) -> Footprint | None:
         """The estimated memory that scoring takes here."""
-        return self.prefix.footprint(self.branch, self.num_units)
+        return self._footprint if self.prefix else None
+
+    @property
+    def fallback(self) -> str | None:
+        """Why 'auto' does not use the fastest implementation for this model, None if it does."""
+        return self._failure or self.prefix.fallback
 
     @cached_property
     def batching(self) -> Batching:
+        """The batches of the prompt that was read."""
         batching = self.prefix.batching(self.options.token_budget)
-        if self.options.max_memory is not None and self.footprint is not None:
-            most = self.footprint.batch_tokens(self.options.max_memory)
-            batching.budget = min(batching.budget, most)
+        most = self.options.max_memory
+        if most is not None and (footprint := self.footprint) is not None:
+            batching.budget = min(batching.budget, footprint.batch_tokens(most))
         return batching
 
     def _read(self) -> None:
@@ -385,20 +410,23 @@ class Engine:
 
         Raises ScoringOutOfMemory, before that, if scoring would take too much memory.
         """
-        if self.footprint is not None:
-            self.footprint.check(self.options.max_memory, self.language_model.device)
+        self._check_memory()
         started = self.session.clock()
         try:
             self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
         except Unsupported as error:  # which no probe showed
-            reason = f"{self.prefix.name}: {error}"
+            self._failure = f"{self.prefix.name}: {error}"
             if self.options.implementation != "auto":
-                raise UnsupportedModel(f"{reason}; use 'auto'") from error
-            self._prefix = self.backend.encode_prefix(self.generation, "reference")
-            self._prefix.fallback = reason
+                raise UnsupportedModel(f"{self._failure}; use 'auto'") from error
+            self._choose("reference")
+            self._check_memory()
         self.session.meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += self.prefix.prefilled_tokens
         self._is_read = True
+
+    def _check_memory(self) -> None:
+        if (footprint := self.footprint) is not None:
+            footprint.check(self.options.max_memory, self.language_model.device)
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first; raises OutOfTime after the first piece if time is over."""
@@ -417,11 +445,11 @@ class Engine:
         self.session.meter.exhausted |= not self._is_read
         return self._is_read
 
-    @property
+    @cached_property
     def usage(self) -> Usage:
         return self.session.usage_of(self.language_model)
 
-    def log_likelihoods(self, rows: Sequence[Row], *, has_full: bool) -> Tensor:
+    def log_likelihoods(self, rows: Iterator[Row], *, has_full: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
         The first rows, as many as the budget allows; `has_full` says that the first of all is that
@@ -431,11 +459,11 @@ class Engine:
         meter = self.session.meter
         if (meter.tokens and not meter.affords(self.prefix.num_unread)) or not self._is_ready():
             return parts[0]
-        while done < len(rows):
+        waiting: list[Row] = []
+        while batch := self.batching.next_batch(waiting, rows):
             self.session.before_batch()
-            batch = self._affordable(
-                self.batching.next_batch(rows, done), first=has_full and not done
-            )
+            is_first = has_full and not done
+            batch = self._affordable(batch, first=is_first)
             if not batch:
                 break
             started = self.session.clock()
@@ -452,9 +480,10 @@ class Engine:
             meter.spend(tokens, self.session.clock() - started)
             self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.prefix.packs_rows else len(batch)
-            self.session.progress.advance(len(batch) - (has_full and not done))
+            self.session.progress.advance(len(batch) - is_first)
             done += len(batch)
-        meter.exhausted |= done < len(rows)
+            del waiting[: len(batch)]
+        meter.exhausted |= bool(waiting)
         return torch.cat(parts)
 
     def observed(
@@ -492,7 +521,7 @@ class Engine:
         self.batching.halve(batch)
         torch.cuda.empty_cache()  # nothing without a GPU
 
-    def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
+    def _affordable(self, batch: list[Row], *, first: bool) -> list[Row]:
         """As many of these rows as the budget allows.
 
         The full prompt alone is useless, except as the first row that is scored at all.
@@ -502,7 +531,7 @@ class Engine:
             tokens = sum(map(self.prefix.num_tokens, batch[:count]))
             if self.session.meter.allows(tokens):
                 return batch[:count]
-        return batch[:1] if first and not self.usage.scored_tokens else ()
+        return batch[:1] if first and not self.usage.scored_tokens else []
 
     def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         """Raises ScoringFailed for a value that is not finite."""
@@ -521,20 +550,15 @@ class Engine:
             "try float32 or bfloat16"
         )
 
-    def check_against_reference(
-        self, rows: Sequence[Row], scored: Matrix, full: Matrix, indices: Sequence[int]
-    ) -> None:
-        """Compare that of these rows which changes the log-likelihoods most, on the user's model.
+    def check_against_reference(self, row: Row, scored: Matrix) -> None:
+        """Compare a row's log-likelihoods [num_response_tokens] with those of the user's own model.
 
-        `full` is the row of the full prompt. Raises ScoringFailed if a token differs by more than
-        rounding and the noise of a server.
+        Raises ScoringFailed if a token differs by more than rounding and the model's noise.
         """
-        changes = np.nansum(np.abs(scored - full), axis=1)
-        index = max(indices, key=lambda index: changes[index])
         with torch.no_grad():
             reference = self.backend.reference(self.generation)
-            truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
-        difference = float(np.nanmax(np.abs(truth - scored[index])))
+            truth = reference.log_likelihoods([row]).double().numpy()[0]
+        difference = float(np.nanmax(np.abs(truth - scored)))
         self.session.self_check = max(difference, self.session.self_check or 0.0)
         model = self.language_model
         limit = tolerance(model.dtype) + (model.weights.noise or 0.0)

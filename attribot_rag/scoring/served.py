@@ -15,9 +15,9 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.served_model import ServedWeights
 from attribot_rag.model.server import NoAnswerInTime, on_one_replica
-from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading
+from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading, in_columns
 from attribot_rag.scoring.local_prefix import Reference
-from attribot_rag.scoring.row import Row, in_columns
+from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
 
 _ROUNDS = 2
@@ -34,13 +34,12 @@ class ServedPrefix(Prefix):
     """
 
     name: ClassVar[str] = "server"
-    masked_refusal = "its weights are on a server, which takes no masks and tells no attention"
 
     def __init__(
         self, weights: ServedWeights, generation: Generation, pass_tokens: int = 0
     ) -> None:
-        super().__init__(generation)
-        self.pass_tokens = pass_tokens
+        refusal = "its weights are on a server, which takes no masks and tells no attention"
+        super().__init__(generation, pass_tokens=pass_tokens, masked_refusal=refusal)
         self._weights = weights
         self._deadline: float | None = None
         self._is_cached = False

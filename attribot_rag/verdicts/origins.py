@@ -29,10 +29,11 @@ from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
 from attribot_rag.result import ResponseText
+from attribot_rag.scoring.row import Request
 from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
 if TYPE_CHECKING:
-    from attribot_rag.scoring import Request, Scorer
+    from attribot_rag.scoring import Scorer
 
 Ids = tuple[int, ...]
 
@@ -73,8 +74,8 @@ class Origins:
         self._said: dict[tuple[Ids, Ids], Ids] = {}
         context = evidence.scorer.context
         self._turns = Ablation(characters=context.conversation)
-        self._bare: Request = context.whole, None
-        self._without_turns: Request = context.whole | self._turns, None
+        self._bare = Request(context.whole)
+        self._without_turns = Request(context.whole | self._turns)
 
     def largest(self, index: int, reliance: float) -> Steps[Origin | None]:
         """The origin with the largest effect, None if that is too small.
@@ -90,10 +91,11 @@ class Origins:
         They are looked for without the conversation.
         """
         limits, evidence = self._limits, self._evidence_without_turns
-        bare, without = map(self._scorer.likely, (self._bare, self._without_turns))
+        bare, without = map(self._scorer.scored.get, (self._bare, self._without_turns))
         if evidence is None or bare is None or without is None:
             return Carriers()
-        turns = tuple(after - before for after, before in zip(bare, without, strict=True))
+        pairs = zip(bare.log_likelihoods, without.log_likelihoods, strict=True)
+        turns = tuple(after - before for after, before in pairs)
         (carried,) = carriers_of([part], evidence, self._order, limits)
         alone = evidence.of(part).only(carried.members)
         if alone is None or not carried.sufficient:
@@ -237,7 +239,7 @@ class Origins:
         ids = self._scorer.generation.response_ids
         key = tuple(ids[i] for i in before), tuple(ids[i] for i in own)
         said = self._said.setdefault(key, (*before, *own))
-        return self._bare[0] | Ablation(said=said), None
+        return Request(self._bare.ablation | Ablation(said=said))
 
     def _span(self, index: int) -> range:
         tokens = self._sentences[index].tokens
@@ -250,9 +252,11 @@ class Origins:
 
     def _likely(self, request: Request, index: int, tokens: Sequence[int]) -> float | None:
         """The log-likelihood of some tokens of a sentence in a row, None if it was not scored."""
-        row, said, own = self._scorer.likely(request), request[0].said, self._span(index)
+        if (row := self._scorer.scored.get(request)) is None:
+            return None
+        said, own = request.ablation.said, self._span(index)
         moved = 0 if said is None else said[-len(own)] - own.start
-        return None if row is None else total(row, [token + moved for token in tokens])
+        return total(row.log_likelihoods, [token + moved for token in tokens])
 
 
 _QUESTION_MARKS = ("?", "？", "؟")
@@ -425,9 +429,10 @@ class PromptOrigins:
         rows = self._without_each(statements)
         whole, all_gone = self._without([]), self._without(statements)
         yield [whole, all_gone, *(rows.values() if self._scorer.num_spare else ())]
-        after, without = self._scorer.likely(whole), self._scorer.likely(all_gone)
-        if after is None or without is None:
+        scored = self._scorer.scored
+        if whole not in scored or all_gone not in scored:
             return None
+        after, without = scored[whole].log_likelihoods, scored[all_gone].log_likelihoods
         effect = total(after, tokens) - total(without, tokens)
         words_said = list(self._words(tokens, statements, after, without))
         if effect < reliance or not is_stated(words_said, self._limits):
@@ -435,8 +440,9 @@ class PromptOrigins:
         yield [*rows.values()]
         effects = {}
         for part, request in rows.items():
-            row = self._scorer.likely(request)
-            effects[part] = 0.0 if row is None else total(after, tokens) - total(row, tokens)
+            row = scored.get(request)
+            lost = total(after, tokens) - total(row.log_likelihoods, tokens) if row else 0.0
+            effects[part] = lost
         part = max(effects, key=lambda name: effects[name])
         return PromptOrigin(part, effect)
 
@@ -471,7 +477,7 @@ class PromptOrigins:
     def _without(self, pieces: Sequence[_Piece]) -> Request:
         """The row without documents and these pieces."""
         removed = Ablation(characters=tuple(piece.span for piece in pieces))
-        return self._scorer.context.whole | removed, None
+        return Request(self._scorer.context.whole | removed)
 
     def _without_each(self, pieces: Sequence[_Piece]) -> dict[PromptPart, Request]:
         """The rows without the pieces of each part."""

@@ -108,8 +108,13 @@ class CachingBackend(LocalBackend):
         prefix = super().encode_prefix(generation, implementation, pass_tokens)
         if type(prefix) is not Packed:
             return prefix
-        cached = _CachedPacked(prefix.twin, generation, prefix.native)
-        cached.masked_refusal, cached.pass_tokens = prefix.masked_refusal, prefix.pass_tokens
+        cached = _CachedPacked(
+            prefix.twin,
+            generation,
+            prefix.native,
+            pass_tokens=prefix.pass_tokens,
+            masked_refusal=prefix.masked_refusal,
+        )
         cached.name_of_model, cached.store = self.name, self.store
         return cached
 

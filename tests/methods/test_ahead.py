@@ -130,7 +130,7 @@ def test_without_masks_no_document_is_left_out() -> None:
     """A row without one is as long as the prompt, and none is asked for."""
     for masks in (True, False):
         _, shown = searched(in_part, PART, range(11), masks=masks)
-        assert (Ids(range(3, 11)) in shown.scored) == masks
+        assert (Ids(range(3, 11)) in shown.left) == masks
 
 
 @pytest.mark.parametrize(("texts", "is_ranked"), [(("ships", "seals"), False), (None, True)])

@@ -138,7 +138,7 @@ def test_nothing_is_sought_below_the_least_reliance_per_token(
     limits = Limits(min_per_token=least)
     carriers, scripted = searched(each(s3=(FIRST, 9.0)), [3], limits=limits)  # 0.36 a token
     assert carriers.members == members and carriers.complete
-    assert (scripted.scored == [Ids()]) == (not members)
+    assert (scripted.left == [Ids()]) == (not members)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_sets_that_suffice(
         True,
     )
     if members == {3} and not alternatives:  # the source, and, as it suffices, all but the source
-        assert scripted.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}]
+        assert scripted.left == [Ids(), Ids([3]), Ids(ORDER) - {3}]
     if not members:  # one document, and all others
-        assert scripted.scored == [Ids(), Ids(ORDER) - FIRST_DOCUMENT, FIRST_DOCUMENT]
+        assert scripted.left == [Ids(), Ids(ORDER) - FIRST_DOCUMENT, FIRST_DOCUMENT]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_source_that_decides_is_found_among_many_documents(unit: int) -> None:
     carriers, scripted = searched(worth, part=OWN_WORDS, documents=many_documents(8))
     assert carriers.members == (unit,)
     documents = [Ids(range(first, first + 3)) for first in range(0, 24, 3)]
-    left_out = [Ids(range(24)) - kept for kept in scripted.scored]
+    left_out = [Ids(range(24)) - kept for kept in scripted.left]
     assert sum(document in left_out for document in documents) <= 4
 
 
@@ -227,10 +227,10 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     ablations = [Ablation.of(unit) for unit in range(len(target.units))]
     exact = scores_of(target.score(ablations))
     whole = target.score([target.context.whole]).changes[0]
-    target.scored.clear()
+    target.left.clear()
     order = Order(target, Ranking(exact))
     (carriers,) = carriers_of([PART], Evidence(target, whole), order, Limits())
-    assert (carriers.members, target.scored) == ((3,), [Ids([3])])
+    assert (carriers.members, target.left) == ((3,), [Ids([3])])
 
 
 def test_a_set_that_suffices_keeps_every_content_word() -> None:
@@ -271,7 +271,7 @@ def test_what_is_needed_beside_sources_that_suffice_is_found(
 
 def test_nothing_is_looked_for_beside_sources_that_leave_little() -> None:
     scored = [
-        len(searched(partial(beside, nats, Ids([7])), part=SAID)[1].scored) for nats in (1.2, 1.3)
+        len(searched(partial(beside, nats, Ids([7])), part=SAID)[1].left) for nats in (1.2, 1.3)
     ]
     assert scored == [scored[0], scored[0] + 1]
 
@@ -305,7 +305,7 @@ def test_where_the_first_costs_half_of_the_reliance_documents_are_not_left_out()
 
     carriers, scripted = searched(worth, ORDER)
     assert (carriers.members, carriers.sufficient) == ((0,), False)
-    assert Ids(ORDER) - FIRST_DOCUMENT not in scripted.scored
+    assert Ids(ORDER) - FIRST_DOCUMENT not in scripted.left
 
 
 @pytest.mark.parametrize("needed", [2, 4, 10])
@@ -318,7 +318,7 @@ def test_the_search_ends_with_what_the_part_cannot_do_without(needed: int) -> No
     rest = [unit for unit in ORDER if unit != needed]
     carriers, scripted = searched(worth, [needed, *rest], OWN_WORDS)
     assert (carriers.members, carriers.sufficient) == ((needed,), False)
-    assert {len(kept) for kept in scripted.scored} == {0, 1, 4, 10}
+    assert {len(kept) for kept in scripted.left} == {0, 1, 4, 10}
 
 
 @pytest.mark.parametrize("other", [3, 5, 8])
@@ -341,7 +341,7 @@ def test_what_is_needed_for_the_rest_is_not_looked_for_among_fewer(needed: int) 
     rest = [unit for unit in ORDER[2:] if unit != needed]
     carriers, scripted = searched(worth, [needed, 0, 1, *rest], OWN_WORDS)
     assert (carriers.members, carriers.sufficient) == ((needed,), False)
-    assert len({kept for kept in small(scripted.scored) if len(kept) == 3}) == 0
+    assert len({kept for kept in small(scripted.left) if len(kept) == 3}) == 0
 
 
 def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_settles_it() -> None:
@@ -350,7 +350,7 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     )
     whole = target.score([target.context.whole]).changes[0]
     asked: list[Part] = []
-    target.scored.clear()
+    target.left.clear()
 
     def settled(part: Part) -> Steps[bool]:
         asked.append(part)
@@ -359,7 +359,7 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
 
     evidence, order = Evidence(target, whole), Order(target)
     (carriers,) = carriers_of([OWN_WORDS], evidence, order, Limits(), is_settled=settled)
-    assert (carriers, asked, target.scored) == (Carriers(), [OWN_WORDS], [])
+    assert (carriers, asked, target.left) == (Carriers(), [OWN_WORDS], [])
 
 
 @pytest.mark.parametrize(("nats", "second"), [(8.0, {3, 5}), (12.0, {3, 5, 0, 1})])
@@ -369,7 +369,7 @@ def test_more_sources_follow_one_that_leaves_half_unexplained(
     worth = each(s3=(FIRST, 10.0), s5=(SECOND, nats))
     carriers, scripted = searched(worth, [3, 5, *ORDER], OWN_WORDS)
     assert set(carriers.members) == {3, 5}
-    assert small(scripted.scored)[1:3] == [Ids([3]), second]
+    assert small(scripted.left)[1:3] == [Ids([3]), second]
 
 
 def test_a_row_of_fewer_is_not_scored_where_all_others_do_not_make_up_for_what_is_left_out() -> (
@@ -377,11 +377,11 @@ def test_a_row_of_fewer_is_not_scored_where_all_others_do_not_make_up_for_what_i
 ):
     carriers, scripted = searched(each(s3=(FIRST, 10.0), s5=(SECOND, 8.0)), [3, 5, *ORDER])
     assert set(carriers.members) == {3, 5}
-    assert small(scripted.scored) == [Ids(), Ids([3]), Ids([3, 5])]
+    assert small(scripted.left) == [Ids(), Ids([3]), Ids([3, 5])]
     carriers, scripted = searched(
         each(s3=(FIRST, 10.0), s5=(SECOND, 8.0), s7=(FIRST, 10.0)), [3, 5, *ORDER]
     )
-    assert small(scripted.scored) == [Ids(), Ids([3]), Ids([3, 5]), Ids([5])]
+    assert small(scripted.left) == [Ids(), Ids([3]), Ids([3, 5]), Ids([5])]
 
 
 def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
@@ -393,19 +393,19 @@ def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
 
     part = Part(PART.tokens, PART.words[:1], ("river",))
     carriers, scripted = searched(worth, [4, 9, *ORDER], part)
-    assert small(scripted.scored)[1:3] == [Ids([1]), Ids([1, 4, 9, 0])]
+    assert small(scripted.left)[1:3] == [Ids([1]), Ids([1, 4, 9, 0])]
     assert carriers.members == (9,)
 
 
 def test_with_little_reliance_the_source_that_holds_the_words_is_looked_at_before_others() -> None:
     carriers, scripted = searched(each(s3=(SECOND, 5.0), s5=(SECOND, 5.0)), [5, *ORDER])
     assert carriers.members == ()
-    assert scripted.scored[:2] == [Ids(), Ids(ORDER) - {HOLDER}]
+    assert scripted.left[:2] == [Ids(), Ids(ORDER) - {HOLDER}]
     carriers, _ = searched(each(s3=(SECOND, 5.0)), [5, *ORDER])
     assert carriers.members == (HOLDER,)
     carriers, scripted = searched(each(s5=(SECOND, 5.0)), [5, *ORDER], OWN_WORDS)
     assert carriers.members == (5,)
-    assert Ids(ORDER) - FIRST_DOCUMENT in scripted.scored
+    assert Ids(ORDER) - FIRST_DOCUMENT in scripted.left
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_the_source_of_the_lost_words_comes_next() -> None:
     part = replace(PART, texts=("treaty", "salt"))
     carriers, scripted = searched(worth, part=part)
     assert set(carriers.members) == {3, 8}
-    assert small(scripted.scored)[1:3] == [Ids([0]), Ids([0, 3, 8])]
+    assert small(scripted.left)[1:3] == [Ids([0]), Ids([0, 3, 8])]
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ def test_without_a_ranking_documents_come_first_where_words_are_the_models_own(
 ) -> None:
     """Where sources hold words of less than half of the nats."""
     carriers, scripted = searched(each(**worths), part=replace(PART, texts=words))
-    assert scripted.scored[1] == first
+    assert scripted.left[1] == first
     assert set(carriers.members) == {int(name[1:]) for name in worths}
 
 
@@ -459,7 +459,7 @@ def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     full, scripted = searched(worth, [3, 4, 6, 5, *ORDER])
     carriers, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
     if not carriers.complete:
-        assert not carriers.members and rows < len(scripted.scored)
+        assert not carriers.members and rows < len(scripted.left)
     else:
         assert set(carriers.members) >= set(full.members)
 
@@ -499,14 +499,14 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
 
     carriers, scripted = searched(worth, [3, 5, 7, *ORDER], OWN_WORDS)
     assert not carriers.sufficient
-    assert small(scripted.scored)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
+    assert small(scripted.left)[:3] == [Ids(), Ids([3]), Ids([3, 5])]
 
 
 def test_all_that_say_the_same_are_found() -> None:
     every = each(**{f"s{index}": (FIRST, 9.0) for index in range(8)})
     carriers, scripted = searched(every, ORDER, OWN_WORDS)
     assert {*carriers.members, *carriers.alternatives} == {*range(8)}
-    assert len(small(scripted.scored)) == 2 + 9  # one that does not suffice ends it
+    assert len(small(scripted.left)) == 2 + 9  # one that does not suffice ends it
 
 
 def test_searches_share_their_rows() -> None:
@@ -517,7 +517,7 @@ def test_searches_share_their_rows() -> None:
     evidence, order = Evidence(scripted, whole), Order(scripted)
     first, second = carriers_of([PART, PART], evidence, order, Limits())
     assert first == second
-    assert len(scripted.scored) == 3
+    assert len(scripted.left) == 3
 
 
 def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:

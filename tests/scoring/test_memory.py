@@ -55,7 +55,7 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
         batching = implementation.batching(None)
         with torch.inference_mode():
             while rows:
-                batch = batching.next_batch(rows)
+                batch = batching.next_batch([], iter(rows))
                 implementation.log_likelihoods(batch)
                 rows = rows[len(batch) :]
     finally:

@@ -83,7 +83,7 @@ def test_a_pass_is_as_large_as_its_layers_attend_to_at_once(
     assert prefix.pass_tokens == min(worth, 150)
     rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)] * 8
     assert 50 < prefix.num_tokens(rows[0]) <= 75
-    assert len(prefix.batching(60_000).next_batch(rows)) == num_rows
+    assert len(prefix.batching(60_000).next_batch([], iter(rows))) == num_rows
 
 
 def test_patching_has_the_operations_of_a_few_passes() -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.row import Row, TokenBlock, in_columns, runs, saying
+from attribot_rag.scoring.backend import in_columns
+from attribot_rag.scoring.local_prefix import visible_in
+from attribot_rag.scoring.row import Row, TokenBlock, runs, saying
 
 RESPONSE = (90, 91, 92)
 
@@ -104,7 +106,7 @@ def test_each_token_sees_the_segments_of_its_block(
     made: tuple[Generation, set[int], set[int]],
 ) -> None:
     row = Row.masked(*made)
-    visible = row.visible
+    visible = visible_in(row)
     assert visible.shape == (row.num_tokens, row.num_visible + row.num_tokens)
     queries = [block for block in row.blocks for _ in block.token_ids]
     for index, block in enumerate(queries):

@@ -8,6 +8,7 @@ import numpy as np
 
 from attribot_rag.context import Ablation
 from attribot_rag.scoring import LogLikelihoods, Reencoded, Request, Scorer
+from attribot_rag.scoring.scorer import ScoredRow
 
 Worth = Callable[[frozenset[int]], Mapping[int, float]]
 
@@ -16,9 +17,8 @@ class Scripted:
     """A real scorer, but for the ablations of its sources: `worth` gives their log-likelihoods.
 
     It maps the sources that are left to the nats by which some response tokens are more likely than
-    without any source. `scored` are the sources that were left, row by row, in
-    `num_calls` calls. With `real_bare`, the
-    row without the whole context is what the model says.
+    without any source. `left` are the sources that were left, row by row, in
+    `num_calls` calls. With `real_bare`, the row without the whole context is what the model says.
     """
 
     def __init__(self, scorer: Scorer, worth: Worth, *, real_bare: bool = False) -> None:
@@ -26,11 +26,10 @@ class Scripted:
         self._worth = worth
         self._present = frozenset(scorer.context.present)
         self._real_bare = real_bare
-        self.scored: list[frozenset[int]] = []
+        self.left: list[frozenset[int]] = []
+        self.scored: dict[Request, ScoredRow] = {}
         self.num_calls = 0
         self.most_rows: int | None = None
-        self._known: dict[Request, tuple[float, ...] | None] = {}
-        self._rows: dict[Request, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scorer, name)
@@ -38,7 +37,7 @@ class Scripted:
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
-        return self.score_each([(ablation, recompute) for ablation in ablations])
+        return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
     def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
         self.num_calls += 1
@@ -46,19 +45,15 @@ class Scripted:
             result = self._scorer.score_each(requests)
         else:
             result = self._scored(requests)
-        self._known.update(zip(requests, result.changes, strict=True))
-        self._rows.update(zip(requests, result.ablated, strict=True))
+        for request, row, loss in zip(requests, result.ablated, result.changes, strict=True):
+            is_exact = request.recompute is None
+            if loss is not None:
+                self.scored[request] = ScoredRow(tuple(row.tolist()), is_exact, loss)
         return result
-
-    def known(self, request: Request) -> tuple[float, ...] | None:
-        return self._known.get(request)
-
-    def likely(self, request: Request) -> Any:
-        return self._rows.get(request)
 
     def _is_real(self, request: Request) -> bool:
         """Whether it takes away earlier sentences or turns, or all sources where that is real."""
-        ablation, context = request[0], self._scorer.context
+        ablation, context = request.ablation, self._scorer.context
         if ablation == context.whole:
             return self._real_bare
         turns = bool(context.conversation) and context.conversation[-1] in ablation.characters
@@ -67,21 +62,22 @@ class Scripted:
 
     def _scored(self, requests: Sequence[Request]) -> LogLikelihoods:
         full, rows = self._row(self._present), []
-        for ablation, recompute in requests:
-            if self._is_real((ablation, recompute)):
+        for request in requests:
+            ablation = request.ablation
+            if self._is_real(request):
                 rows.append(self._scorer.score([ablation]).ablated[0])
                 continue
             is_bare = ablation == self._scorer.context.whole
             kept = frozenset() if is_bare else self._present - ablation.source_ids
-            late = self.most_rows is not None and len(self.scored) >= self.most_rows
+            late = self.most_rows is not None and len(self.left) >= self.most_rows
             row = np.full(len(full), np.nan) if late else self._row(kept)
             if ablation.said is not None:
                 row[[i for i in range(len(full)) if i not in ablation.said]] = np.nan
             rows.append(row)
             if not late:
-                self.scored.append(kept)
+                self.left.append(kept)
         return LogLikelihoods(
-            full, np.array(rows), tuple(recompute is None for _, recompute in requests)
+            full, np.array(rows), tuple(request.recompute is None for request in requests)
         )
 
     def _row(self, kept: frozenset[int]) -> Any:
