@@ -1,7 +1,7 @@
-"""Attribution of logged answers, from a file into a folder, however many they are.
+"""Attributes logged answers, from a file into a folder.
 
-`attribot-rag batch` is the command for it; `attribot_batch.distributed` has a Ray cluster do it,
-which needs the extra `ray`.
+The command is `attribot-rag batch`. `attribot_batch.distributed` uses a Ray cluster, and needs the
+extra `ray`.
 """
 
 from attribot_batch.run import run_batch

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FOLDER",
-        help="where results, rejects and statistics go; the same command goes on from there",
+        help="the folder for results, rejects and statistics; the same command goes on from there",
     )
     add("--seconds", type=float, metavar="S", help="how long each attribution may take")
     add(
@@ -53,28 +53,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_fields,
         default={},
         metavar="NAME=PLACE,...",
-        help="where a record's fields are in the file's, if they have other names: "
+        help="where the fields of a record are, if the file has other names: "
         "documents=retrieved_contexts,response=outputs.answer",
     )
     add(
         "--anyway",
         action="store_true",
-        help="go on, though other settings or other records made the results in the folder",
+        help="go on even if the folder has results of other settings or other records",
     )
-    add("--report", action="store_true", help="write a page of the statistics, too: report.html")
+    add("--report", action="store_true", help="also write the statistics as a page, report.html")
     add(
         "--parquet",
         action="store_true",
-        help="write all records as outcomes.parquet, too; needs pyarrow",
+        help="also write all records as outcomes.parquet; needs pyarrow",
     )
 
 
 def batch(options: argparse.Namespace, load: Callable[..., LanguageModel], *, shown: bool) -> int:
-    """Run or go on with a batch; writes its statistics. The status is 3 if records were rejected.
+    """Run or continue a batch, and write its statistics. Returns 3 if records were rejected.
 
-    Raises InvalidInput for bad files.
-
-    `load` gives the model, to other processes too if there are several workers.
+    Raises InvalidInput for bad files. `load` returns the model; several workers call it in their
+    own processes.
     """
     load = partial(load, shown=shown and options.workers == 1)
     budget = Budget(seconds=options.seconds)
@@ -117,8 +116,8 @@ def _attributor(load: Callable[[], LanguageModel], **options: Any) -> Attributor
 BATCH = Command(
     add_arguments,
     batch,
-    summary="attribute the logged answers of a file, however many they are",
-    description="Attribute each answer of a log and write a summary for each, the records that "
-    "cannot be attributed with the reason, and statistics. What was done is kept: the same command "
-    "goes on where it was stopped.",
+    summary="attribute the logged answers of a file",
+    description="Attribute each answer of a log. Writes a summary for each answer, a reason for "
+    "each record that cannot be attributed, and statistics. After a stop, the same command "
+    "continues.",
 )

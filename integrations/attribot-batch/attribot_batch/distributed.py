@@ -1,4 +1,4 @@
-"""Logged answers attributed by the actors of a Ray cluster, with Ray Data."""
+"""Attributes logged answers by the actors of a Ray cluster, with Ray Data."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def attribute_dataset(
 ) -> Dataset:
     """The outcome of each record, as rows of `attribot_batch.tables.outcome_schema`.
 
-    A row is a record, with its fields as columns, or a line of JSON in the column `text`, as
-    `ray.data.read_text` gives it. A `number` is copied to the outcome; without one it is null. What
-    is no record, or cannot be attributed, has an `error`. Outcomes come in any order.
+    A row is a record, with its fields as columns, or a line of JSON in the column `text`, as from
+    `ray.data.read_text`. A `number` is copied to the outcome, or is null there. A row that is no
+    record, or cannot be attributed, has an `error`. Outcomes come in any order.
 
-    An actor that ends is started again, and its batch is attributed again. Nothing runs before the
-    outcomes are asked for; what an attributor raises, ServerFailed among others, is then Ray's
-    RayTaskError. Raises InvalidInput for an attributor in place of a function that makes one, and
+    If an actor ends, it is started again, and its batch is attributed again. Nothing runs before
+    the outcomes are read. Errors of an attributor, such as ServerFailed, are then Ray's
+    RayTaskError. Raises InvalidInput for an attributor instead of a function that makes one, and
     for no actors.
 
     Args:
         dataset: The records.
-        make_attributor: Called once by each actor, which keeps the attributor. With a served model
-            it attributes as many answers at a time as `ServerOptions.concurrency`.
+        make_attributor: Called once by each actor, which keeps the attributor. With a served model,
+            it attributes `ServerOptions.concurrency` answers at a time.
         concurrency: The number of actors, or the least and the most.
-        num_cpus: CPUs that Ray reserves for an actor, perhaps a fraction; PyTorch gets as many
-            threads. Reading needs a CPU, too.
+        num_cpus: CPUs that Ray reserves for an actor, perhaps a fraction. PyTorch gets as many
+            threads. Reading also needs a CPU.
         num_gpus: GPUs that Ray reserves for an actor, perhaps a fraction.
-        batch_size: Records that an actor gets at a time.
+        batch_size: How many records an actor gets at a time.
         max_bytes: A record with more bytes has an error, and is not tokenized.
     """
     if isinstance(make_attributor, Attributor):
@@ -67,7 +67,7 @@ def attribute_dataset(
             "machine joins; use fewer actors or a smaller num_cpus",
             *(least, max(free, 0.0)),
         )
-    # A block is what an actor gets, and gets again; that of a file may hold all of its records.
+    # An actor gets one block at a time. A file may be a single block with all records.
     return dataset.repartition(target_num_rows_per_block=batch_size).map_batches(
         AttributeBatch,
         fn_constructor_args=(make_attributor, max_bytes),
@@ -80,9 +80,9 @@ def attribute_dataset(
 
 
 class AttributeBatch:
-    """The same for one batch: a callable class for `Dataset.map_batches` with other options.
+    """Attributes one batch: a callable class for `Dataset.map_batches` with other options.
 
-    It takes and gives Arrow tables (`batch_format="pyarrow"`), row by row in the same order.
+    It takes and returns Arrow tables (`batch_format="pyarrow"`), row by row in the same order.
     """
 
     def __init__(self, make_attributor: MakeAttributor, max_bytes: int = MAX_BYTES) -> None:

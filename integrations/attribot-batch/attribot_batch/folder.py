@@ -1,4 +1,4 @@
-"""The files of a batch, from which a stopped batch resumes."""
+"""The files of a batch, from which a stopped batch continues."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from attribot_rag.errors import InvalidInput
 class BatchFolder:
     """Results and rejects, one line for each record, written as soon as it is finished.
 
-    Both files are only appended to, and a line has its record's number and digest: whatever their
-    order, the lines say what is done. A last line that was cut short, by a kill for example, is
-    removed when the batch begins. Raises InvalidInput for any other line that no batch wrote, and
-    for a record that is there twice; nothing is changed then.
+    Both files are only appended to, and each line has its record's number and digest. So the lines
+    say what is done, in any order. A last line that was cut short, for example by a kill, is
+    removed when the batch begins. Any other line that no batch wrote, and a record that is there
+    twice, raise InvalidInput, and nothing is changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class BatchFolder:
         self.rejects = folder / "rejects.jsonl"
         self._setting = folder / "batch.json"
         self._found = self._read_setting()
-        self._digests = array("Q")  # of the records by their numbers, 0 for one that is not done
+        self._digests = array("Q")  # by the numbers of the records; 0 for one that is not done
         self._unsorted = set[Path]()
         paths = [path for path in (self.results, self.rejects) if path.exists()]
         self._ends = {path: self._read(path) for path in paths}
@@ -41,9 +41,9 @@ class BatchFolder:
     @classmethod
     @contextmanager
     def locked(cls, folder: Path) -> Iterator[BatchFolder]:
-        """The folder, made if there is none, for this batch alone.
+        """The folder, for this batch alone. It is made if it does not exist.
 
-        Raises InvalidInput if another batch has it, and if it cannot be written.
+        Raises InvalidInput if another batch uses it, or if it cannot be written.
         """
         with ExitStack() as held:
             try:
@@ -68,10 +68,10 @@ class BatchFolder:
         return number < len(self._digests) and bool(self._digests[number])
 
     def begin(self, setting: Mapping[str, Any], log: Log, *, anyway: bool) -> None:
-        """Write down what makes the results; compare it with what made those that are there.
+        """Write down the settings, and compare them with those of the results in the folder.
 
         Raises InvalidInput for a difference, and for a record that was changed since it was done.
-        With `anyway` the batch goes on, and what made the earlier results is kept as `earlier`.
+        With `anyway`, the batch goes on, and keeps the earlier settings as `earlier`.
         """
         found = dict(self._found)
         history = found.pop("earlier", [])
@@ -100,14 +100,14 @@ class BatchFolder:
                 file.truncate(end)
 
     def add(self, outcome: Outcome, digest: str) -> None:
-        """Append the outcome of a record; it is in its file when this returns."""
+        """Append the outcome of a record. It is in its file when this returns."""
         line = {"number": outcome.number, "digest": digest, **outcome.content}
         self._note(outcome.number, digest)
         with (self.rejects if outcome.rejected else self.results).open("ab") as file:
             file.write(_line(line))
 
     def finish(self) -> None:
-        """Check the files, and put their lines in the order of the input.
+        """Check the files, and sort their lines in the order of the input.
 
         Raises InvalidInput if a record is there twice, or is missing.
         """
@@ -129,7 +129,7 @@ class BatchFolder:
             beside.replace(path)
 
     def outcomes(self) -> Iterator[dict[str, Any]]:
-        """Results and rejects in the order of the input; few are held at a time."""
+        """Results and rejects in the order of the input. Only a few are in memory at a time."""
         number, ahead = 0, dict[int, dict[str, Any]]()
         for outcome in heapq.merge(
             lines(self.results), lines(self.rejects), key=itemgetter("number")
@@ -141,7 +141,7 @@ class BatchFolder:
                 number += 1
 
     def _read_setting(self) -> dict[str, Any]:
-        """What made the results that are there; empty if nothing says so."""
+        """The settings of the results in the folder; empty if there are none."""
         if not self._setting.exists():
             return {}
         try:
@@ -154,7 +154,7 @@ class BatchFolder:
             ) from error
 
     def _compare(self, log: Log) -> None:
-        """Raises InvalidInput if the records of the log that are done are others now."""
+        """Raises InvalidInput if finished records of the log have changed."""
         number = -1
         for number, entry in takewhile(lambda item: item[0] < len(self._digests), enumerate(log)):
             if self.is_done(number) and self._digests[number] != _value(entry.digest):
@@ -170,14 +170,14 @@ class BatchFolder:
             )
 
     def _note(self, number: int, digest: str) -> None:
-        """Raises ValueError for a record that is done already."""
+        """Note that a record is done. Raises ValueError if it was done already."""
         if self.is_done(number):
             raise ValueError(f"it repeats record {number}")
         self._digests.extend([0] * (number + 1 - len(self._digests)))
         self._digests[number] = _value(digest)
 
     def _read(self, path: Path) -> int:
-        """Note the records of a file; where its last whole line ends."""
+        """Note the records of a file. Returns where its last whole line ends."""
         end, last = 0, -1
         with path.open("rb") as file:
             for place, line in enumerate(file, 1):
@@ -211,7 +211,7 @@ def _value(digest: str) -> int:
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file, read lazily; none without the file."""
+    """The lines of a file, one at a time; none if there is no file."""
     if path.exists():
         with path.open("rb") as file:
             yield from map(json.loads, file)

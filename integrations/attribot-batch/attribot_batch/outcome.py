@@ -1,4 +1,4 @@
-"""Attribution of one record, or the reason why there is none."""
+"""Attributes one record, or gives the reason why that is impossible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attribot_rag.result import summarize
 
 
 class Outcome(NamedTuple):
-    """A line of the results, or of the rejects, for the record with this number."""
+    """A line of the results or the rejects, for the record with this number."""
 
     number: int
     rejected: bool
@@ -20,9 +20,9 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, attributor: Attributor, number: int, given: Given) -> Outcome:
-        """Attribute a record, or give the reason for a refusal.
+        """Attribute a record, or give the reason for its refusal.
 
-        Raises ServerFailed if the server fails for good: that is not the record's fault.
+        Raises ServerFailed if the server fails for good, because that is not the record's fault.
         """
         name: object = None
         try:

@@ -1,4 +1,4 @@
-"""Logged answers, read one at a time."""
+"""Reads logged answers, one at a time."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _PIECE = 1_000_000  # bytes of a long line that are read at a time
 
 
 def _finite(value: Any) -> Any:
-    """The value; raises ValueError for a number in it that JSON does not know."""
+    """The value. Raises ValueError for a number that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number of JSON's; write null, or leave it out")
+        raise ValueError(f"{value} is not a JSON number; write null, or leave it out")
     inner = value.values() if isinstance(value, Mapping) else value
     for item in inner if isinstance(value, Mapping | list) else ():
         _finite(item)
@@ -77,9 +77,9 @@ def _with_text(value: Any) -> Any:
 class Record(_Given):
     """A logged answer with its prompt and documents.
 
-    `prompt` is rendered text or token ids, `messages` chat messages; without either, the prompt is
-    that of `attribot-rag ask` for the `question`. `response` is the answer's text or token ids.
-    `answered_by` is the name of another model that gave it, '' if unknown.
+    `prompt` is rendered text or token ids, and `messages` are chat messages. Without both, the
+    prompt is the one that `attribot-rag ask` makes of the `question`. `response` is the answer's
+    text or token ids. `answered_by` is the name of another model that gave it, '' if unknown.
     """
 
     id: str | int | None = None
@@ -94,7 +94,7 @@ class Record(_Given):
 
     @classmethod
     def of(cls, value: object) -> Record:
-        """A record of a value; raises InvalidInput that names the fault."""
+        """A record from a value. Raises InvalidInput, which names the fault."""
         if not isinstance(value, Mapping):
             raise InvalidInput(f"it is {reprlib.repr(value)}; a record is an object with fields")
         try:
@@ -107,7 +107,7 @@ class Record(_Given):
 
     @property
     def asked(self) -> str | None:
-        """The beginning of the question, else of the last line of the last user's message."""
+        """The beginning of the question, or else of the last line of the user's last message."""
         messages = [message for message in self.messages or () if message.role == "user"]
         content = messages[-1].content if messages else None
         parts = content if isinstance(content, list) else [TextPart(text=content or "")]
@@ -133,7 +133,7 @@ class Record(_Given):
 
 
 def _described(error: ValidationError, value: Mapping[str, Any]) -> str:
-    """The first faults of a record; where it lacks a field, those that it has."""
+    """The first faults of a record. If a field is missing, also the fields that it has."""
     problems = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
     messages: dict[str, None] = {}
     for problem in problems:
@@ -149,8 +149,8 @@ def _described(error: ValidationError, value: Mapping[str, Any]) -> str:
 class Given(NamedTuple):
     """A record as its file has it, or the reason for its refusal.
 
-    It is parsed where it is attributed: finished records are not parsed again. `fields` are the
-    places of a record's fields in it, see `Log`.
+    It is parsed where it is attributed, so finished records are not parsed again. `fields` are the
+    places of a record's fields, see `Log`.
     """
 
     value: bytes | Mapping[str, Any] | InvalidInput
@@ -164,7 +164,7 @@ class Given(NamedTuple):
         max_bytes: int,
         fields: Mapping[str, str] | None = None,
     ) -> Given:
-        """A record that takes `size` bytes, which is refused if these are too many."""
+        """A record of `size` bytes. It is refused if these are too many."""
         if size <= max_bytes:
             return cls(value, fields)
         return cls(
@@ -175,9 +175,10 @@ class Given(NamedTuple):
         )
 
     def parsed(self) -> object:
-        """Its content, with the names of a record's fields; raises InvalidInput for invalid JSON.
+        """Its content, with the names of a record's fields. Raises InvalidInput for invalid JSON.
 
-        Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
+        Half of a surrogate pair, as in a text that was cut within an emoji, is invalid: no file
+        takes it.
         """
         if isinstance(self.value, InvalidInput):
             raise self.value
@@ -194,7 +195,7 @@ class Given(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A record of a file, and a digest of it."""
+    """A record of a file, and its digest."""
 
     digest: str
     given: Given
@@ -203,18 +204,18 @@ class Entry(NamedTuple):
 class Log:
     """The records of a JSON lines or Parquet file, read one at a time, as often as wanted.
 
-    A last line without a line break may still be being written. Unless it is a whole object, which
-    no beginning of one is, or too long already, it waits: it is no record yet, and `waits` is True
-    once it was met. `setting` is what changes the records that are read.
+    A last line without a line break may still be growing. It waits, unless it is a whole object, or
+    already too long. It is then no record yet, and `waits` becomes True. `setting` has the options
+    that change the records.
 
-    Raises InvalidInput for a file that cannot be read, or has nothing in it.
+    Raises InvalidInput for a file that cannot be read, or is empty.
 
     Args:
         path: The file.
-        max_bytes: A record with more is refused before anything is made of it.
-        fields: Where the fields of a record are in those of the file, names and indices with dots
-            between them: {"response": "outputs.choices.0.text"}. Others go by their own names.
-            Raises UnknownOption for a name that no record has.
+        max_bytes: A record with more bytes is refused before it is parsed.
+        fields: Where the fields of a record are in the file: names and indices with dots between
+            them, {"response": "outputs.choices.0.text"}. Other fields keep their names. Raises
+            UnknownOption for a name that no record has.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ class Log:
             raise InvalidInput(f"{path} has no records")
 
     def count(self) -> int:
-        """About how many records there are: one that waits counts."""
+        """About how many records there are. A waiting line counts."""
         if self.path.suffix == ".parquet":
             return int(_parquet(self.path).metadata.num_rows)
         with _opened(self.path) as file:
@@ -273,7 +274,7 @@ def _json(line: bytes) -> object:
 
 
 def _at(path: str, content: object) -> object:
-    """What is at this place of a record; None if there is nothing."""
+    """The value at this place of a record, or None."""
     for step in path.split("."):
         if isinstance(content, list) and step.isdecimal() and int(step) < len(content):
             content = content[int(step)]

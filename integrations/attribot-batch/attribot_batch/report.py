@@ -1,4 +1,4 @@
-"""A page with the origins of a batch's answers, and the sentences to review."""
+"""A page that shows where a batch's answers come from, and the sentences to review."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOLDER = "answers"
 class Item:
     """A sentence to review: its record's number and id, the question, and the reason.
 
-    `kind` is one of KINDS, `reason` says more of it or is ''.
+    `kind` is one of KINDS. `reason` says more, or is ''.
     """
 
     number: int
@@ -53,10 +53,10 @@ def render_report(
     rejects: Mapping[str, int],
     items: Sequence[Item],
 ) -> str:
-    """A page of its own, which loads nothing; nothing in a document's name takes effect.
+    """A page that loads nothing from elsewhere. Nothing in a document's name takes effect.
 
-    `rejects` are the numbers of rejected records by type of error, `items` the sentences to
-    look at, whose answers' pages are linked.
+    `rejects` are the numbers of rejected records by type of error. `items` are the sentences to
+    review, with links to the pages of their answers.
     """
     return (
         page_templates("attribot_batch")
@@ -83,7 +83,7 @@ def render_report(
 
 
 def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Item]:
-    """The first `most` sentences to look at, by the order of KINDS."""
+    """The first `most` sentences to review, in the order of KINDS."""
     kinds = list(KINDS)
     items = (item for result in results for item in _items(result))
     return heapq.nsmallest(most, items, key=lambda item: (kinds.index(item.kind), item.number))

@@ -34,30 +34,30 @@ def run_batch(
 ) -> Statistics:
     """Attribute the file's records that the folder lacks, and count over all records.
 
-    Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason),
-    as soon as it is finished; at the end these are in the order of the input, and `statistics.json`
-    follows. A last line that is still being written waits. Memory grows by 8 bytes for a record.
-    Answers of a served model are attributed several at a time.
+    Each record becomes one line of `results.jsonl` (a summary) or `rejects.jsonl` (the reason) as
+    soon as it is finished. At the end, these are sorted in the order of the input, and
+    `statistics.json` is written. A last line that is still growing waits. Memory grows by 8 bytes
+    for each record. Several answers of a served model are attributed at a time.
 
-    Raises InvalidInput for files that cannot be used, for a folder that another batch writes to or
-    that has results made otherwise or of other records, MissingExtra for Parquet without pyarrow
-    (all but the difference before an attributor is made), ServerFailed if the server fails for
-    good, WorkerLost if a process ends; the same call goes on from there.
+    Raises InvalidInput for files that cannot be used, and for a folder that another batch uses or
+    that has results of other settings or records; MissingExtra for Parquet without pyarrow;
+    ServerFailed if the server fails for good; WorkerLost if a process ends. The same call continues
+    from there.
 
     Args:
-        attributor: With several `workers` a function that each of them imports and calls to make
-            its own; the calling script then needs `if __name__ == "__main__"`.
+        attributor: The attributor. With several `workers`, a function that each of them imports and
+            calls to make its own; the calling script then needs `if __name__ == "__main__"`.
         source: A JSON lines or Parquet file of records.
-        folder: The folder of the results.
+        folder: The folder for the results.
         workers: The number of processes, which share the cores.
         max_bytes: A record with more bytes is rejected before it is tokenized.
-        fields: Where the fields of a record are in those of the file, if they go by other names:
-            {"documents": "retrieved_contexts", "response": "outputs.answer"}.
-        anyway: Whether to go on in a folder whose results were made with other settings, or of
-            records that were changed since.
-        report: Whether a page is written, too, `report.html`, and in `answers` a page for each
-            answer to look at.
-        parquet: Whether all records are written once more as `outcomes.parquet`, by pyarrow.
+        fields: Where the fields of a record are, if the file has other names: {"documents":
+            "retrieved_contexts", "response": "outputs.answer"}.
+        anyway: Whether to go on in a folder that has results of other settings, or of records that
+            were changed since.
+        report: Whether to write a page, `report.html`, and in `answers` a page for each answer to
+            review.
+        parquet: Whether to write all records as `outcomes.parquet` too, by pyarrow.
         shown: Whether a bar shows the progress.
     """
     if parquet or source.suffix == ".parquet":
@@ -85,7 +85,7 @@ def run_batch(
 def _remaining(
     log: Log, output: BatchFolder, digests: dict[int, str]
 ) -> Iterator[tuple[int, Given]]:
-    """The records that are not done; their digests are noted."""
+    """The records that are not done. Their digests are noted."""
     for number, entry in enumerate(log):
         if not output.is_done(number):
             digests[number] = entry.digest
@@ -101,7 +101,7 @@ def _written(
     report: bool,
     parquet: bool,
 ) -> Statistics:
-    """The statistics, once they and what else was asked for are written."""
+    """Write the statistics and the other files that were asked for."""
     statistics = Statistics.of(lines(output.results))
     rejects = Counter(reject["error"]["type"] for reject in lines(output.rejects))
     statistics.rejected, statistics.waits = rejects.total(), log.waits

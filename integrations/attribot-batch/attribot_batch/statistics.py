@@ -1,4 +1,4 @@
-"""Counts of a batch: verdicts of its answers, and citations of its documents."""
+"""Counts of a batch: the verdicts of its answers, and the citations of its documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attribot_rag.result import Basis
 
 HARMFUL = -2.0  # nats
 TO_CHECK = ("contradicted", "in_no_document", "not_cited", "message")
-"""Remarks on a value that the cited text does not have."""
+"""Remarks on a value that the cited text lacks."""
 _NUM_SHOWN = 10
 _NOT_JUDGED = (None, "trivial", "reasoning")
 _SUPPORT = ("full", "partial", "contradicted", "none")
@@ -20,7 +20,7 @@ _SUPPORT = ("full", "partial", "contradicted", "none")
 
 @dataclass
 class DocumentCount:
-    """The numbers of answers for which a document was retrieved, cited, or harmful."""
+    """For how many answers a document was retrieved, cited, or harmful."""
 
     retrieved: int = 0
     cited: int = 0
@@ -29,14 +29,13 @@ class DocumentCount:
 
 @dataclass
 class Statistics:
-    """Counts over the results of a batch; memory grows with the number of documents' names.
+    """Counts over the results of a batch. Memory grows with the number of documents.
 
-    `to_check` counts the sentences with values that their cited sources do not have, `states` the
-    judged ones by the words for readers: a value that is in no document comes from none. `support`
-    counts them by whether retrieved text says them. `read` is the number of answers by each model
-    that read them and did not give them. `rejected` are records without an attribution, the first
-    of them for this `reason`; `waits` says that the input ends with half a line, which was left for
-    later.
+    `to_check` counts sentences with values that their cited sources lack. `states` counts the
+    judged sentences by the words for readers, and `support` by whether retrieved text says them.
+    `read` counts the answers by the model that read them without having given them. `rejected`
+    counts records without an attribution, and `reason` is that of the first. `waits` says that the
+    input ends with an incomplete line.
     """
 
     answers: int = 0
@@ -55,8 +54,8 @@ class Statistics:
     def of(cls, results: Iterable[Mapping[str, Any]]) -> Statistics:
         """The statistics of a folder's results.
 
-        A document goes by its id, else by its title; one without either is not counted. It is
-        harmful to an answer that is more likely without it, by 2 nats or more.
+        A document is identified by its id, or else by its title. Without both, it is not counted.
+        It is harmful to an answer that is more likely without it, by 2 nats or more.
         """
         statistics = cls()
         for result in results:
@@ -90,17 +89,17 @@ class Statistics:
 
     @property
     def basis(self) -> Basis:
-        """'reader' if any answer was read by another model than gave it."""
+        """'reader' if any answer was read by another model than the one that gave it."""
         return "reader" if self.read.total() else "cause"
 
     @property
     def readers_line(self) -> str:
-        """The readers and their numbers of answers, in one line, or ''."""
+        """The readers with the numbers of answers that they read, in one line, or ''."""
         readers = ", ".join(f"{count} by {name}" for name, count in self.read.items())
         return readers and words_for("read_all", basis="reader", readers=readers)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: shares of the judged sentences, and each document's counts."""
+        """As JSON: shares of the judged sentences, and the counts of each document."""
         kinds = {kind: self.verdicts[kind] for kind in self.verdicts if kind not in _NOT_JUDGED}
         return {
             "answers": self.answers,
@@ -114,7 +113,7 @@ class Statistics:
         }
 
     def to_text(self) -> str:
-        """A few lines for the terminal; nothing in a name takes effect there."""
+        """A few lines for the terminal. Nothing in a name takes effect there."""
         partial = f", {self.partial} of them not fully checked" if self.partial else ""
         lines = [f"{self.answers} answers{partial}"]
         if self.rejected:
@@ -147,17 +146,17 @@ class Statistics:
 
     @property
     def cited(self) -> list[tuple[str, DocumentCount]]:
-        """The cited documents, most often cited first."""
+        """The cited documents, those cited most often first."""
         return self._ranked(lambda count: count.cited)
 
     @property
     def never_cited(self) -> list[tuple[str, DocumentCount]]:
-        """The other documents, most often retrieved first."""
+        """The other documents, those retrieved most often first."""
         return self._ranked(lambda count: 0 if count.cited else count.retrieved)
 
     @property
     def harmful(self) -> list[tuple[str, DocumentCount]]:
-        """The documents that made an answer less likely, most often first."""
+        """The documents that made answers less likely, most often first."""
         return self._ranked(lambda count: count.harmful)
 
     def _ranked(self, rank: Callable[[DocumentCount], int]) -> list[tuple[str, DocumentCount]]:

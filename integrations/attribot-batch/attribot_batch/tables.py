@@ -16,14 +16,14 @@ from typing_extensions import is_typeddict
 
 from attribot_rag.result import ErrorDescription, Summary
 
-_ROWS = 1_000  # of a row group, which is held in memory
+_ROWS = 1_000  # in a row group, which is held in memory
 _NOT_IN_A_BATCH = ("calls", "places")
 
 
 def outcome_schema() -> pyarrow.Schema:
-    """A column for each field of a result, and `error`; either the summary or the error is null.
+    """A column for each field of a result, and `error`. Either the summary or the error is null.
 
-    Ids are text, and each document's metadata JSON.
+    Ids are text, and the metadata of each document is JSON.
     """
     return pyarrow.schema(
         [
@@ -38,12 +38,12 @@ def outcome_schema() -> pyarrow.Schema:
 
 
 def outcome_table(outcomes: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
-    """The results and rejects of these lines, as rows of the schema."""
+    """The results and rejects in these lines, as rows of the schema."""
     return pyarrow.Table.from_pylist(list(map(_row, outcomes)), outcome_schema())
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Mapping[str, Any]]) -> None:
-    """The same as a file, of which a part at a time is in memory."""
+    """Write the outcomes to a file. Only a part is in memory at a time."""
     beside = path.with_suffix(".new")
     remaining = iter(outcomes)
     with parquet.ParquetWriter(beside, outcome_schema()) as writer:
@@ -53,7 +53,7 @@ def write_outcomes(path: Path, outcomes: Iterable[Mapping[str, Any]]) -> None:
 
 
 def results_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The results among rows of that schema, as Statistics.of counts them."""
+    """The results among rows of that schema, in the form that Statistics.of takes."""
     for row in rows:
         if row["error"] is None:
             yield {**row, "document_scores": dict(row["document_scores"])}

@@ -36,11 +36,11 @@ Values = Iterator[tuple[int, Given]]
 
 
 class WorkerLost(AttributionError):
-    """A process of a batch that ended before its work was done."""
+    """A process of a batch ended before its work was done."""
 
 
 class Workers(NamedTuple):
-    """What makes their results, and the outcomes of values, each as soon as it is finished."""
+    """The settings that change results, and the outcomes of values as they are finished."""
 
     setting: dict[str, Any]
     outcomes: Callable[[Values], Iterator[Outcome]]
@@ -48,11 +48,11 @@ class Workers(NamedTuple):
 
 @contextmanager
 def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
-    """One worker, or as many processes, each with its own attributor.
+    """One worker, or several processes, each with its own attributor.
 
-    A single worker attributes as many answers of a served model at a time as its server takes.
-    Only a few values are read ahead. Raises InvalidInput for processes without a function, which
-    they can import and call, WorkerLost if one of them ends.
+    A single worker attributes as many answers of a served model at a time as the server takes. Only
+    a few values are read ahead. Raises InvalidInput for several processes without a function that
+    they can import and call, and WorkerLost if one of them ends.
     """
     if count < 1:
         raise InvalidInput(f"workers={count}; use 1 or more")
@@ -71,7 +71,7 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     try:
         yield Workers(setting, lambda values: _as_finished(executor, task, values, 2 * concurrency))
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a server
+        executor.shutdown(wait=False, cancel_futures=True)  # Ctrl-C must not wait for a server
         raise
     executor.shutdown()
 
@@ -90,7 +90,7 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
             setting, lambda values: _as_finished(executor, _worker_outcome, values, 2 * count)
         )
     except BaseException as error:
-        stop.close()  # the processes end, whatever they are doing
+        stop.close()  # ends the processes, whatever they are doing
         if not isinstance(error, BrokenProcessPool):
             raise
         raise WorkerLost(
@@ -105,9 +105,9 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
 def _as_finished(
     executor: Executor, task: Callable[[int, Given], Outcome], values: Values, ahead: int
 ) -> Iterator[Outcome]:
-    """The outcomes of values, of which so many are read ahead.
+    """The outcomes of values, each as soon as it is finished. `ahead` values are read ahead.
 
-    After an error nothing else is begun; it is raised when all that was begun has ended.
+    After an error, nothing else begins. It is raised when everything that has begun has ended.
     """
     running = set[Future[Outcome]]()
     failure: BaseException | None = None
@@ -130,7 +130,7 @@ def _as_finished(
 
 
 def _setting(attributor: Attributor) -> dict[str, Any]:
-    """What changes the results of an attributor, for people to compare."""
+    """The options of an attributor that change its results, to compare."""
     options = attributor.options
     budget = options.budget or Budget()
     return {
@@ -155,7 +155,7 @@ _make: MakeAttributor
 
 
 def _begin(make: MakeAttributor, num_threads: int, stopped: Connection, stop: Connection) -> None:
-    """Begin a process: it ignores Ctrl-C, and ends with its parent or when that closes `stop`."""
+    """Begin a process. It ignores Ctrl-C, and ends with its parent or when that closes `stop`."""
     global _make
     _make = make
     stop.close()
@@ -173,7 +173,7 @@ def _end_with_parent(stopped: Connection) -> None:
 
 @cache
 def _worker_attributor() -> Attributor:
-    """This process's attributor, made by the first task, whose caller gets the errors."""
+    """This process's attributor. The first task makes it, so its caller gets the errors."""
     return _make()
 
 

@@ -1,4 +1,4 @@
-"""Checks of an attributed answer: its values against the texts that its sentences cite."""
+"""Checks the values of an answer against the texts that its sentences cite."""
 
 from attribot_checks.checking import ValueChecks, check_sentence
 

@@ -18,13 +18,13 @@ _LONGEST = 2_000  # characters of a sentence or a source
 
 @dataclass(frozen=True)
 class ValueChecks:
-    """An annotator: values of an answer's sentences that stand in none of the texts they cite.
+    """An annotator that finds values of an answer which its cited texts lack.
 
         Attributor(model, annotator=ValueChecks())
 
-    The kinds of its checks are number, date, unit, address, negation and name; see
-    `check_sentence`. A value that stands in a document which the sentence does not cite is
-    reported: the model may have confused them.
+    Its kinds of checks are number, date, unit, address, negation and name; see `check_sentence`. A
+    value that only stands in a document which the sentence does not cite is reported: the model may
+    have mixed them up.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
@@ -44,12 +44,18 @@ def check_sentence(
 ) -> tuple[Check, ...]:
     """Values of a sentence that stand in none of the texts that it cites.
 
-    Numbers, dates and units that are written in another way are equal: in words, with other
-    separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
-    of the sources' numbers. Characters that are not seen are not read. What is not certain is left
-    out: a check means that the sentence is worth a look, no check means nothing. Texts of more than
-    2,000 characters are not compared. Positions are characters of the sentence. `prompt_texts` are
-    other texts that the model saw, such as the whole prompt: what stands there is not reported.
+    Numbers, dates and units are equal if they are only written in another way: in words, with other
+    separators, in digits of other scripts, rounded, or in another unit. Sums and differences of the
+    sources' numbers count too. Invisible characters are ignored. Uncertain cases are left out: a
+    check means that the sentence is worth a look, and no check means nothing. Texts of more than
+    2,000 characters are not compared. Positions are characters of the sentence.
+
+    Args:
+        sentence: A sentence of the answer.
+        cited: The texts that it cites.
+        language: Their ISO 639-1 code.
+        prompt_texts: Other texts that the model saw, such as the whole prompt. Values in these are
+            not reported.
     """
     if not cited or max(len(sentence), *(len(text.text) for text in cited)) > _LONGEST:
         return ()
@@ -69,13 +75,13 @@ def check_sentence(
 
 
 def _marked(check: Check, missing: Sequence[Check]) -> Check:
-    """The check, which says whether its value has one of the numbers `missing` in all documents."""
+    """The check. It says whether its value has a number that all documents lack (`missing`)."""
     overlaps = any(check.start < other.end and other.start < check.end for other in missing)
     return replace(check, in_no_document=check.source_value is None and overlaps)
 
 
 def _placed(check: Check, sentence: Visible, sources: Mapping[int, Visible]) -> Check:
-    """The check at the characters of the texts as they are, those included that are not seen."""
+    """The check at the characters of the original texts, with their invisible characters."""
     start, end = sentence.interval(check.start, check.end)
     quoted = check.source_value
     if check.source is not None and quoted is not None:

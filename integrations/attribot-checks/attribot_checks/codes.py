@@ -1,4 +1,4 @@
-"""Codes of many digits, such as telephone numbers and IBANs, and addresses of mail and pages."""
+"""Long codes, such as telephone numbers and IBANs, and addresses of mail and web pages."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ _BEFORE_HOST = re.compile(r"(?:https?://)?(?:www\.)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Code(Span):
-    """The digits of a run of `groups`, without zeros before them."""
+    """The digits of neighbouring `groups`, without leading zeros."""
 
     digits: str
     groups: int
 
     def is_same(self, other: Code) -> bool:
-        """Whether the other has its digits, or all but those of a country."""
+        """Whether the other code has the same digits, perhaps without the code of a country."""
         longer = len(self.digits) - len(other.digits)
         is_national = 0 < longer <= _PREFIX and self.digits.endswith(other.digits)
         return self.digits in other.digits or is_national
 
     def is_altered(self, other: Code) -> bool:
-        """Whether the other has as many digits, most of them the same. Two groups are no code."""
+        """Whether the other code has as many digits, most of them the same.
+
+        Two groups are no code.
+        """
         equal = sum(a == b for a, b in zip(self.digits, other.digits, strict=False))
         is_code = self.groups > 2 and len(self.digits) == len(other.digits)
         return is_code and _ALIKE * len(self.digits) <= equal < len(self.digits)
@@ -50,11 +53,11 @@ def codes(text: str) -> Iterator[Code]:
 
 
 def addresses(text: str) -> list[Interval]:
-    """The characters of the e-mail addresses and URLs of a text, in order."""
+    """The characters of the e-mail addresses and URLs in a text, in order."""
     return [match.span() for match in _ADDRESS.finditer(text)]
 
 
 def has_address(text: str, address: str) -> bool:
-    """Whether an address stands in a text, in any case; perhaps with more of a URL after it."""
+    """Whether an address stands in a text, in any case, perhaps as the start of a longer URL."""
     host = re.escape(_BEFORE_HOST.sub("", address, count=1).rstrip("/"))
     return re.search(rf"(?<![\w@+-]){host}(?![\w@-]|\.\w)", text, re.IGNORECASE) is not None

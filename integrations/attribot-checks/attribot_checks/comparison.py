@@ -21,19 +21,19 @@ from attribot_rag.annotation import Check, Interval, is_rounded, same_word
 _ValueKind = Literal["number", "date", "unit", "address"]
 _Found = list[tuple[int, Quantity]]  # numbers by their sources
 _MOST_CHECKED = 50  # numbers of a sentence
-_MOST_DERIVED = 24  # numbers of which sums and differences are taken
+_MOST_DERIVED = 24  # numbers for sums and differences
 _MIN_NOUN = 3
 _IN = re.compile(r"(?:\s[^\W\d_]+){1,2}\s")
-# Words that say a minus: 3 % less is -3 %.
+# Words that mean a minus: 3 % less is -3 %.
 _LESS = re.compile(rf"(?<!\w)(?:{'|'.join(WORDS['falling'].values())})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of a sentence beside those of its sources, by their ids.
+    """Compares the values of a sentence with those of its sources, which are given by id.
 
-    Values in the `prompt_texts`, which the model saw too, are not reported if they have the same
-    noun or unit there.
+    A value is not reported if `prompt_texts`, which the model also saw, have it with the same noun
+    or unit.
     """
 
     sentence: Reading
@@ -84,7 +84,7 @@ class Comparison:
             yield from self._of_number(quantity)
 
     def _is_equal(self, quantity: Quantity) -> bool:
-        """Whether a source has the number rounded or in another unit."""
+        """Whether a source has the number, rounded or in another unit."""
         if any(same_amount(quantity, number) for _, number in self._quantities):
             return True
         return not quantity.ordinal and any(
@@ -120,20 +120,20 @@ class Comparison:
 
     @cached_property
     def _spans(self) -> set[Decimal]:
-        """Years from one year to another, and one less: an age before the birthday."""
+        """Years between two years, and one year less, for an age before the birthday."""
         texts = (self.sentence, *self.sources.values())
         years = sorted({year for text in texts for year in text.years})[:_MOST_DERIVED]
         spans = {later - year for year, later in combinations(years, 2)}
         return {Decimal(span - less) for span in spans for less in (0, 1)}
 
     def _is_coded(self, quantity: Quantity) -> bool:
-        """Whether it is a part of a code that a source or a prompt groups in another way."""
+        """Whether it is part of a code that a source or a prompt groups differently."""
         own = (code for code in self.sentence.codes if code.start <= quantity.start < code.end)
         texts = (*self.sources.values(), *self._prompts)
         return any(code.is_same(other) for code in own for text in texts for other in text.codes)
 
     def _of_codes(self) -> Iterator[Check]:
-        """Checks of codes that a source has with other digits; a date or a number is none."""
+        """Checks of codes that a source has with other digits, unless they are dates or numbers."""
         others = [(key, code) for key, text in self.sources.items() for code in text.codes]
         dates = [date.start for date in self.sentence.dates]
         wholes = {number.span for number in self.sentence.quantities}
@@ -146,7 +146,7 @@ class Comparison:
                 yield value_check("number", self.sentence.text, code.span, key, shown)
 
     def _of_address(self, start: int, end: int) -> Iterator[Check]:
-        """A check of an address that is nowhere, with that of its kind which the sources have."""
+        """A check of an address that no text has, with the sources' address of the same kind."""
         texts = {key: source.text for key, source in self.sources.items()}
         address = self.sentence.text[start:end]
         if not any(has_address(text, address) for text in (*texts.values(), *self.prompt_texts)):
@@ -180,9 +180,9 @@ class Comparison:
                 return
 
     def _of_sign(self, quantity: Quantity, same: _Found) -> Iterator[Check]:
-        """A check where all sources have the other sign, after the same word or for a temperature.
+        """A check if all sources have the other sign, after the same word or for a temperature.
 
-        What fell or was lost needs none.
+        Something that fell or was lost is not checked.
         """
         same = [(key, number) for key, number in same if quantity.unit == number.unit]
         has_minus = quantity.minus is not None
@@ -196,7 +196,7 @@ class Comparison:
             yield self._beside("number", quantity.with_unit, places)
 
     def _of_clock(self, time: Quantity) -> Iterator[Check]:
-        """A check of a time that no source has, where one has another; 6 may be 18:00."""
+        """A check of a time that no source has, if a source has another one. 6 may mean 18:00."""
         clocks = [(key, number) for key, number in self._quantities if number.clock]
         plain = {
             hour for _, number in self._quantities if not number.clock for hour in number.values
@@ -253,7 +253,7 @@ class Comparison:
             yield value_check("number", self.sentence.text, quantity.span)
 
     def _is_price(self, quantity: Quantity) -> bool:
-        """Whether its unit is the sign or the code of a currency: 3 crowns may be on heads."""
+        """Whether its unit is the sign or the code of a currency. 3 crowns may be on heads."""
         if quantity.unit is None or not quantity.unit.is_currency or quantity.unit_span is None:
             return False
         shown = self.sentence.text[slice(*quantity.unit_span)]
@@ -285,7 +285,7 @@ class Comparison:
             yield value_check("date", self.sentence.text, date.span)
 
     def _is_part(self, date: Date, dates: Iterable[Date]) -> bool:
-        """Whether the day stands in a source apart from its month, as in '2 to 11 May'."""
+        """Whether a source has the day apart from its month, as in '2 to 11 May'."""
         days = {value for _, number in self._quantities for value in number.values}
         return any(
             day in days and any(month == other.readings[0][1] for other in dates)
@@ -296,9 +296,9 @@ class Comparison:
     def _beside(
         self, kind: _ValueKind, span: Interval, places: Iterable[tuple[int, Interval, bool]]
     ) -> Check:
-        """A check that names the value of the row or sentence that the sentence speaks of.
+        """A check with the value of the row or sentence that the sentence is about.
 
-        `places` are the sources' values by their source, and whether each is likely.
+        `places` are the sources' values by source; the last value says whether each is likely.
         """
         values = []
         for key, place, is_likely in places:
@@ -312,7 +312,7 @@ class Comparison:
 
 
 def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]:
-    """Quotients of two numbers, as exact as a quantity; of a share also the changes, in percent."""
+    """Quotients of two numbers, as exact as the quantity. For a share, also changes in percent."""
     exponent = quantity.value.as_tuple().exponent
     places = max(0, -exponent) if isinstance(exponent, int) else 0
     for a, b in permutations(numbers, 2):
@@ -324,7 +324,7 @@ def _ratios(numbers: Sequence[Decimal], quantity: Quantity) -> Iterator[Decimal]
 
 
 def _is_within(number: Quantity, bound: Quantity) -> bool:
-    """Whether a number is not beyond another that is a bound."""
+    """Whether a number is not beyond a bound."""
     value: float | None = float(number.value)
     if number.unit and bound.unit and number.unit != bound.unit:
         value = converted(float(number.value), number.unit, bound.unit)
@@ -337,7 +337,7 @@ def _is_alike(first: Quantity, second: Quantity) -> bool:
     units = [unit for unit in (first.unit, second.unit) if unit is not None]
     if len(units) == 2:
         if all(unit.is_currency for unit in units) and units[0] != units[1]:
-            return first.before == second.before  # "3 Crown Courts" are no other price than "9 €"
+            return first.before == second.before  # "3 Crown Courts" is not another price than "9 €"
         return units[0].dimension == units[1].dimension or units[0].has_name_of(units[1])
     if not all(unit.is_currency for unit in units):
         return False

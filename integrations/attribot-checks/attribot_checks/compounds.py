@@ -15,7 +15,7 @@ from attribot_checks.vocabulary import WORDS, Vocabulary, vocabulary
 from attribot_rag.annotation import at, merge
 
 _HALF = Decimal("0.5")
-# No data of a library has these: the word itself, one joined to a number, and one and a half.
+# No library has these: the word, a form joined to a number, and the word for one and a half.
 _HALF_WORDS = {
     language: re.compile(rf"(?<!\w)(?:{words})(?:(?<=пол)|(?<=['’])|(?!\w))", re.IGNORECASE)
     for language, words in WORDS["halves"].items()
@@ -27,9 +27,9 @@ _NEAR = 40  # characters
 
 
 def with_compounds(text: str, language: str, numbers: Sequence[Quantity]) -> list[Quantity]:
-    """The numbers of a text, with amounts in place of their parts.
+    """The numbers of a text, with amounts instead of their parts.
 
-    The first part stays as a key: of 5 feet 10 inches, 5 feet are not wrong.
+    The first part stays as a key: in 5 feet 10 inches, 5 feet are not wrong.
     """
     amounts = [*_halves(text, language, numbers), *_in_two_units(text, numbers)]
     wholes = merge(amount.span for amount in amounts if not amount.key)
@@ -69,7 +69,7 @@ def _halves(text: str, language: str, numbers: Sequence[Quantity]) -> Iterator[Q
 def _half(
     text: str, names: Vocabulary, match: re.Match[str], numbers: Sequence[Quantity]
 ) -> Iterator[Quantity]:
-    """The amount of which this half is the last part, or the first."""
+    """The amount that ends or begins with this half."""
     start, end = match.span()
     before = [number for number in numbers if number.start < start][-1:]
     link = _AND.search(text, max(0, start - _NEAR), start)

@@ -1,4 +1,4 @@
-"""Names in a sentence in whose place its source has other names."""
+"""Names in a sentence where its source has other names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attribot_checks.vocabulary import vocabulary
 from attribot_rag.annotation import Check, same_word
 
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
-_NOUNS_TOO = ("de",)  # capital letters begin nouns: only names of two words can be told
+_NOUNS_TOO = ("de",)  # nouns have capitals, too: only names of two words are recognized
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SENTENCE_END = re.compile(r"[.!?:;\n«»„“”\"(]\s*\Z")
 _ALIKE = 70.0
@@ -32,18 +32,18 @@ class _Name(Span):
     before: tuple[str, ...]
 
     def is_alike(self, other: _Name) -> bool:
-        """Whether both stand after the same words and have one word, or both several."""
+        """Whether both follow the same words, and both have one word or both have several."""
         return self.before == other.before and (len(self.words) > 1) == (len(other.words) > 1)
 
 
 def name_check(
     sentence: str, sources: Mapping[int, str], prompt_texts: Sequence[str], language: str
 ) -> Iterator[Check]:
-    """Checks of names in whose place, after the same two words, a source has a single other name.
+    """Checks of names where a source has one other name after the same two words.
 
-    The sentence shares most of its other words with the source.
-    Declined names and adjectives made of names count as the name, and names that begin a sentence
-    are left out, and names that stand in the `prompt_texts`.
+    The sentence must share most of its other words with the source. Inflected names and adjectives
+    made from names count as the name. Names that begin a sentence and names in `prompt_texts` are
+    left out.
     """
     if language not in _LANGUAGES:
         return
@@ -74,7 +74,10 @@ def name_check(
 
 
 def _names(text: str) -> list[_Name]:
-    """Runs of words with a capital letter; those that begin a sentence have no words before."""
+    """Neighbouring words with a capital.
+
+    At the beginning of a sentence, they have no words before.
+    """
     names: list[_Name] = []
     latest: deque[str] = deque(maxlen=2)
     end = 0
@@ -106,7 +109,7 @@ def _has(text: str, name: str) -> bool:
 
 
 def _share(sentence: str, source: str, names: Sequence[_Name]) -> float:
-    """The share of a sentence's longer words, names aside, that a source has."""
+    """The share of a sentence's longer words, without names, that a source has."""
     words = [
         match[0].lower()
         for match in _WORD.finditer(sentence)

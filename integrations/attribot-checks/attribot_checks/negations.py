@@ -1,4 +1,4 @@
-"""Negations: sentences that deny a statement of their source, or state what it denies."""
+"""Negations: sentences that deny what their source says, or say what it denies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attribot_rag.annotation import Check, same_word
 
 @dataclass(frozen=True)
 class _Negation:
-    """The `cues` of a language, and words with which these deny only a part.
+    """The `cues` of a language, and words that limit a cue to a part of the sentence.
 
     Words of `empty` come and go with a cue, such as 'does'.
     """
@@ -46,7 +46,7 @@ class _Word(Span):
 
 @dataclass(frozen=True)
 class _Statement:
-    """The words of a sentence without its cues, and the places of these among the words."""
+    """The words of a sentence without its cues, and the positions of the cues among the words."""
 
     text: str
     words: tuple[_Word, ...]
@@ -58,11 +58,11 @@ class _Statement:
 
 
 def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> Iterator[Check]:
-    """A check, if a source says the same in the same words but for a single negation.
+    """A check if a source says the same in the same words, except for one negation.
 
-    A sentence and its source must share their words: all longer words of the sentence that denies
-    less stand in the other. There is no check if a source agrees, in other languages, of questions,
-    or of double negations and those that deny only a part, as in 'not only'.
+    All longer words of the sentence that denies less must stand in the other one. There is no check
+    if another source agrees, for questions, for double negations, for those that deny only a part,
+    as in 'not only', and in unknown languages.
     """
     negation = _NEGATIONS.get(language)
     if negation is None:
@@ -99,7 +99,7 @@ def _statement(text: str, negation: _Negation) -> _Statement:
 
 
 def _says(statement: _Statement, source: _Statement) -> bool:
-    """Whether all longer words of a sentence stand in its source."""
+    """Whether a source has all longer words of a sentence."""
     content = [word.word for word in filter(_is_content, statement.words)]
     return len(content) >= _LEAST_WORDS and all(map(source.has, content))
 
@@ -131,9 +131,9 @@ def _contradiction(statement: _Statement, source: _Statement, key: int) -> Check
 
 
 def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement) -> bool:
-    """Whether no word of its own parts the two in the statement without the cue.
+    """Whether, in the sentence without the cue, no own word stands between the two words.
 
-    As in 'stopped paying' beside 'does not pay'.
+    As in 'stopped paying' and 'does not pay'.
     """
     first = next(i for i, word in enumerate(saying.words) if same_word(word.word, before))
     last = next(i for i, word in enumerate(saying.words) if same_word(word.word, after))

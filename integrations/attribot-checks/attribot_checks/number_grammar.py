@@ -10,7 +10,7 @@ from attribot_checks.numerals import Span
 from attribot_rag.annotation import NumberWords
 from attribot_rag.annotation import number_words as spelled_words
 
-# text2num knows the grammar of these; of other languages the CLDR tells the words.
+# text2num knows the grammar of these. For other languages, the CLDR has the words.
 _GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
 # Without halves of surrogate pairs, which text2num cannot read.
 _TOKEN = re.compile(
@@ -56,6 +56,6 @@ def number_words(text: str, language: str) -> list[NumberWords]:
 
 
 def _is_year(first: NumberWords, second: NumberWords) -> bool:
-    """Whether two numbers in a row are a year, as in 'nineteen ninety-four'."""
+    """Whether two neighbouring numbers are a year, as in 'nineteen ninety-four'."""
     is_range = 10 <= first.value <= 20 and 10 <= second.value < 100
     return is_range and not (first.ordinal or second.ordinal)

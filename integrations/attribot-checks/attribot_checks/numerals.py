@@ -1,4 +1,4 @@
-"""Numerals of a text, and the values that they can have."""
+"""Numerals in a text, and the values that they can have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POWER = re.compile(_EXPONENT)
 _TIMES_POWER = re.compile(
     rf"(?:\s?[×x·⋅∙*]\s?10{_EXPONENT}|[eE](?P<letter>[-+]?\d{{1,2}})(?![\w.,]\d|\w))"
 )
-_LONGEST = 24  # digits; more are no number but a key
+_LONGEST = 24  # digits; a longer one is a key, not a number
 _LAKHS = re.compile(r"\d{1,2}(?:,\d\d)+,\d{3}")
 _SMALL_FRACTION = re.compile(r"\d/[2-9]\d?")
 
@@ -48,7 +48,7 @@ class Span:
 class Numeral(Span):
     """A numeral, with the `values` that it can have, if any.
 
-    `row` are the numbers between its commas, where it may be a row of a table.
+    `row` has the numbers between its commas if it may be a row of a table.
     """
 
     values: frozenset[Decimal]
@@ -70,7 +70,7 @@ def _plain(start: int, end: int, shown: str) -> Numeral:
     if not shown[0].isdecimal():
         return Numeral(start, end, frozenset({_fraction(shown)}))
     values = readings(shown)
-    if _SMALL_FRACTION.fullmatch(shown):  # or a day of a month
+    if _SMALL_FRACTION.fullmatch(shown):  # may also be a day of a month
         return Numeral(start, end, values, frozenset({_fraction(shown)}))
     is_row = not values or _LAKHS.fullmatch(shown) is not None
     parts = chain.from_iterable(map(readings, shown.split(","))) if is_row else ()

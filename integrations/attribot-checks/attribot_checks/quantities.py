@@ -42,7 +42,7 @@ _CLOCK = re.compile(
     r"|(?P<noon>(?:noon|midday|midi|Mittag|mediodía|mezzogiorno)(?!\w)))",
     re.IGNORECASE,
 )
-# Words before a number that is a bound, perhaps with an article, and after one; a minus sign or its
+# Words before and after a number that make it a bound, perhaps with an article; a minus sign or its
 # name.
 _AT_LEAST, _AT_MOST = (
     re.compile(rf"(?<!\w)(?:{'|'.join(WORDS[name].values())})\s*(?:\w{{1,3}}\s)?\Z", re.IGNORECASE)
@@ -62,13 +62,13 @@ _LEAST_EXACT = 2
 
 @dataclass(frozen=True)
 class Quantity(Span):
-    """A number, with the `values` that it can be read as.
+    """A number, with the `values` that it can have.
 
-    `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
-    and `before` the word before both, in lower case. `bound` is 1 for "at least", -1 for "at most",
-    else 0. A minus stands at `minus`. The values of a `clock` are hours. `unscaled` are the values
-    without a power of ten in words. A number with letters at it, such as B12, is a `key`: it is not
-    checked.
+    `unit` stands at `unit_span`. `nouns` are the two words after it, for example a currency, and
+    `before` is the word before both, in lower case. `bound` is 1 for "at least", -1 for "at most",
+    else 0. `minus` is the place of a minus. The values of a `clock` are hours. `unscaled` are the
+    values without a power of ten in words. A number with letters, such as B12, is a `key`, which is
+    not checked.
     """
 
     values: frozenset[Decimal]
@@ -105,9 +105,9 @@ class Quantity(Span):
 
     @property
     def may_be_counted(self) -> bool:
-        """Whether a model may have counted or estimated it, so that no source has it.
+        """Whether the model may have counted or estimated it, so that no source has it.
 
-        A small number, or a percentage, or a small one of quarters, as in 'half as many'.
+        This is a small number, a percentage, or a few quarters, as in 'half as many'.
         """
         if self.has_whole:
             return self.is_percent or min(self.values) < _LEAST_ALONE
@@ -118,7 +118,7 @@ class Quantity(Span):
 def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list[Quantity]:
     """The numbers of a text, in order, without those of its `dates`.
 
-    Citation markers such as [2] and the numbers of list items are none.
+    Citation markers such as [2] and numbers of list items do not count.
     """
     names = vocabulary(language)
     numbers: list[Quantity] = []
@@ -157,7 +157,7 @@ def _clocks(text: str) -> Iterator[Quantity]:
 
 
 def _in_words(text: str, names: Vocabulary, language: str) -> Iterator[Quantity]:
-    """The numbers in words, but for the power of ten of a number in digits before them."""
+    """The numbers in words, without a power of ten that belongs to digits before it."""
     for word in number_words(text, language):
         start, end, scale = word.start, word.end, None
         before = text[max(0, start - 2) : start].rstrip()

@@ -1,4 +1,4 @@
-"""The values of a text that can be compared: its numbers and dates."""
+"""The numbers and dates of a text, which can be compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_BREAK = "\u00a0"
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
 
 
-# A year, a month and perhaps a day; or two numbers of which either may be the month, and a year.
+# A year, a month and perhaps a day; or a day and a month in any order, and a year.
 _NUMERIC = re.compile(
     r"(?<![\d.,/-])(?:(\d{4})(?P<s>[-/.])(\d{1,2})(?P=s)(\d{1,2})(?!\d)"
     r"|((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=T\d{4}|(?!\w))"
@@ -34,9 +34,9 @@ _DAYS = (None, *range(1, 32))
 
 @dataclass(frozen=True)
 class Date(Span):
-    """A date as (year, month, day); None for what is missing.
+    """A date as (year, month, day); None for a missing part.
 
-    At least two are known. `readings` are several where day and month can be taken for each other.
+    At least two are known. There are several `readings` if day and month can be swapped.
     """
 
     readings: tuple[tuple[int | None, int | None, int | None], ...]
@@ -46,7 +46,7 @@ class Date(Span):
         return self.readings[0][2] is not None
 
     def agrees(self, other: Date) -> bool:
-        """Whether they can be the same day, as far as both are complete."""
+        """Whether they can be the same day, as far as their parts are known."""
         return any(
             all(a is None or b is None or a == b for a, b in zip(reading, another, strict=True))
             for reading in self.readings
@@ -117,10 +117,10 @@ read_prompt = lru_cache(maxsize=4)(read)
 
 
 def _with_plain_spaces(text: str) -> str:
-    """The text with plain characters for references of HTML, of the same length.
+    """The text with plain characters for HTML's character references, of the same length.
 
-    A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
-    spaces before it, or between it and a number.
+    A reference for a sign or a space, such as &nbsp;, becomes that character with spaces before it,
+    or between it and a number.
     """
     return _REFERENCE.sub(_character, text.replace("µ", "μ"))  # the sign, and the Greek letter
 
@@ -137,7 +137,7 @@ def _character(reference: re.Match[str]) -> str:
 
 
 def _numeric(text: str, day_first: bool | None) -> Iterator[Date]:
-    """Dates in numerals. A text with a 25/12/2023 has the day first in its other dates, too."""
+    """Dates in digits. If one has the day first, such as 25/12/2023, so have the others."""
     matches = list(_NUMERIC.finditer(text))
     days_first = {
         int(match["a"]) > _MONTHS
@@ -179,7 +179,10 @@ def _named(text: str, language: str) -> Iterator[Date]:
 
 @cache
 def _month_pattern(language: str) -> re.Pattern[str]:
-    """Matches named months with day and year; none in Japanese, which writes them in digits."""
+    """Matches named months with day and year.
+
+    In Japanese, which writes months in digits, nothing matches.
+    """
     names = sorted(vocabulary(language).months, key=len, reverse=True)
     named = [re.escape(name) for name in names if not name[:1].isdigit()]
     month = "|".join(named) or r"(?!)"

@@ -1,4 +1,4 @@
-"""The statements of a text, which are its sentences and rows, and which of them is spoken of."""
+"""The sentences and rows of a text, and which of them a sentence is about."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Statement:
         return frozenset((*long, *_NUMERAL.findall(self.text)))
 
     def num_shared(self, other: Statement) -> int:
-        """The number of another statement's words that it has, too."""
+        """How many words of another statement it has."""
         return sum(any(same_word(word, own) for own in self.words) for word in other.words)
 
 
 def value_check(
     kind: str, text: str, span: Interval, source: int | None = None, shown: str | None = None
 ) -> Check:
-    """The check of these characters of a sentence, with what a source shows in their place."""
+    """The check of these characters of a sentence, with the value that a source has there."""
     start, end = span
     value = text[start:end]
     return Check(start=start, end=end, kind=kind, value=value, source_value=shown, source=source)
@@ -52,7 +52,7 @@ def value_check(
 
 @dataclass(frozen=True)
 class StatedValue:
-    """A value as it is `shown` in the `statement` of a source, and whether others back it."""
+    """A value as it is `shown` in the `statement` of a source, and whether others confirm it."""
 
     source: int
     shown: str
@@ -61,7 +61,7 @@ class StatedValue:
 
 
 def statements(text: str, language: str) -> tuple[Statement, ...]:
-    """The sentences of a text in order; where all lines have cells, these."""
+    """The sentences of a text in order. If all lines have cells, the lines."""
     lines = text.splitlines(keepends=True)
     are_rows = all(_CELLS.search(line) for line in lines)
     pieces = lines if are_rows else sentences(text, language)
@@ -72,9 +72,9 @@ def statements(text: str, language: str) -> tuple[Statement, ...]:
 def spoken_of(
     sentence: str, values: Sequence[StatedValue], texts: Iterable[Statement]
 ) -> StatedValue | None:
-    """The value in that of the `texts` that has most words of a sentence.
+    """The value in the statement that shares most words with a sentence.
 
-    None if several differ there, or if it stands in a row and another row has more of the words.
+    None if several values differ there, or if it stands in a row and another row shares more words.
     """
     own = Statement(len(sentence), sentence)
     ranks = [(value.statement.num_shared(own), value.is_likely) for value in values]

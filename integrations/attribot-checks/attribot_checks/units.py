@@ -1,4 +1,4 @@
-"""Amounts in different units."""
+"""Compares amounts in different units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from attribot_checks.quantities import Quantity
 from attribot_checks.vocabulary import CENT, HUNDREDTHS, Unit
 
-_TOLERANCE = 0.05  # a converted amount is rounded
+_TOLERANCE = 0.05  # converted amounts are rounded
 _NAMES = {
     "celsius": "degC",
     "fahrenheit": "degF",
@@ -21,7 +21,7 @@ _POWER = re.compile(r"\b(square|cubic)-")  # which pint reads before a space
 
 
 def same_amount(first: Quantity, second: Quantity) -> bool:
-    """Whether two amounts of different units are equal, but for rounding."""
+    """Whether two amounts in different units are equal, up to rounding."""
     if first.unit is None or second.unit is None or first.unit == second.unit:
         return False
     is_money = first.unit.is_currency and CENT not in (first.unit, second.unit)  # rates change
@@ -30,14 +30,14 @@ def same_amount(first: Quantity, second: Quantity) -> bool:
     for value in first.values:
         amount = converted(float(value), first.unit, second.unit)
         if amount is None:
-            return True  # nobody knows
+            return True  # unknown
         if any(isclose(amount, other, rel_tol=_TOLERANCE) for other in second.values):
             return True
     return False
 
 
 def converted(value: float, source: Unit, target: Unit) -> float | None:
-    """An amount in another unit; None where the registry lacks one of them."""
+    """An amount in another unit; None if the registry lacks one of them."""
     if not {source, target}.isdisjoint(HUNDREDTHS):
         return value / (100 if source in HUNDREDTHS else 1) * (100 if target in HUNDREDTHS else 1)
     try:

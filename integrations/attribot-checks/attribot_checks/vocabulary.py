@@ -17,19 +17,19 @@ from attribot_rag.annotation import UNSPACED, power_words
 if TYPE_CHECKING:
     from babel import Locale
 
-# Of names that several units have, such as "m", the first counts.
+# If several units have the same name, such as "m", the first one counts.
 _DIMENSIONS = (
     *("length", "area", "volume", "mass", "temperature", "speed"),
     *("power", "energy", "pressure", "frequency", "digital", "duration"),
 )
-# Names that are also everyday words, or that only experts take for units.
+# Names that are also everyday words, or that only experts know as units.
 _LEFT_OUT = re.compile(
     r"generic|point|solar|earth|dalton|grain|dram|jigger|pinch|drop|spoon|cup|person|night"
     r"|quarter|decade|century|light|scandinavian|metric$|dunam|carat|therm|beaufort|gasoline"
 )
 _PERCENT = "concentr-percent"
 CURRENCY = "currency"
-# What neither the CLDR nor another library has: words, parts of regular expressions.
+# Words and parts of regular expressions that neither the CLDR nor another library has.
 WORDS: dict[str, Any] = json.loads(
     files("attribot_checks").joinpath("words.json").read_text("utf-8")
 )
@@ -44,7 +44,7 @@ _INFLECTED = 4
 class Unit:
     """A unit of the CLDR: its `dimension`, such as 'length', and its `name`, such as 'foot'.
 
-    Currencies with the same noun, such as 'dollar', are one.
+    Currencies with the same noun, such as 'dollar', are one unit.
     """
 
     dimension: str
@@ -59,7 +59,7 @@ class Unit:
         return self.dimension == CURRENCY
 
     def has_name_of(self, other: Unit) -> bool:
-        """Whether their names may be the same word, as those of two gallons, or of two pounds."""
+        """Whether both may have the same name, as two kinds of gallons or of pounds have."""
         return self.name.partition("-")[0] == other.name.partition("-")[0]
 
 
@@ -69,9 +69,9 @@ HUNDREDTHS = (CENT, Unit("concentr", "basis-point"))
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Names in one language. Months and scales are in lower case, without a full stop.
+    """The names in one language. Months and scales are in lower case, without a full stop.
 
-    `day_first` says whether dates in numerals begin with the day; None where it varies.
+    `day_first` says whether dates in digits begin with the day; None if that varies.
     """
 
     months: dict[str, int]
@@ -84,7 +84,7 @@ class Vocabulary:
     def scale_at(self, text: str, position: int) -> tuple[Decimal, int] | None:
         """The power of ten whose name begins at this character, and where the name ends.
 
-        A letter may end it that the CLDR does not list, as in 'crores'.
+        The name may have one more letter than in the CLDR, as 'crores' has.
         """
         match = self._scale_names.match(text, position)
         if match is None or (match["ending"] and self.unit_at(text, position)):
@@ -103,7 +103,7 @@ class Vocabulary:
 
 @cache
 def vocabulary(language: str) -> Vocabulary:
-    """The names in a language (ISO 639-1); in English, where the CLDR lacks the language."""
+    """The names in a language (ISO 639-1); the English ones if the CLDR lacks the language."""
     from babel import Locale, UnknownLocaleError
 
     try:
@@ -146,7 +146,7 @@ def _months(locale: Locale) -> dict[str, int]:
 
 
 def _scales(locale: Locale) -> Iterator[tuple[str, Decimal]]:
-    """Powers of ten, such as 'million' and 'Mio', with their values from 1,000 on."""
+    """Powers of ten from 1,000 on, such as 'million' and 'Mio', with their values."""
     for formats in locale.compact_decimal_formats.values():
         for of_plural in formats.values():
             for power, pattern in of_plural.items():
@@ -157,7 +157,7 @@ def _scales(locale: Locale) -> Iterator[tuple[str, Decimal]]:
 
 
 def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
-    """Names with their units: all forms for counts, long ones first."""
+    """Names and their units: all forms for counts, long ones first."""
     from babel.numbers import format_decimal
     from babel.units import format_unit
 
@@ -179,9 +179,11 @@ def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
 
 
 def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
-    """Matches the longest name, perhaps after a hyphen or white space; long ones in any case.
+    """Matches the longest name, perhaps after a hyphen or white space.
 
-    Those of currencies without another ending: 'France' is no franc.
+    Long names match in any case.
+
+    Names of currencies must not have another ending: 'France' is no franc.
     """
     names = sorted(units, key=len, reverse=True)
     symbols = _any_of(name for name in names if _is_symbol(name))
@@ -196,12 +198,12 @@ def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
 
 
 def _any_of(names: Iterable[str]) -> str:
-    """A pattern of names, with any space between their words; nothing matches without names."""
+    """A pattern of these names, with any space between words. Without names, it matches nothing."""
     return "|".join(r"\s".join(map(re.escape, name.split())) for name in names) or "(?!)"
 
 
 def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Matches the longest name of a power of ten in any case, perhaps after another character."""
+    """Matches the longest name of a power of ten in any case, perhaps after one other character."""
     ordered = sorted(names, key=len, reverse=True)
     spaced = [name for name in ordered if name < UNSPACED]
     unspaced = _any_of(name for name in ordered if name >= UNSPACED)
@@ -214,7 +216,7 @@ def _scale_pattern(names: Iterable[str]) -> re.Pattern[str]:
     )
 
 
-# Currencies share nouns, which alone do not tell them apart; some have other names in the CLDR.
+# Several currencies share a noun; some have other names in the CLDR.
 _CURRENCY_CODES, _SIGNS, _NOUNS = (
     {word: family for family, words in WORDS[name].items() for word in words.split()}
     for name in ("currencies", "currency_signs", "currency_nouns")
@@ -222,7 +224,7 @@ _CURRENCY_CODES, _SIGNS, _NOUNS = (
 _POWERS = {"k": 3, "m": 6, "mn": 6, "mio": 6, "bn": 9, "b": 9, "tn": 12}
 _POWER = re.compile(rf"[^\S\n]?({'|'.join(_POWERS)})(?!\w)", re.IGNORECASE)
 _MARK = "|".join(map(re.escape, sorted((*_SIGNS, *_CURRENCY_CODES), key=len, reverse=True)))
-# A sign between two numbers belongs to that at which it stands, else to that before it.
+# A sign between two numbers belongs to the number that it touches, else to the one before it.
 _BEFORE = re.compile(rf"(?<![\w$])(?:(?<!\d\s)(?P<apart>{_MARK})\s|(?P<at>{_MARK}))\u00a0*\Z")
 _LONGEST_SIGN = 24  # characters of a sign and the spaces after it
 
@@ -252,6 +254,6 @@ def currency_before(text: str, start: int) -> tuple[str, int, int] | None:
 
 
 def power_after(text: str, end: int) -> tuple[Decimal, int] | None:
-    """The power of ten of a letter after an amount of money, as in '$5m', and the letter's end."""
+    """The power of ten for a letter after an amount of money, as in '$5m', and the letter's end."""
     match = _POWER.match(text, end)
     return None if match is None else (Decimal(10) ** _POWERS[match[1].lower()], match.end())

@@ -1,4 +1,4 @@
-"""Access control: the client and the token of every request, checked before its body is read."""
+"""Access control: the client and the token of each request, before its body is read."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _HEADERS = {
 class AccessControl:
     """Refuses requests without a token (401), with a large body (413), and too many at once (429).
 
-    `tokens` are compared in constant time with what comes as `Authorization: Bearer ...`;
-    `open_paths` need none. A client is named by its token, or by its address where there are not
-    several tokens; routes find its name in `request.state.client`. The `queue` admits requests with
-    a body, except to open paths. A refused request's body is not read. Every response forbids
-    scripts and framing, unless it has a content security policy of its own.
+    `tokens` are compared in constant time with `Authorization: Bearer ...`; `open_paths` need none.
+    A client is named by its token, or by its address if there is at most one token. Routes find the
+    name in `request.state.client`. The `queue` admits requests with a body, except to open paths.
+    The body of a refused request is not read. Every response forbids scripts and framing, unless it
+    has its own content security policy.
     """
 
     app: ASGIApp
@@ -45,7 +45,7 @@ class AccessControl:
     queue: FairQueue
 
     def __post_init__(self) -> None:
-        # Header values are bytes, which Starlette decodes as Latin-1.
+        # Starlette decodes header values, which are bytes, as Latin-1.
         self._tokens = [_comparable(token.encode().decode("latin-1")) for token in self.tokens]
         self._bearer = HTTPBearer(auto_error=False)
 
@@ -73,7 +73,7 @@ class AccessControl:
                 await self._admitted(client, scope, receive, send)
 
     async def _find_token(self, request: Request) -> int | None:
-        """The number of the client's token; all are compared, in constant time."""
+        """The number of the client's token. All tokens are compared, in constant time."""
         sent = await self._bearer(request)
         if sent is None:
             return None

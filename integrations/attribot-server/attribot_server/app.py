@@ -1,4 +1,4 @@
-"""The service: a model that several clients share, with a bounded queue."""
+"""The service: one model that several clients share, with a queue of limited length."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def create_app(
 ) -> FastAPI:
     """The service as an ASGI application.
 
-    Raises InvalidInput for limits that are not above 0, or an empty token.
+    Raises InvalidInput for limits that are not above 0, and for an empty token.
 
     Args:
         language_model: The model that answers and is attributed, local or served.
-        chunks: Texts from which questions without documents are answered.
-        token: The bearer token that clients must send, if any; several tokens, one a line, tell
-            clients apart.
-        hosts: Names under which the service answers.
-        limits: Limits on requests and on the work for each.
+        chunks: Texts for questions without documents.
+        token: The bearer token that clients must send, if any. Several tokens, one on each line,
+            tell clients apart.
+        hosts: The host names that the service answers to.
+        limits: Limits on requests, and on the work for each.
         proxy: As for Attributor.
         **options: As for Attributor.
     """
@@ -120,9 +120,9 @@ def create_app(
 
 
 class _Sharing(Attributor):
-    """Shares the model by time with other threads that attribute, between two batches.
+    """Shares the model by time with other threads, between two batches.
 
-    `step` is told of each batch, piece of a prompt, and token of an answer.
+    `step` is called after each batch, each piece of a prompt, and each token of an answer.
     """
 
     step: Callable[[], None]
@@ -237,7 +237,7 @@ def _answered(body: AskRequest, attribution: Attribution) -> dict[str, Any]:
 
 
 async def _leaves(request: Request) -> None:
-    """Returns when the client hangs up."""
+    """Returns when the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

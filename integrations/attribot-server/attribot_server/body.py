@@ -1,4 +1,4 @@
-"""The limits of a service, and the body of a request that keeps to them."""
+"""The limits of a service, and request bodies that keep to them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Limits:
     """The limits of a service.
 
     Args:
-        waiting: Requests in the queue or in progress, and requests of one client at once.
+        waiting: How many requests may wait or run, in all and at once for one client.
         bytes: The size of a body.
-        seconds: For an answer, and again for its attribution, which is then partial; the time in
-            which other requests have the model does not count.
-        chunks: Chunks of the files that are retrieved for a question.
-        clients: Requests that are worked on at the same time, of which one client has half at
-            most. They share the model by time, and each takes the memory of an attribution.
+        seconds: For an answer, and again for its attribution, which is then partial. Time in which
+            other requests have the model does not count.
+        chunks: How many chunks of the files are retrieved for a question.
+        clients: How many requests run at the same time; one client has at most half of them. They
+            share the model by time, and each takes the memory of an attribution.
         read_seconds: For the head of a request, and again for its body.
-        stall_seconds: Within which a request at work has to make progress: a batch of rows, a piece
-            of a prompt, a token of an answer. `/health` and the log tell of one that does not.
+        stall_seconds: How long a running request may make no progress: a batch of rows, a piece of
+            a prompt, a token of an answer. After that, `/health` and the log report it.
     """
 
     waiting: int = 8
@@ -37,11 +37,11 @@ class Limits:
 
 
 class Body:
-    """Limits the size and the time of a request's body, and closes unread connections.
+    """Limits the size and the time of a request's body, and closes connections with unread bodies.
 
-    Otherwise the server would go on taking what nobody reads, for as long as the client sends.
-    `receive` and `send` stand for those of the request; `is_unread` says whether there is a body
-    that was not read to its end.
+    Otherwise the server would receive what nobody reads for as long as the client sends. `receive`
+    and `send` replace those of the request. `is_unread` says whether a body was not read to its
+    end.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
@@ -60,7 +60,7 @@ class Body:
         return self._length > self._limits.bytes
 
     async def receive(self) -> Message:
-        """Receive a message of the body; raises the answer 408 or 413 beyond a limit."""
+        """Receive a part of the body. Beyond a limit, raises the response 408 or 413."""
         if not self.is_unread:
             return await self._receive()
         try:
@@ -76,7 +76,7 @@ class Body:
         return message
 
     async def send(self, message: Message) -> None:
-        """Has the response end the connection if the body was not read to its end."""
+        """Send a response, which closes the connection if the body was not read to its end."""
         if message["type"] == "http.response.start" and self.is_unread:
             MutableHeaders(scope=message)["Connection"] = "close"
         await self._send(message)

@@ -25,17 +25,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="FILES",
-        help="what /ask answers from: files, folders",
+        help="files and folders that /ask answers from",
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
-    add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
-    add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
-    add("--clients", type=int, default=4, help="requests that are worked on at the same time")
+    add("--seconds", type=float, default=60.0, help="time for an answer, and for its attribution")
+    add("--waiting", type=int, default=8, help="how many requests may wait or run")
+    add("--clients", type=int, default=4, help="how many requests run at the same time")
     add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
     add("--read-seconds", type=int, default=30, help="how long a client may take to send a request")
     add(
-        "--stall-seconds", type=float, default=120.0, help="without progress, until /health says so"
+        "--stall-seconds",
+        type=float,
+        default=120.0,
+        help="time without progress until /health fails",
     )
     parser.epilog = (
         f"Clients must send the bearer token in {TOKEN}, if that is set, or one of its lines."
@@ -44,11 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @only_on_stderr()
 def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: bool) -> None:
-    """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options.
+    """Load the model and serve until Ctrl-C or a signal. Raises InvalidInput for bad options.
 
-    `load` gives the model, once the address and the files are known to be good.
+    `load` returns the model. It is called after the address and the files are checked.
     """
-    # Imported here, so that `attribot-rag --help` need not wait for FastAPI.
+    # Imported here, so that `attribot-rag --help` does not wait for FastAPI.
     from attribot_server.app import Limits, create_app
     from attribot_server.server import run_server
 
@@ -59,7 +62,7 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: b
         )
     check_address(options.host, options.port)
     chunks = without_folders(read_chunks(options.files)) if options.files else []
-    # Against DNS rebinding: a foreign page whose host name resolves to this machine.
+    # Prevents DNS rebinding: another site's host name may resolve to this machine.
     is_local = token is None and options.host != "::1"
     app = create_app(
         load(),
@@ -87,7 +90,7 @@ def serve(options: argparse.Namespace, load: Callable[[], LanguageModel], **_: b
 
 
 def check_address(host: str, port: int) -> None:
-    """Raises InvalidInput for an address that cannot be bound, before anything is loaded."""
+    """Raises InvalidInput if the address cannot be bound, before anything is loaded."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -116,5 +119,5 @@ SERVE = Command(
     serve,
     summary="attribute answers for programs in any language, over HTTP",
     description="POST /attribute takes a prompt, a response and documents, POST /ask a question; "
-    "both give JSON. The page at / asks and shows what caused the answer.",
+    "both return JSON. The page at / takes a question, and shows what caused the answer.",
 )

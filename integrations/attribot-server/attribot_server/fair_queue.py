@@ -1,4 +1,4 @@
-"""Admission of requests, turns of clients, and a watch over the requests at work."""
+"""Admits requests, gives clients turns, and watches running requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServiceStopping(AttributionError):
-    """A request that came, or still waited, when the service was told to stop."""
+    """The service is stopping, so it refuses new and waiting requests."""
 
 
 @dataclass(eq=False)
@@ -43,13 +43,13 @@ class _Request:
 
 
 class FairQueue:
-    """Clients take turns, round robin; each client's requests are served in their order.
+    """Gives clients turns, round robin. Each client's requests are served in their order.
 
-    `at_once` requests are worked on at the same time, each in a thread; no client has more than
-    half of these places. At most `max_requests` wait or are worked on, and as many of a client's
-    are received at once. If the queue is full, a client with fewer requests replaces the newest
-    request of the client with most. The work calls `step` as it goes on; a request that does not
-    for `stall_seconds` is stalled, and logged with its stack. For one event loop.
+    `at_once` requests run at the same time, each in a thread. No client has more than half of these
+    places. At most `max_requests` wait or run, and as many of one client are received at once. If
+    the queue is full, a client with fewer requests replaces the newest request of the client with
+    most. Running work calls `step` as it goes on. If it does not for `stall_seconds`, it is
+    stalled, and its stack is logged. For one event loop.
     """
 
     def __init__(self, max_requests: int, *, at_once: int, stall_seconds: float = 120.0) -> None:
@@ -67,12 +67,15 @@ class FairQueue:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """The number of waiting and running requests."""
+        """How many requests wait or run."""
         return sum(map(len, self._waiting.values())) + len(self._running)
 
     @contextmanager
     def admitted(self, client: str) -> Iterator[None]:
-        """A client's request, from before its body is read; raises QueueFull for one too many."""
+        """Admit a client's request, before its body is read.
+
+        Raises QueueFull if there are too many.
+        """
         if self._num_received[client] >= self._max_requests:
             raise self._full(f"you have {self._max_requests} requests here already")
         self._num_received[client] += 1
@@ -83,9 +86,11 @@ class FairQueue:
             self._num_received += Counter()  # forgets clients without requests
 
     async def run(self, client: str, task: Callable[[], Result]) -> Result:
-        """The task's result; if this is cancelled, the task does not begin, or ends at a step.
+        """The task's result.
 
-        Raises QueueFull if there is no place, or another client takes it, and ServiceStopping.
+        If this is cancelled, the task does not begin, or ends at its next step.
+
+        Raises QueueFull if there is no place or another client takes it, and ServiceStopping.
         """
         if self._is_closed:
             raise ServiceStopping("the service is stopping; ask again when it is back")
@@ -101,7 +106,10 @@ class FairQueue:
                 self._remove(request)
 
     def step(self) -> None:
-        """A task has done a step; raises ServiceStopping in it if nobody waits for its result."""
+        """Record progress of a task.
+
+        Raises ServiceStopping in it if nobody waits for its result.
+        """
         request: _Request | None = getattr(self._own, "request", None)
         if request is None:
             return
@@ -111,11 +119,11 @@ class FairQueue:
 
     @property
     def num_stalled(self) -> int:
-        """The number of requests at work that have done no step for too long."""
+        """How many running requests have made no progress for too long."""
         return sum(map(self._is_stalled, self._running))
 
     def places(self, client: str) -> list[QueuePlace]:
-        """The places of a client's waiting requests, in the order of their service."""
+        """The places of a client's waiting requests, in the order in which they will be served."""
         return [
             QueuePlace(before=before, seconds=self._seconds_until(before))
             for before, request in enumerate(self._order(), start=len(self._running))
@@ -124,7 +132,7 @@ class FairQueue:
 
     @property
     def retry_after(self) -> int:
-        """Seconds until a request will have left the queue, 5 if nothing tells."""
+        """Seconds until a request is expected to leave the queue, or 5."""
         return max(1, round(self._seconds_until(1) or 0)) if self._durations else 5
 
     def close(self) -> None:
@@ -142,7 +150,7 @@ class FairQueue:
                 request.result.set_exception(ServiceStopping(message))
 
     def has_ended(self, seconds: float) -> bool:
-        """Wait for the threads, at most so many seconds; whether all have ended their work."""
+        """Wait for the threads, at most so many seconds. Returns whether all have ended."""
         self._threads.shutdown(wait=False)
         end = time.monotonic() + seconds
         for thread in threading.enumerate():
@@ -157,7 +165,7 @@ class FairQueue:
         return [request for request in chain.from_iterable(rounds) if request is not None]
 
     def _rotation(self) -> list[str]:
-        """The waiting clients; clients that are being served come last."""
+        """The waiting clients. Clients that are being served come last."""
         return sorted(self._waiting, key=self._num_running)
 
     def _num_running(self, client: str) -> int:
@@ -198,7 +206,7 @@ class FairQueue:
             self._waiting[client] = self._waiting.pop(client)
 
     def _start_next(self) -> None:
-        """Start queued requests while there are places, those of clients with fewest first."""
+        """Start queued requests while there are places, first of the clients with the fewest."""
         loop = asyncio.get_running_loop()
         while self._waiting and len(self._running) < self._at_once:
             client = self._rotation()[0]

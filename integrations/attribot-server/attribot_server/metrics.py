@@ -29,7 +29,7 @@ _REASONS = {
 
 
 class Metrics:
-    """The metrics of one service; `route` is a path of the service, or "other"."""
+    """The metrics of one service. A `route` is a path of the service, or "other"."""
 
     def __init__(self, num_waiting: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()
@@ -41,7 +41,7 @@ class Metrics:
         )
         self._seconds = Histogram(
             "attribot_rag_attribution_seconds",
-            "Seconds of work on a request: its attribution, with the answer to a question.",
+            "Seconds that a request runs: its attribution, and the answer to a question.",
             ["route"],
             buckets=_SECONDS,
             registry=registry,
@@ -52,12 +52,12 @@ class Metrics:
             registry=registry,
         )
         queue_length = Gauge(
-            "attribot_rag_queue_length", "Requests that wait or are worked on.", registry=registry
+            "attribot_rag_queue_length", "Requests that wait or run.", registry=registry
         )
         queue_length.set_function(num_waiting)
 
     def measured(self, route: str, task: Callable[[], Attribution]) -> Attribution:
-        """The task's attribution; its seconds and tokens are counted."""
+        """The task's attribution. Its seconds and tokens are counted."""
         with self._seconds.labels(route).time():
             attribution = task()
         provenance = attribution.provenance
@@ -65,7 +65,7 @@ class Metrics:
         return attribution
 
     def observe_response(self, route: str, status: int, reason: str | None) -> None:
-        """Count a response, and a refusal by its `reason`, which its status tells if it is None."""
+        """Count a response. A refusal has a `reason`; None takes it from the status."""
         self._requests.labels(route, status).inc()
         if status >= 400:
             self._refusals.labels(reason or _REASONS.get(status, "other")).inc()
@@ -77,7 +77,7 @@ class Metrics:
 
 @dataclass(eq=False)
 class CountResponses:
-    """Counts every response; `scope["state"]["refusal"]` may say why a request was refused."""
+    """Counts every response. `scope["state"]["refusal"]` may say why a request was refused."""
 
     app: ASGIApp
     metrics: Metrics

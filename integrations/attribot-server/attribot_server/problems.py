@@ -22,7 +22,7 @@ _STATUSES: dict[type[AttributionError], int] = {
     ScoringOutOfMemory: 503,
     ServiceStopping: 503,
 }
-# The alternatives of union types, which pydantic puts into the places of errors.
+# Alternatives of union types, which pydantic adds to the locations of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "list[TextPart]", "GivenDocument"}
 _MOST_LISTED = 3
 _LONGEST = 100  # characters of a field's name
@@ -30,7 +30,10 @@ NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: applica
 
 
 def detail_of(error: AttributionError) -> str:
-    """The error's message for clients; a failed model server's, with a fix for its operator."""
+    """The error's message for clients.
+
+    If the model's server failed, it also tells the operator a fix.
+    """
     if isinstance(error, ServerFailed):
         return (
             f"the model of this service did not answer: {error}; see that its server runs and "
@@ -40,7 +43,7 @@ def detail_of(error: AttributionError) -> str:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Refuses what cannot be attributed (422), as for now (502, 503), or at all (500)."""
+    """The response for an error: 422 if it cannot be attributed, 502 or 503 for now, else 500."""
     assert isinstance(error, AttributionError)
     status = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 500)
     if isinstance(error, ServiceStopping):
@@ -49,13 +52,13 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def malformed(_: Request, error: Exception) -> Response:
-    """422 for a body that did not come as JSON, and was not validated."""
+    """422 for a body that was not sent as JSON."""
     assert isinstance(error, RequestValidationError)
     return json_response({"detail": NO_OBJECT}, 422)
 
 
 def listed(problems: Sequence[Any]) -> str:
-    """The first wrong fields, but not their values, which may be anything."""
+    """The first wrong fields, without their values, which may be anything."""
     messages: dict[str, None] = {}
     for problem in problems:
         place = [str(part) for part in problem["loc"] if part not in _ALTERNATIVES]
@@ -73,5 +76,5 @@ def json_response(data: Any, status: int = 200) -> Response:
 
 
 def ascii_json(data: Any) -> str:
-    """JSON in ASCII, because texts may hold halves of surrogate pairs."""
+    """JSON in ASCII, because texts may contain halves of surrogate pairs."""
     return json.dumps(data, allow_nan=False)

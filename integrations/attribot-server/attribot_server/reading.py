@@ -1,4 +1,4 @@
-"""Reading the bodies of requests: JSON of a known form, or 422."""
+"""Reads the bodies of requests: JSON of a known form, or 422."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from attribot_server.problems import NO_OBJECT, listed
 from attribot_server.request_models import AskRequest, AttributeRequest
 
 _BODIES: dict[str, type[BaseModel]] = {"/attribute": AttributeRequest, "/ask": AskRequest}
-_LARGE = 10_000  # bytes, of a body that is read beside the event loop
+_LARGE = 10_000  # bytes of a body that is read outside of the event loop
 
 
 class BodyRoute(APIRoute):
-    """A route whose body is read here, strictly, and beside the event loop if it is large."""
+    """A route that reads its body strictly, and outside of the event loop if it is large."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, kind = super().get_route_handler(), _BODIES.get(self.path)
@@ -46,10 +46,10 @@ class _Reading(Request):
 
 
 def read(kind: type[BaseModel], body: bytes) -> BaseModel:
-    """The object of this kind that a body is; raises HTTPException.
+    """The object of this kind in a body. Raises HTTPException.
 
-    What Python's JSON takes beyond the standard is refused, as it would be another value in the
-    answer: NaN, numbers beyond the largest float, halves of surrogate pairs.
+    Values that Python's JSON accepts beyond the standard are refused, because the answer could not
+    contain them: NaN, numbers beyond the largest float, halves of surrogate pairs.
     """
     try:
         data = json.loads(body, parse_constant=_not_a_number, parse_float=_finite)
@@ -63,7 +63,7 @@ def read(kind: type[BaseModel], body: bytes) -> BaseModel:
         half = error.object[error.start]
         raise HTTPException(
             422,
-            f"{half!a} is half of a surrogate pair, which is no unicode character; leave it out",
+            f"{half!a} is half of a surrogate pair, not a unicode character; leave it out",
         ) from error
     except _NoJson as error:
         raise HTTPException(422, str(error)) from error

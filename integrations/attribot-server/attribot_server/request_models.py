@@ -14,7 +14,7 @@ MAX_MESSAGES = 1_000
 _MOST_UNKNOWN = 3  # fields, to be named in an error
 
 Part = TypeVar("Part")
-# A list with an error has one; a large body would have a hundred thousand.
+# Stop at the first error: a large body could have a hundred thousand.
 Few = Annotated[list[Part], Field(max_length=MAX_MESSAGES, fail_fast=True)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
@@ -51,7 +51,7 @@ class Message(_Body):
 
 
 class GivenDocument(_Body):
-    """A retrieved chunk. `title`, `source`, `url` and `page` of its metadata are displayed."""
+    """A retrieved chunk. `title`, `source`, `url` and `page` in its metadata are displayed."""
 
     text: Text
     id: str | None = None
@@ -74,14 +74,14 @@ def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
 
 
 class AttributeRequest(_Body):
-    """A rendered prompt or chat messages, and the response of this model, or of another one."""
+    """A rendered prompt or chat messages, and the response of this model or another one."""
 
     prompt: Text | Annotated[Few[Message], Field(min_length=1)]
     response: Text
     documents: Documents
     answered_by: str | None = Field(
         default=None,
-        description="another model that gave the response, '' if its name is not known: then the "
+        description="another model that gave the response, '' if its name is unknown; then the "
         "attribution says what supports it (basis reader)",
     )
 
@@ -123,7 +123,7 @@ class Health(BaseModel):
     model: str
     waiting: int = Field(description="requests in the queue or in progress")
     max_waiting: int
-    stalled: int = Field(description="requests at work that have made no progress for too long")
+    stalled: int = Field(description="running requests without progress for too long")
 
 
 class QueuePlace(BaseModel):

@@ -19,23 +19,23 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from attribot_server.fair_queue import FairQueue
 
 _MAX_CONNECTIONS = 512
-_LAST_SECONDS = 5  # for the answers of what was ended, and for the steps that are under way
+_LAST_SECONDS = 5  # for the responses to ended requests, and for steps that still run
 
 logger = logging.getLogger(__name__)
 
 
 def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_seconds: int) -> None:
-    """Serve until Ctrl-C or SIGTERM; a client has `read_seconds` for each request's head.
+    """Serve until Ctrl-C or SIGTERM. A client has `read_seconds` for the head of each request.
 
-    Then running requests are answered, for at most `stop_seconds`, and waiting ones are refused. A
-    second Ctrl-C ends the running ones, too. A request whose work does not end then ends with the
-    process. Queries, in which a client may have put its token, are not logged.
+    Then running requests have at most `stop_seconds` to finish, and waiting ones are refused. A
+    second Ctrl-C also ends the running ones. If the work of a request does not end, the process
+    ends it. Queries are not logged, because a client may have put its token there.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=HeadTimeout,  # h11 bounds the size of a head, the other parsers don't
+        http=HeadTimeout,  # only h11 limits the size of a head
         ws="none",
         lifespan="off",  # nothing to start; a second Ctrl-C would log its end as an error
         timeout_keep_alive=read_seconds,
@@ -55,7 +55,7 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_se
 
 
 class _Server(uvicorn.Server):
-    """Closes the queue before it waits for open requests, and ends what does not end itself."""
+    """Closes the queue before it waits for open requests, and ends those that do not end."""
 
     def __init__(self, config: uvicorn.Config, queue: FairQueue, stop_seconds: float) -> None:
         super().__init__(config)
@@ -80,7 +80,7 @@ class _Server(uvicorn.Server):
 
 
 def _without_query(record: logging.LogRecord) -> bool:
-    """A filter that takes the query off the path of a line of the access log."""
+    """A log filter that removes the query from the path in the access log."""
     if isinstance(record.args, tuple) and len(record.args) == 5:  # client, method, path, ...
         client, method, path, *rest = record.args
         record.args = (client, method, str(path).partition("?")[0], *rest)
@@ -90,8 +90,8 @@ def _without_query(record: logging.LogRecord) -> bool:
 class HeadTimeout(H11Protocol):
     """Closes a connection that sends no complete head within `timeout_keep_alive` seconds.
 
-    uvicorn does so only until the first byte after a response. The time for the body is
-    `body.Limits`.
+    uvicorn does so only before the first byte after a response. `body.Limits` limits the time for
+    the body.
     """
 
     _head_timer: asyncio.TimerHandle | None = None

@@ -21,10 +21,10 @@ _PENDING: dict[str, Any] = {"status": "pending", "sentences": []}
 
 
 class Pieces(TextStreamer):
-    """The pieces and facts of an answer, passed from the worker thread to the event loop.
+    """Passes the pieces of an answer from the worker thread to the event loop.
 
-    They are put as `lines`, with None at their end. With `data`, a piece has the element's data for
-    the answer so far, but at most ten times in a second.
+    They become `lines`, and None ends them. With `data`, a piece has the element's data for the
+    answer so far, at most ten times a second.
     """
 
     def __init__(self, tokenizer: Any, *, data: bool = False) -> None:
@@ -50,7 +50,7 @@ class Pieces(TextStreamer):
         self._loop.call_soon_threadsafe(self.lines.put_nowait, line)
 
     def close(self, attributing: asyncio.Future[Attribution]) -> None:
-        """The attribution has ended: no more pieces will come, and its error need not be asked."""
+        """The attribution has ended: no more pieces follow. Its error may stay unread."""
         self.lines.put_nowait(None)
         if not attributing.cancelled():
             attributing.exception()
@@ -61,7 +61,7 @@ async def streamed(
     attributing: asyncio.Future[Attribution],
     answered: Callable[[Attribution], dict[str, Any]],
 ) -> Response:
-    """Lines of JSON as they come, then the final answer, or `detail` of an error.
+    """Lines of JSON as they come, then the final answer, or `detail` after an error.
 
     An error before the first piece is raised, so that it gets its own status.
     """
@@ -82,6 +82,6 @@ async def streamed(
         except HTTPException as error:
             yield ascii_json({"detail": error.detail}) + "\n"
         finally:
-            attributing.cancel()  # the client may have gone
+            attributing.cancel()  # the client may have disconnected
 
     return StreamingResponse(lines(), media_type=LINES)
