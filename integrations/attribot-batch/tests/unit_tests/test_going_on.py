@@ -347,7 +347,8 @@ def test_a_number_that_json_does_not_know_is_not_changed(tmp_path: Path, number:
     path.write_text(f'{{"question": "Who?", "response": "The queen", "documents": [{document}]}}\n')
     assert run_batch(attributor(), path, tmp_path / "out").rejected == 1
     (reject,) = lines(tmp_path / "out/rejects.jsonl")
-    assert re.search(r"documents\.0\.metadata\.a: .* is not a JSON number", reject["error"]["message"])
+    message = reject["error"]["message"]
+    assert re.search(r"documents\.0\.metadata\.a: .* is not a JSON number", message)
 
 
 def test_nothing_in_a_name_reaches_the_terminal(tmp_path: Path) -> None:
