@@ -84,7 +84,7 @@ class Limits:
         A set may double for each `min_effect` that there is to explain.
         """
         doublings = max(1.0, min(reliance / self.min_effect, self.max_set))
-        return min(self.max_set, 2 ** int(doublings))
+        return min(self.max_set, 1 << int(doublings))
 
 
 READER_LIMITS = Limits(
