@@ -1,81 +1,154 @@
-"""The rows that a search may need next."""
+"""Asking ahead: the rows that may be needed next, which fill a pass where passes are dear."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations, islice, zip_longest
+from typing import TYPE_CHECKING
 
-from attribot_rag.methods.evidence import PartLosses
-from attribot_rag.methods.necessity import Necessity, Order
+from attribot_rag.context.context import group
+from attribot_rag.methods.base import Part, answer_parts
+
+if TYPE_CHECKING:
+    from attribot_rag.methods.evidence import Evidence, PartLosses
+    from attribot_rag.methods.necessity import Order
+    from attribot_rag.scoring import Request, Scorer
+
+_NUM_EXPECTED = 4  # sources of a part, with the reliance
 
 
-class Foresight:
-    """Expects the rows that may follow on those of a step, likeliest first.
+class Ahead:
+    """The rows that may be needed soon, likeliest first.
 
-    They are scored in that step's pass, where a pass takes the same time whatever its tokens; else
-    nothing is expected (`Evidence.expect`).
+    Where a forward pass takes the same time whatever its tokens, they fill the pass of the rows
+    that are asked for. Elsewhere nothing is expected, and no such row is made.
     """
 
-    def __init__(self, losses: PartLosses, order: Order, necessity: Necessity) -> None:
-        self._losses = losses
-        self._order = order
-        self._necessity = necessity
-        self._evidence = losses.evidence
-        self._is_free = bool(self._evidence.scorer.num_spare)
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._now: dict[Request, None] = {}  # expected in this step of the searches
+        self._earlier: dict[Request, None] = {}  # since the last pass
 
-    def expect_after_first(self, unit: int) -> None:
-        """Expect what may replace the first unit, or is tried beside it."""
-        if not self._is_free:
-            return
-        held = self._order.holding(self._losses.part, self._losses.words(None))
-        others = [other for other in held if other != unit]
-        count = self._losses.limits.num_at_once
-        sets = [[unit], *([other] for other in others[:count])]
-        self._expect_only([*sets, *([unit, *others[:added]] for added in (1, count))])
-        self._expect_lacking([unit])
-        self._evidence.expect_without([x] for x in [unit, *others[:count]])
+    @property
+    def room(self) -> int:
+        """The number of short rows that a pass has room for; 0 where tokens are its price."""
+        return self._scorer.num_spare
 
-    def expect_after_several(self, units: Sequence[int], growths: Iterable[Sequence[int]]) -> None:
-        """Expect the sets that the units may grow to, or what follows if none or they suffice.
+    @property
+    def is_on(self) -> bool:
+        return self.room > 0
 
-        If none suffices, documents are left out; if they do, each of them is.
-        """
-        if not self._is_free:
-            return
-        evidence, least = self._evidence, self._losses.limits.search_share * self._losses.reliance
-        for larger in growths:
-            self._expect_only([larger])
-            evidence.expect_without([unit] for unit in larger)
-        if evidence.can_mask and self._order.is_ranked:  # else that is not what follows
-            evidence.expect(next(self._necessity.mattering_documents(least), ()))
-        self._expect_only([self._losses.irreplaceable(units)])
-        self._expect_only([other for other in units if other != unit] for unit in units)
-        self._expect_lacking(units)
-        evidence.expect_without([units])
+    def expect(self, rows: Iterable[Request]) -> None:
+        """Score these rows with those that are fetched next, as far as they fit."""
+        if self.is_on:
+            self._now.update(dict.fromkeys(rows))
 
-    def expect_fewer(self, units: Sequence[int], tried: Sequence[int]) -> None:
-        """Expect the sets without any of the units that are tried next, in turn.
+    def end_step(self) -> None:
+        """What the next step expects goes before what was expected so far."""
+        self._earlier, self._now = self._now | self._earlier, {}
 
-        Then what follows when one of them is the smallest.
-        """
-        if not self._is_free:
-            return
-        gone = [
-            {unit, *earlier}
-            for index, unit in enumerate(tried)
-            for count in range(index + 1)
-            for earlier in combinations(tried[:index], count)
-        ]
-        subsets = [[unit for unit in units if unit not in each] for each in gone]
-        self._expect_only(subsets)
-        for smallest in filter(None, [units, *subsets]):
-            self._evidence.expect_without([smallest])
-            self._expect_lacking(smallest)
+    def take(self) -> dict[Request, None]:
+        """The rows for the next pass; later ones have to be expected again."""
+        rows, self._earlier = self._earlier, {}
+        return rows
 
-    def _expect_only(self, sets: Iterable[Sequence[int]]) -> None:
-        self._evidence.expect(map(self._evidence.keeping, filter(None, sets)))
 
-    def _expect_lacking(self, units: Sequence[int]) -> None:
-        """Expect the units with the one that holds most words that they do not."""
-        if (missing := self._order.complement(self._losses.part, units)) is not None:
-            self._expect_only([[*units, missing]])
+def first_step(search: Iterable[Sequence[Request]]) -> Iterator[Request]:
+    """The rows that a search asks for at first."""
+    return chain.from_iterable(islice(search, 1))
+
+
+def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Request]:
+    """The rows that may follow on that without the whole context.
+
+    With few units, each is left out. Then, part by part, the units that hold most of the words are
+    kept alone, together, and left out. Then each document is left out: a sentence of little
+    reliance is asked for that. At last, each part's first unit is kept with what it lacks.
+    """
+    context, units = evidence.scorer.context, evidence.scorer.units
+    rows: list[list[Request]] = []
+    further: list[Request] = []
+    if len(units) <= few:
+        rows.append(evidence.ablating_each([unit] for unit in range(len(units))))
+    for part in answer_parts(evidence.scorer):
+        held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
+        own = evidence.of(part)
+        of_part: list[Request] = []
+        for index in range(len(held)):
+            for kept in ([held[index]], held[: index + 1])[: 1 + index % 2]:
+                of_part += [own.keeping(kept), *own.ablating_each([kept])]
+        further += _with_complement(own, order, part, held[:1])
+        rows.append(of_part)
+    expected = dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*rows))))
+    yield from expected
+    documents = group(context, units, "document")
+    room = 2 * (evidence.ahead.room - len(expected))  # a row without units has half the tokens
+    if 1 < len(documents) <= min(room, evidence.ahead.room):
+        yield from evidence.ablating_each(documents)
+        room -= len(documents)
+    yield from further[: max(0, room // 2)]
+
+
+def after_first(losses: PartLosses, order: Order, unit: int) -> Iterator[Request]:
+    """The rows of what may replace the first unit, or is tried with it."""
+    part, evidence, count = losses.part, losses.evidence, losses.limits.num_at_once
+    others = [other for other in order.holding(part, losses.words(None)) if other != unit]
+    alone = [[unit], *([other] for other in others[:count])]
+    yield from map(evidence.keeping, alone)
+    for added in (1, count):
+        yield evidence.keeping([unit, *others[:added]])
+    yield from _with_complement(evidence, order, part, [unit])
+    yield from evidence.ablating_each(alone)
+
+
+def after_several(
+    losses: PartLosses,
+    order: Order,
+    units: Sequence[int],
+    growths: Iterable[Sequence[int]],
+    documents: Iterable[Sequence[Request]],
+) -> Iterator[Request]:
+    """The rows of the sets that the units may grow to, or of what follows if they suffice.
+
+    If no set suffices, the search for `documents` begins; if the units do, each is left out.
+    """
+    evidence = losses.evidence
+    for larger in growths:
+        yield evidence.keeping(larger)
+        yield from evidence.ablating_each([unit] for unit in larger)
+    if evidence.can_mask and order.is_ranked:  # else that is not what follows
+        yield from first_step(documents)
+    fewer = ([other for other in units if other != unit] for unit in units)
+    yield from map(evidence.keeping, filter(None, [losses.irreplaceable(units), *fewer]))
+    yield from _with_complement(evidence, order, losses.part, units)
+    yield from evidence.ablating_each([units])
+
+
+def after_fewer(
+    losses: PartLosses, order: Order, units: Sequence[int], tried: Sequence[int]
+) -> Iterator[Request]:
+    """The rows of the sets without any of the units that are tried next, in turn.
+
+    Then those of what follows when one of them is the smallest.
+    """
+    evidence = losses.evidence
+    gone = [
+        {unit, *earlier}
+        for index, unit in enumerate(tried)
+        for count in range(index + 1)
+        for earlier in combinations(tried[:index], count)
+    ]
+    subsets = [[unit for unit in units if unit not in each] for each in gone]
+    yield from map(evidence.keeping, filter(None, subsets))
+    for smallest in filter(None, [units, *subsets]):
+        yield from evidence.ablating_each([smallest])
+        yield from _with_complement(evidence, order, losses.part, smallest)
+
+
+def _with_complement(
+    evidence: Evidence, order: Order, part: Part, units: Sequence[int]
+) -> Iterator[Request]:
+    """The row of the units with the one that holds most words that they do not."""
+    missing = order.complement(part, units) if units else None
+    if missing is not None:
+        yield evidence.keeping([*units, missing])

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice, zip_longest
 
-from attribot_rag.context.context import group
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.ahead import after_reliance
 from attribot_rag.methods.base import (
     Cost,
     Method,
     Part,
     Ranking,
     Scores,
-    TokenScores,
     Workload,
-    answer_sentences,
+    answer_parts,
     check_count,
-    parts_of,
     scores_of,
     whole_response,
 )
@@ -34,8 +31,6 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Request, Scorer
 
 _PATCHING = Patching(1, located=True)
-_NUM_EXPECTED = 4
-_MANY_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -87,60 +82,20 @@ class Auto(Method):
         """The sentences of the response, if the context matters to one of them."""
         if not evidence.reliance:
             return []
-        parts = _parts(evidence.scorer, evidence.reliance)
+        parts = answer_parts(evidence.scorer, evidence.reliance)
         are_mattering = (PartLosses(part, evidence, self.limits).matters for part in parts)
         return parts if any(are_mattering) else []
 
     def _measured(self, scorer: Scorer) -> Scores:
         """The response's reliance on the whole context."""
-        whole = scorer.score_each([Request(scorer.context.whole), *self._expected(scorer)])
+        also = after_reliance(Evidence(scorer, ()), Order(scorer), self.few)
+        whole = scorer.score_each([Request(scorer.context.whole)], also)
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
         if self.proxy is not None:
             why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
             scores = _noted(scores, self.proxy, f"was not used: {why}.")
         return scores
-
-    def _expected(self, scorer: Scorer) -> Iterator[Request]:
-        """Rows that are scored with the reliance, where a pass has room for them.
-
-        With few units, each is left out. Else, part by part, the units that hold most of the words
-        are kept alone, together, and left out. Then each document is left out: a sentence of little
-        reliance is asked for that. At last, each part's first unit is kept with what it lacks.
-        """
-        if not scorer.num_spare:
-            return
-        evidence, order = Evidence(scorer, ()), Order(scorer)
-        rows, further = list[list[Request]](), list[Request]()
-        if len(scorer.units) <= self.few and evidence.can_mask:
-            rows.append([evidence.ablating([unit]) for unit in range(len(scorer.units))])
-        parts = _parts(scorer)
-        for part in parts:
-            held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
-            of_part, own = list[Request](), evidence.of(part)
-            for index in range(len(held)):
-                alone = own.leave_out_earlier() if not index else []
-                for units in ([held[index]], held[: index + 1])[: 1 + index % 2]:
-                    of_part.append(own.keeping(units))
-                    if evidence.can_mask:  # else a row without few units is long
-                        of_part.append(own.ablating(units))
-                of_part += alone
-                own.read_earlier()
-            if held and (missing := order.complement(part, held[:1])) is not None:
-                further.append(own.keeping([held[0], missing]))
-            rows.append(of_part)
-        in_turn = dict.fromkeys(filter(None, chain.from_iterable(zip_longest(*rows))))
-        if len(parts) > _MANY_PARTS:  # whose rows are short, as they leave out the others
-            expected = [*scorer.filling([Request(scorer.context.whole)], in_turn)]
-        else:
-            expected = [*islice(in_turn, scorer.num_spare)]
-        yield from expected
-        documents = group(scorer.context, scorer.units, "document")
-        room = 2 * (scorer.num_spare - len(expected))  # a masked row has half of a row's tokens
-        if evidence.can_mask and 1 < len(documents) <= min(room, scorer.num_spare):
-            yield from map(evidence.ablating, documents)
-            room -= len(documents)
-        yield from further[: max(0, room // 2)]
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with one for each unit, by which they are ranked, if there is a way to one."""
@@ -202,14 +157,6 @@ class Auto(Method):
         if of_proxy is not None and 0 < of_proxy.flops < ranking.flops:
             ranking = of_proxy
         return reliance + ranking + alone
-
-
-def _parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
-    """The sentences of the response, with their words."""
-    response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
-    return parts_of(
-        sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
-    )
 
 
 @dataclass(frozen=True)

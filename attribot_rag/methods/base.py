@@ -253,6 +253,14 @@ def parts_of(
     ]
 
 
+def answer_parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
+    """The sentences of the response, with their words."""
+    response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
+    return parts_of(
+        sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
+    )
+
+
 class Ranking:
     """Scores for ranking units; `estimate` adds to the `measured` scores once a search needs it.
 

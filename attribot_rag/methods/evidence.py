@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from attribot_rag.context import Ablation
+from attribot_rag.methods.ahead import Ahead
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring.row import Request
@@ -24,15 +25,13 @@ Steps = Generator["Sequence[Request]", None, Result]
 
 @dataclass
 class _Asked:
-    """The rows that searches asked for, and those that they expect.
+    """The rows that searches asked for.
 
     `longest` has the row of each ablation that says most of the response, by its whole row.
     """
 
     rows: set[Request] = field(default_factory=set)
     longest: dict[Request, Request] = field(default_factory=dict)
-    expected_now: dict[Request, None] = field(default_factory=dict)  # in this step of the searches
-    expected: dict[Request, None] = field(default_factory=dict)  # earlier, since the last pass
     alone: dict[Ablation, int] = field(default_factory=dict)  # of parts, with their first tokens
 
 
@@ -42,9 +41,8 @@ class Evidence:
     A row with only some units is exact: that prompt is short, however long the context is. A row
     without some is masked where the architecture allows it, unless it is asked for exactly.
     `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
-    scores each once; a row that was not fetched, or is beyond the budget, is None. Where a pass
-    takes the same time whatever its tokens, rows that are only `expected` to be needed are scored
-    in the pass of those that are.
+    scores each once; a row that was not fetched, or is beyond the budget, is None. What may be
+    needed soon is `ahead`.
 
     Rows `of` a part end with it, which changes nothing before its end. If it is `alone`, they also
     leave out what the answer says before it, but for a sign between them, and their losses are
@@ -66,6 +64,7 @@ class Evidence:
         self._is_whole = whole
         self._may_be_alone = may_be_alone
         self._asked = _Asked()
+        self.ahead = Ahead(scorer)
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._beginning = self._own = Ablation()
         self._first = 0
@@ -99,7 +98,7 @@ class Evidence:
         Masks are needed, or a row without a unit would read half of the prompt a second time. Where
         passes are dear it is read at once: a part that needs it would take more of them.
         """
-        may_be_alone = self._may_be_alone and self.can_mask and not self.scorer.num_spare
+        may_be_alone = self._may_be_alone and self.can_mask and not self.ahead.is_on
         if self._own == self._beginning or not may_be_alone:
             return []
         self._asked.alone[self._own] = self._first
@@ -157,31 +156,23 @@ class Evidence:
         longest = self._asked.longest.get(request, ending)
         return longest if _end(longest) >= _end(ending) else ending
 
-    def expect(self, requests: Iterable[Request]) -> None:
-        """Score these rows together with those that are fetched next, as far as that is free."""
-        if self.scorer.num_spare:
-            self._asked.expected_now.update(dict.fromkeys(requests))
-
-    def expect_without(self, sets: Iterable[Collection[int]]) -> None:
-        """Expect the rows without each of these sets, where masks make them short."""
-        if self.can_mask:
-            self.expect(self.ablating(units) for units in sets)
+    def ablating_each(self, sets: Iterable[Collection[int]]) -> list[Request]:
+        """The rows without each of these sets, where masks make them short; else none."""
+        return [self.ablating(units) for units in sets] if self.can_mask else []
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch; no masked row whose exact row is known."""
-        asked, shared = dict.fromkeys(requests), self._asked
-        shared.rows.update(asked)
-        shared.expected, shared.expected_now = shared.expected_now | shared.expected, {}
+        asked = dict.fromkeys(requests)
+        self._asked.rows.update(asked)
+        self.ahead.end_step()
         if new := self._unknown(asked):
-            others = [row for row in self._unknown(shared.expected) if row not in asked]
-            scored = [*new, *self.scorer.filling(new, others)]
-            self.scorer.score_each(scored)
-            shared.expected = {}
-            self._add_longest(scored)
+            others = [row for row in self._unknown(self.ahead.take()) if row not in asked]
+            self.scorer.score_each(new, others)
+            self._add_longest([*new, *others])
 
-    def _add_longest(self, scored: Iterable[Request]) -> None:
+    def _add_longest(self, rows: Iterable[Request]) -> None:
         longest = self._asked.longest
-        for row in scored:
+        for row in rows:
             whole = _whole(row)
             if row in self.scorer.scored and _end(row) >= _end(longest.get(whole, row)):
                 longest[whole] = row

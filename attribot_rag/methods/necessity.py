@@ -100,7 +100,7 @@ class Necessity:
         ordered = self._order.most_alike(self._losses.part, documents)
         found: list[list[int]] = []
         groups = [ordered[:1], ordered[1:]]
-        if self._evidence.can_mask and len(ordered) <= scorer.num_spare:
+        if self._evidence.can_mask and len(ordered) <= self._evidence.ahead.room:
             groups = [[members] for members in ordered]
         while groups := [members for members in groups if members]:
             sets = [[*chain.from_iterable(members)] for members in groups]

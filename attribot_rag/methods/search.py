@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
-from attribot_rag.methods.ahead import Foresight
+from attribot_rag.methods.ahead import after_fewer, after_first, after_several, first_step
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
 from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
 from attribot_rag.methods.limits import Limits
@@ -61,8 +61,8 @@ def find_carriers(
     try:
         if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):
             return (yield from search.sufficient())
-        if evidence.can_mask and evidence.scorer.num_spare:
-            evidence.expect(next(search.necessity.decisive(), ()))
+        if evidence.can_mask:
+            evidence.ahead.expect(first_step(search.necessity.decisive()))
         if is_settled is not None and (yield from is_settled(part)):
             return Carriers()
         return (yield from search.necessity.decisive())
@@ -84,7 +84,7 @@ class _Search:
         self._part = losses.part
         self._limits = losses.limits
         self._evidence = losses.evidence
-        self._foresight = Foresight(losses, order, self.necessity)
+        self._ahead = losses.evidence.ahead
         self._by_search: list[int] = []
 
     def may_rely(self) -> Steps[bool]:
@@ -96,7 +96,7 @@ class _Search:
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
             return False
-        self._foresight.expect_after_first(holder[0])
+        self._ahead.expect(after_first(self._losses, self._order, holder[0]))
         yield [self._evidence.ablating(holder)]
         row = self._evidence.without(holder)
         return row is None or any(
@@ -130,14 +130,17 @@ class _Search:
         while added := self._growth(units, row):
             units += added
             if len(units) == 1:
-                self._foresight.expect_after_first(units[0])
+                self._ahead.expect(after_first(losses, self._order, units[0]))
             else:
-                self._foresight.expect_after_several(units, self._growths(units, row))
-            needed = self._needed(added)
+                growths = self._growths(units, row)
+                least = self._limits.search_share * losses.reliance
+                documents = self.necessity.mattering_documents(least)
+                self._ahead.expect(after_several(losses, self._order, units, growths, documents))
+            needed = evidence.ablating_each([unit] for unit in added)
             yield [evidence.keeping(units), *alone, *needed]  # asked for soon, at any rate
             if alone and not losses.suffice_after_nothing(units, self._held(units)):
                 evidence.read_earlier()  # it speaks of what was said before, or others are needed
-                yield [evidence.keeping(units), *self._needed(units)]
+                yield [evidence.keeping(units), *evidence.ablating_each([x] for x in units)]
             alone = []
             row = evidence.only(units)
             if row is None:
@@ -145,10 +148,6 @@ class _Search:
             if losses.suffice(units) or (yield from self._explaining(units)):
                 return units
         return []
-
-    def _needed(self, units: Sequence[int]) -> list[Request]:
-        """The rows without each unit, where masks make them short."""
-        return [self._evidence.ablating([x]) for x in units if self._evidence.can_mask]
 
     def _held(self, units: Sequence[int]) -> frozenset[str]:
         return frozenset(chain.from_iterable(map(self._order.words_of, units)))
@@ -229,7 +228,7 @@ class _Search:
         unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
         tried = unneeded if len(units) > 1 else []
         for index, unit in enumerate(tried):
-            self._foresight.expect_fewer(units, tried[index:])
+            self._ahead.expect(after_fewer(self._losses, self._order, units, tried[index:]))
             fewer = [other for other in units if other != unit]
             yield [evidence.keeping(fewer)]
             if fewer and self._losses.suffice(fewer):
@@ -252,7 +251,7 @@ class _Search:
         unit = self._order.complement(self._part, members)
         if unit is None:
             return ()
-        evidence.expect_without([members])  # which a citation of them all goes by
+        self._ahead.expect(evidence.ablating_each([members]))  # by which all are cited
         both = [*members, unit]
         yield [evidence.keeping(both)]
         row = evidence.only(both)
@@ -285,9 +284,8 @@ class _Search:
         count = self._limits.num_at_once
         for start in range(0, len(candidates), count):
             tried = candidates[start : start + count]
-            self._evidence.expect_without(
-                [[unit, *tried], *(each for x in tried for each in ([x], [unit, x]))]
-            )
+            gone = [[unit, *tried], *(each for x in tried for each in ([x], [unit, x]))]
+            self._ahead.expect(self._evidence.ablating_each(gone))
             yield [self._evidence.keeping([other]) for other in tried]
             enough = (other for other in tried if losses.suffice([other], share))
             found += (x for x in enough if not losses.words(only([x]), beside=[unit]))

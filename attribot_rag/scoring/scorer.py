@@ -112,7 +112,6 @@ class Scorer:
             len(self.units),
         )
         self.scored: dict[Request, ScoredRow] = {}
-        self._made: dict[Request, Row] = {}  # to be scored next
 
     @property
     def implementation(self) -> str:
@@ -174,30 +173,29 @@ class Scorer:
         )
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
-    def filling(self, asked: Sequence[Request], others: Iterable[Request]) -> Iterator[Request]:
-        """Those of the others that fill a pass of what is asked, up to `pass_tokens` together.
+    def filled(self, asked: Sequence[Request], others: Iterable[Request]) -> dict[Request, Row]:
+        """The rows that are asked for, and those others that fit a pass with them, in their order.
 
         It ends once the shortest row so far would not fit: to make a row takes time as well.
         """
-        prefix = self._engine.prefix
+        prefix, made = self._engine.prefix, dict[Request, Row]()
         room = shortest = prefix.pass_tokens
-        if not room:
-            return
         for index, request in enumerate(chain(asked, others)):
-            is_asked, row = index < len(asked), self._row(request)
-            num_tokens = prefix.num_tokens(row)
-            shortest = min(shortest, num_tokens)
-            if is_asked or num_tokens <= room:
-                room -= num_tokens
-                self._made[request] = row
-                if not is_asked:
-                    yield request
-            if room < shortest and index + 1 >= len(asked):
-                return
+            is_asked = index < len(asked)
+            if room < (0 if is_asked else shortest):
+                break
+            if request in made or request in self.scored:
+                continue
+            row = self._row(request)
+            length = 0 if request == FULL_PROMPT else prefix.num_tokens(row)
+            shortest = min(shortest, length or shortest)
+            if is_asked or length <= room:
+                made[request] = row
+                room -= length
+        return made
 
     def _row(self, request: Request) -> Row:
-        made = self._made.pop(request, None)
-        return made or make_row(request, self.context, self.generation, self.language_model)
+        return make_row(request, self.context, self.generation, self.language_model)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
@@ -246,14 +244,20 @@ class Scorer:
         """
         return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
-    def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
-        """As `score`, with a `recompute` of each ablation's own."""
+    def score_each(
+        self, requests: Sequence[Request], also: Iterable[Request] = ()
+    ) -> LogLikelihoods:
+        """As `score`, with a `recompute` of each ablation's own.
+
+        Those of the rows in `also` that fit are scored in the same pass: `scored` has them. None
+        are where tokens are the price of a pass.
+        """
         if any(request.recompute for request in requests) and self.masked_refusal is not None:
             raise UnsupportedModel(
                 f"masked ablation is not available for this model: {self.masked_refusal}; use "
                 "leave-one-out or hierarchical attribution"
             )
-        self._score(requests)
+        self._score(requests, also)
         num_tokens = len(self.generation.response_ids)
         undone = ScoredRow((np.nan,) * num_tokens, False, ())
         rows = [self.scored.get(request, undone) for request in [FULL_PROMPT, *requests]]
@@ -264,24 +268,25 @@ class Scorer:
             tuple(row.in_step for row in rows[1:]),
         )
 
-    def _score(self, requests: Sequence[Request]) -> None:
+    def _score(self, requests: Sequence[Request], also: Iterable[Request]) -> None:
         """Score those of the requests that were not scored, after the full prompt."""
         new = [x for x in dict.fromkeys([FULL_PROMPT, *requests]) if x not in self.scored]
         if not new:
             return
         started, has_full = self.session.clock(), new[0] == FULL_PROMPT
+        made = self.filled(new, also) if also and self.num_spare else {}
+        new = [*dict.fromkeys([*new, *made])]
         in_step: list[bool] = []
 
         def rows() -> Iterator[Row]:
             """Made when they are needed: each may be as long as the prompt."""
             for request in new:
-                row = self._row(request)
+                row = made.get(request) or self._row(request)
                 in_step.append(row.in_step)
                 yield row
 
         self.session.progress.expect(len(new) - has_full)
         scored = self._engine.log_likelihoods(rows(), has_full=has_full).double().numpy()
-        self._made.clear()
         self.usage.seconds += self.session.clock() - started
         if not len(scored):
             return

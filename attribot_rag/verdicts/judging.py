@@ -17,6 +17,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
 from attribot_rag.context.text import Interval, has_words, num_unspaced, words
 from attribot_rag.methods import Scores
+from attribot_rag.methods.ahead import first_step
 from attribot_rag.methods.base import (
     Carriers,
     Part,
@@ -48,7 +49,7 @@ from attribot_rag.verdicts.origins import Origin, Origins, PromptOrigins, Prompt
 from attribot_rag.verdicts.sentences import AnswerSentence, fragment_of, sentences_of, thinking_of
 
 if TYPE_CHECKING:
-    from attribot_rag.scoring import Scorer
+    from attribot_rag.scoring import Request, Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ class _Judge:
         carriers: Iterator[Carriers] = iter(())
         if self._reliance is not None:
             with self._without_limit():
-                self._expect_origins()
+                self.evidence.ahead.expect(self._rows_of_origins())
             carriers = carriers_of(
                 [part for part, index in self.parts.items() if index not in self.said],
                 self.evidence,
@@ -295,13 +296,13 @@ class _Judge:
         limits, per_token = self._limits, self._limits.min_per_token * len(sentence.tokens)
         return max(limits.min_reliance, per_token, limits.noise_factor * of_sentence)
 
-    def _expect_origins(self) -> None:
-        """Expect the rows of other origins of the sentences that hardly rely on the context."""
-        for part, index in self.parts.items() if self._scorer.num_spare else ():
+    def _rows_of_origins(self) -> Iterator[Request]:
+        """The first rows of other origins of the sentences that hardly rely on the context."""
+        for part, index in self.parts.items():
             reliance = total(self._reliance, part.tokens)
             if reliance < self._limits.sure_reliance:
-                self.evidence.expect(next(self._origins.find(index, reliance)))
-                self.evidence.expect(next(self._prompt_origins.find(part.tokens, reliance), ()))
+                yield from first_step(self._origins.find(index, reliance))
+                yield from first_step(self._prompt_origins.find(part.tokens, reliance))
 
     def _is_settled(self, part: Part) -> Steps[bool]:
         """Whether a sentence with little reliance is cut off, or has another origin."""
@@ -316,7 +317,7 @@ class _Judge:
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:
-        return PromptOrigins(self._scorer, self._response, self._limits)
+        return PromptOrigins(self.evidence, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Steps[Origin | None]:
         """The origin of a sentence in earlier sentences or the conversation, None without one.

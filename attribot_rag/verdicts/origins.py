@@ -33,7 +33,7 @@ from attribot_rag.scoring.row import Request
 from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
 
 if TYPE_CHECKING:
-    from attribot_rag.scoring import Scorer
+    pass
 
 Ids = tuple[int, ...]
 
@@ -131,7 +131,7 @@ class Origins:
         has_turns = bool(self._turns.characters)
         rows = [self._bare, *([self._without_turns] if has_turns else [])]
         rows += [alone] if earlier else []
-        if self._scorer.num_spare and len(earlier) > 1:
+        if self._evidence.ahead.is_on and len(earlier) > 1:
             rows += self._after_each(earlier, index).values()
         yield rows
         origins = []
@@ -408,8 +408,9 @@ class PromptOrigins:
     its topic: what it asks, and so its words, count for nothing.
     """
 
-    def __init__(self, scorer: Scorer, response: ResponseText, limits: Limits) -> None:
-        self._scorer = scorer
+    def __init__(self, evidence: Evidence, response: ResponseText, limits: Limits) -> None:
+        self._ahead = evidence.ahead
+        self._scorer = scorer = evidence.scorer
         self._prompt = PromptPieces(scorer.context, scorer.language_model.boundary_ids)
         self._response = response
         self._limits = limits
@@ -428,7 +429,7 @@ class PromptOrigins:
             return None
         rows = self._without_each(statements)
         whole, all_gone = self._without([]), self._without(statements)
-        yield [whole, all_gone, *(rows.values() if self._scorer.num_spare else ())]
+        yield [whole, all_gone, *(rows.values() if self._ahead.is_on else ())]
         scored = self._scorer.scored
         if whole not in scored or all_gone not in scored:
             return None

@@ -53,9 +53,9 @@ def scored_beside(evidence: Evidence) -> list[bool]:
 
 def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
     evidence = evidence_of(pass_tokens=4 * row_tokens())
-    evidence.expect_without([[1], [2]])
+    evidence.ahead.expect(evidence.ablating_each([[1], [2]]))
     evidence.fetch([])
-    evidence.expect_without([[3], [4]])
+    evidence.ahead.expect(evidence.ablating_each([[3], [4]]))
     assert not any(evidence.without([unit]) for unit in range(1, 6))
     assert scored_beside(evidence) == [True, False, True, True, False]
 
@@ -63,5 +63,5 @@ def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
 @pytest.mark.parametrize("room", [0, 2, 4])
 def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
     evidence = evidence_of(pass_tokens=row_tokens() * (1 + room))
-    evidence.expect_without([[unit] for unit in range(1, 6)])
+    evidence.ahead.expect(evidence.ablating_each([[unit] for unit in range(1, 6)]))
     assert scored_beside(evidence) == [True] * room + [False] * (5 - room)

@@ -1,6 +1,6 @@
 """A scorer whose log-likelihoods follow from which sources are left in the prompt."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,8 +39,13 @@ class Scripted:
     ) -> LogLikelihoods:
         return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
-    def score_each(self, requests: Sequence[Request]) -> LogLikelihoods:
+    def score_each(
+        self, requests: Sequence[Request], also: Iterable[Request] = ()
+    ) -> LogLikelihoods:
         self.num_calls += 1
+        if self.num_spare:
+            also = [request for request in also if request not in self.scored]
+            requests = [*dict.fromkeys([*requests, *self.filled(requests, also)])]
         if all(map(self._is_real, requests)):
             result = self._scorer.score_each(requests)
         else:
