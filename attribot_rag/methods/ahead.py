@@ -1,4 +1,4 @@
-"""Asking ahead: the rows that may be needed next, which fill a pass where passes are dear."""
+"""The rows that may be needed next, for `Evidence.ahead`; none is worked out while that is off."""
 
 from __future__ import annotations
 
@@ -12,45 +12,9 @@ from attribot_rag.methods.base import Part, answer_parts
 if TYPE_CHECKING:
     from attribot_rag.methods.evidence import Evidence, PartLosses
     from attribot_rag.methods.necessity import Order
-    from attribot_rag.scoring import Request, Scorer
+    from attribot_rag.scoring import Request
 
 _NUM_EXPECTED = 4  # sources of a part, with the reliance
-
-
-class Ahead:
-    """The rows that may be needed soon, likeliest first.
-
-    Where a forward pass takes the same time whatever its tokens, they fill the pass of the rows
-    that are asked for. Elsewhere nothing is expected, and no such row is made.
-    """
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self._now: dict[Request, None] = {}  # expected in this step of the searches
-        self._earlier: dict[Request, None] = {}  # since the last pass
-
-    @property
-    def room(self) -> int:
-        """The number of short rows that a pass has room for; 0 where tokens are its price."""
-        return self._scorer.num_spare
-
-    @property
-    def is_on(self) -> bool:
-        return self.room > 0
-
-    def expect(self, rows: Iterable[Request]) -> None:
-        """Score these rows with those that are fetched next, as far as they fit."""
-        if self.is_on:
-            self._now.update(dict.fromkeys(rows))
-
-    def end_step(self) -> None:
-        """What the next step expects goes before what was expected so far."""
-        self._earlier, self._now = self._now | self._earlier, {}
-
-    def take(self) -> dict[Request, None]:
-        """The rows for the next pass; later ones have to be expected again."""
-        rows, self._earlier = self._earlier, {}
-        return rows
 
 
 def first_step(search: Iterable[Sequence[Request]]) -> Iterator[Request]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.ahead import Ahead
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring.row import Request
@@ -33,6 +32,42 @@ class _Asked:
     rows: set[Request] = field(default_factory=set)
     longest: dict[Request, Request] = field(default_factory=dict)
     alone: dict[Ablation, int] = field(default_factory=dict)  # of parts, with their first tokens
+
+
+class Ahead:
+    """The rows that may be needed soon, likeliest first.
+
+    Where a forward pass takes the same time whatever its tokens, they fill the pass of the rows
+    that are asked for. Elsewhere nothing is expected, and no such row is made.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._now: dict[Request, None] = {}  # expected in this step of the searches
+        self._earlier: dict[Request, None] = {}  # since the last pass
+
+    @property
+    def room(self) -> int:
+        """The number of short rows that a pass has room for; 0 where tokens are its price."""
+        return self._scorer.num_spare
+
+    @property
+    def is_on(self) -> bool:
+        return self.room > 0
+
+    def expect(self, rows: Iterable[Request]) -> None:
+        """Score these rows with those that are fetched next, as far as they fit."""
+        if self.is_on:
+            self._now.update(dict.fromkeys(rows))
+
+    def end_step(self) -> None:
+        """What the next step expects goes before what was expected so far."""
+        self._earlier, self._now = self._now | self._earlier, {}
+
+    def take(self) -> dict[Request, None]:
+        """The rows for the next pass; later ones have to be expected again."""
+        rows, self._earlier = self._earlier, {}
+        return rows
 
 
 class Evidence:
