@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,10 +19,6 @@ else:
         threads may compute the same property at the same time.
         """
 
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            if instance is None:
-                return self
-            values = vars(instance)
-            if self.attrname not in values:
-                values[self.attrname] = self.func(instance)
-            return values[self.attrname]
+        def __init__(self, func: Callable[[Any], Any]) -> None:
+            super().__init__(func)
+            self.lock = nullcontext()

@@ -318,7 +318,9 @@ def _remaining_pieces(
     done = 0
     for index in _not_inside(prompt, cut):
         start, end = prompt.spans[index]
-        kept = subtract((max(start, done), end), cut.removed)
+        kept = [(max(start, done), end)]
+        if any(first < end and start < last for first, last in cut.removed):
+            kept = subtract(kept[0], cut.removed)
         text = "".join(prompt.text[a:b] for a, b in kept)
         done = max(done, end)
         if prompt.ids[index] in boundary_ids and text == prompt.text[start:end]:

@@ -184,10 +184,10 @@ class Evidence:
     def _begun(self, request: Request) -> Request:
         """The row of the part alone, or up to its end, or a longer one that was scored."""
         if self.alone:
-            return replace(request, ablation=request.ablation | self._own)
+            return _saying(request, self._own.said)
         if request in self.scorer.scored or self._beginning.said is None:
             return request
-        ending = replace(request, ablation=request.ablation | self._beginning)
+        ending = _saying(request, self._beginning.said)
         longest = self._asked.longest.get(request, ending)
         return longest if _end(longest) >= _end(ending) else ending
 
@@ -251,9 +251,7 @@ class Evidence:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        asked = {
-            replace(row, ablation=replace(row.ablation, said=None)) for row in self._asked.rows
-        }
+        asked = {_saying(row, None) for row in self._asked.rows}
         for unit in range(len(rows)):
             ways = {self.ablating([unit]), self.ablating([unit], exact=True)} & asked
             if ways and not exact[unit] and (measured := self._measured(unit)):
@@ -293,9 +291,11 @@ class Evidence:
 
 def _whole(request: Request) -> Request:
     """The row of the whole response of which this is the beginning; others as they are."""
-    if _end(request) == float("inf"):
-        return request
-    return replace(request, ablation=replace(request.ablation, said=None))
+    return request if _end(request) == float("inf") else _saying(request, None)
+
+
+def _saying(request: Request, said: tuple[int, ...] | None) -> Request:
+    return replace(request, ablation=replace(request.ablation, said=said))
 
 
 def _end(request: Request) -> float:

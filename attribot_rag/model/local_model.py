@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
@@ -18,7 +18,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.language_model import LanguageModel, check_loaded
-from attribot_rag.model.threads import Background, ForkSafe, Turn
+from attribot_rag.model.threads import Background, Turn
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
 
@@ -195,8 +195,6 @@ def _plain_model(model: object) -> object:
             return model
 
 
-Value = TypeVar("Value")
-
 _PRIMITIVES = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, Enum)
 _NO_STATE = frozenset(
     {
@@ -274,58 +272,6 @@ def reads_elsewhere(model: torch.nn.Module) -> bool:
         own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own
         for own in map(vars, model.modules())
     )
-
-
-class Derived(ForkSafe):
-    """Values by their keys, which are forgotten when the model is changed: moved, adapted, patched.
-
-    One thread at a time makes them.
-    """
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model = model
-        super().__init__()
-        self._version = 0
-        self._values: dict[Hashable, Any] = {}
-
-    def _begin(self) -> None:
-        self._lock = threading.RLock()
-        self._num_trusting_blocks = 0
-
-    @contextmanager
-    def taken_for_unchanged(self) -> Iterator[None]:
-        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
-        self._look()
-        self._num_trusting_blocks += 1  # attributions may take turns
-        try:
-            yield
-        finally:
-            self._num_trusting_blocks -= 1
-
-    @property
-    def version(self) -> int:
-        """The version of the model, see `model_version`."""
-        if not self._num_trusting_blocks:
-            self._look()
-        return self._version
-
-    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of this key, made if it is not there."""
-        with self._lock:
-            _ = self.version
-            if key not in self._values:
-                self._values[key] = make()
-            value: Value = self._values[key]
-            return value
-
-    def forget(self) -> None:
-        self._values.clear()
-
-    def _look(self) -> None:
-        version = model_version(self._model)
-        if version != self._version:
-            self._version = version
-            self.forget()
 
 
 class _StateReader:

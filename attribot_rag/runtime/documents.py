@@ -71,6 +71,7 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
     metadata that both have must be equal too. The copy with most information is kept.
     """
     merged: list[Any] = []
+    kept: list[Document] = []  # the same, as they are read
     places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
     for documents in lists:
         free = {text: list(indices) for text, indices in places.items()}
@@ -79,16 +80,17 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
             alike = [
                 index
                 for index in free.get(read.text, ())
-                if _are_same(read, Document.of(merged[index]), exact=exact)
+                if _are_same(read, kept[index], exact=exact)
             ]
             if not alike:
                 places[read.text].append(len(merged))
                 merged.append(document)
+                kept.append(read)
                 continue
-            index = max(alike, key=lambda index: _equals(read, Document.of(merged[index])))
+            index = max(alike, key=lambda index: _equals(read, kept[index]))
             free[read.text].remove(index)
-            if _told(read) > _told(Document.of(merged[index])):
-                merged[index] = document
+            if _told(read) > _told(kept[index]):
+                merged[index], kept[index] = document, read
     return merged
 
 

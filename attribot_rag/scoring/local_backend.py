@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +23,8 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
-from attribot_rag.model.local_model import Derived, placeholder_ids, reads_elsewhere
+from attribot_rag.model.local_model import model_version, placeholder_ids, reads_elsewhere
+from attribot_rag.model.threads import ForkSafe
 from attribot_rag.scoring.backend import Unsupported, tolerance
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
 from attribot_rag.scoring.memory import is_out_of_memory
@@ -43,6 +45,8 @@ _FEW, _MANY = 4, 32
 _LEAST_REPEATS, _MOST_REPEATS = 2, 4
 _LEAST_SECONDS = 0.01  # less is waited for by nobody
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096
+
+Value = TypeVar("Value")
 logger = logging.getLogger(__name__)
 
 
@@ -245,6 +249,58 @@ def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
             "own, or for a served model server"
         )
     return kinds
+
+
+class Derived(ForkSafe):
+    """Values by their keys, which are forgotten when the model is changed: moved, adapted, patched.
+
+    One thread at a time makes them.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        super().__init__()
+        self._version = 0
+        self._values: dict[Hashable, Any] = {}
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._num_trusting_blocks = 0
+
+    @contextmanager
+    def taken_for_unchanged(self) -> Iterator[None]:
+        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
+        self._look()
+        self._num_trusting_blocks += 1  # attributions may take turns
+        try:
+            yield
+        finally:
+            self._num_trusting_blocks -= 1
+
+    @property
+    def version(self) -> int:
+        """The version of the model, see `model_version`."""
+        if not self._num_trusting_blocks:
+            self._look()
+        return self._version
+
+    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of this key, made if it is not there."""
+        with self._lock:
+            _ = self.version
+            if key not in self._values:
+                self._values[key] = make()
+            value: Value = self._values[key]
+            return value
+
+    def forget(self) -> None:
+        self._values.clear()
+
+    def _look(self) -> None:
+        version = model_version(self._model)
+        if version != self._version:
+            self._version = version
+            self.forget()
 
 
 class Probes:

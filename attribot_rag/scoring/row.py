@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -60,6 +60,14 @@ class Row:
     blocks: tuple[TokenBlock, ...]
     said: tuple[int, ...] | None = None
     in_step: bool = False
+    num_tokens: int = field(init=False)
+    num_visible: int = field(init=False)
+    """The number of positions of the prompt up to the last visible position."""
+
+    def __post_init__(self) -> None:
+        ends = (end for block in self.blocks for _, end in block.segments)
+        object.__setattr__(self, "num_visible", max(ends, default=0))
+        object.__setattr__(self, "num_tokens", sum(len(block.token_ids) for block in self.blocks))
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
@@ -109,15 +117,6 @@ class Row:
         return list(chain.from_iterable(block.positions for block in self.blocks))
 
     @property
-    def num_tokens(self) -> int:
-        return sum(len(block.token_ids) for block in self.blocks)
-
-    @property
-    def num_visible(self) -> int:
-        """The number of positions of the prompt up to the last visible position."""
-        return max((end for block in self.blocks for _, end in block.segments), default=0)
-
-    @property
     def is_exact(self) -> bool:
         """Whether all new tokens follow a beginning of the prompt, without a gap."""
         first = self.blocks[0].first_position
@@ -126,7 +125,8 @@ class Row:
 
     def targets(self, generation: Generation) -> tuple[int, ...]:
         """The ids that it predicts: the response's, or those of them that are said."""
-        return saying(generation, self.said).response_ids
+        ids = generation.response_ids
+        return ids if self.said is None else tuple(ids[index] for index in self.said)
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of the prompt up to the last visible position, and the new ids after them."""
