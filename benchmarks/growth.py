@@ -6,6 +6,11 @@ Prompts hold chunks of about 100 tokens with a fact each, given answers repeat s
 attributed with the recorded cache of its prompt; a second time, by what the recorder kept of that;
 and with neither. `--alone` leaves out these two and the generation. What is measured is kept in a
 folder: a run that was stopped goes on.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.growth --start [--cold]
+
+compares the first attribution of a process with its tenth, after `Attributor.warm_up()`, or
+`--cold` without that.
 """
 
 from __future__ import annotations
@@ -188,6 +193,22 @@ def measured(attributor: Attributor, case: Case, *, alone: bool) -> Iterator[Mea
         )
 
 
+def start(attributor: Attributor, *, cold: bool) -> str:
+    """The seconds of the processor for ten attributions of the same answer, in a new process."""
+    clock = CLOCKS["cpu"]
+    began = clock()
+    if not cold:
+        attributor.warm_up()
+    warming = clock() - began
+    case = _case("chunks", 5)
+    taken = [next(measured(attributor, case, alone=True)).seconds for _ in range(10)]
+    listed = ", ".join(f"{seconds:.2f}" for seconds in taken)
+    return (
+        f"{hardware(attributor.language_model.device)}, one thread: {warming:.2f} s to warm up, "
+        f"then {listed} s: the first took {taken[0] / taken[-1]:.2f} times as long as the tenth"
+    )
+
+
 def table(every: Sequence[Measurement]) -> str:
     header = ["", "way", "prompt", "answer", "generation, s", "attribution, s", "of generation"]
     header += ["tokens", "passes", "MiB", "right", "false"]
@@ -219,6 +240,8 @@ def main() -> None:
     parser.add_argument("--pass-tokens", type=int, help="what a pass is worth; measured by default")
     parser.add_argument("--alone", action="store_true", help="recorded only, without generation")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "growth")
+    parser.add_argument("--start", action="store_true", help="only the first attributions")
+    parser.add_argument("--cold", action="store_true", help="without a warm-up before the first")
     options = parser.parse_args()
     torch.set_num_threads(1)
     language_model = load_chat_model(options.model)
@@ -226,6 +249,9 @@ def main() -> None:
         pass_tokens=options.pass_tokens, token_budget=1 << 16 if options.pass_tokens else None
     )
     attributor = Attributor(language_model, progress=False, scoring=scoring)
+    if options.start:
+        print(start(attributor, cold=options.cold))
+        return
     options.folder.mkdir(parents=True, exist_ok=True)
     every, is_warm = list[Measurement](), False
     for case in cases():
@@ -235,7 +261,7 @@ def main() -> None:
         file = options.folder / f"{name}.json"
         if not file.exists():
             if not is_warm:
-                list(measured(attributor, _case("chunks", 1), alone=True))
+                attributor.warm_up()
                 is_warm = True
             found = [asdict(each) for each in measured(attributor, case, alone=options.alone)]
             file.write_text(json.dumps(found))

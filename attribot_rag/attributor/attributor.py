@@ -150,6 +150,16 @@ class Attributor:
         )
         return cls(served, **options)
 
+    def warm_up(self) -> None:
+        """Do what the first attribution would do first: probe the model, and load what reads texts.
+
+        Call it where your application starts. Its first answer is then attributed as fast as later
+        ones.
+        """
+        documents = documents_of(["The lighthouse is 38 metres high. It was built in 1844."])
+        prompt = rag_prompt("How high is the lighthouse?", documents, chat=False)
+        self.attribute(prompt, " The lighthouse is 38 metres high.", documents)
+
     def attribute(
         self,
         prompt: Prompt,
