@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from typing_extensions import Unpack
 
@@ -35,10 +35,10 @@ from attribot_rag.context import Context, ContextOptions, TokenizedText
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.chat_messages import Message, message_text
-from attribot_rag.model.language_model import Prompt, is_chat, without_folder
+from attribot_rag.model.language_model import Prompt, is_chat
 from attribot_rag.result.result import WORD_COMPARISON, WORDS, ByProvenance
 from attribot_rag.support import ByWords, Retrieved, with_support
-from attribot_rag.support.support import ENTAILED
+from attribot_rag.support.helpers import Helper, Model, helper_of
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.judging import MarkerAudit, may_rest_on_unlocated
 from attribot_rag.verdicts.markers import markers_in
@@ -47,7 +47,6 @@ from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinki
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _FOR_MODELS = ("method", "keep", "scoring")
-_ENTAILMENT = "entailment"
 
 
 class WordsReader:
@@ -61,27 +60,28 @@ class WordsReader:
     does not find text in other words; docs/evaluation/readers.md has its errors. Scores are in
     `words`: 1 is a long word that only one passage has.
 
-        reader = WordsReader(entailment=CrossEncoder("cross-encoder/nli-deberta-v3-base"))
+        reader = WordsReader(helper=OpenAIEmbeddings())
 
-    With `entailment`, a classifier reads the sentences that no passage says by its words. It cites
-    the passage that most probably entails the sentence. Its errors depend on the classifier, and
-    were not measured.
+    A `helper` reads the sentences that no passage says by its words. Embeddings find what resembles
+    a sentence; its support has the words that the passage lacks. A classifier cites the passage
+    that most probably entails the sentence; its errors depend on the classifier, and were not
+    measured.
 
-    Raises InvalidInput for options that need a model, and for a classifier without the label
-    "entailment"; UnknownOption for an unknown option.
+    Raises InvalidInput for options that need a model, and for another helper; UnknownOption for an
+    unknown option.
 
     Args:
-        entailment: A cross-encoder for natural language inference: a `CrossEncoder`, or a
-            text-classification pipeline of Transformers.
+        helper: Embeddings of LangChain or LlamaIndex; or a cross-encoder for natural language
+            inference, as a `CrossEncoder` or a text-classification pipeline of Transformers.
         **options: The options of Options, by name or whole.
     """
 
     is_reader = True
 
     def __init__(
-        self, *, entailment: Classifier | None = None, **options: Unpack[AttributorOptions]
+        self, *, helper: Model | Helper | None = None, **options: Unpack[AttributorOptions]
     ) -> None:
-        self.entailment = None if entailment is None else Entailment(entailment)
+        self.helper = None if helper is None else helper_of(helper)
         self.options = Options.of("WordsReader", options)
         verdicts = self.options.verdicts
         wrong = [n for n in _FOR_MODELS if getattr(self.options, n) != getattr(Options(), n)]
@@ -97,8 +97,8 @@ class WordsReader:
 
     @property
     def name(self) -> str:
-        """The name of the comparison, and of the classifier if there is one."""
-        also = "" if self.entailment is None else f" and {self.entailment.name}"
+        """The name of the comparison, and of the helper if there is one."""
+        also = "" if self.helper is None else f" and {self.helper.name}"
         return f"{WORD_COMPARISON}{also}"
 
     def attribute(
@@ -143,7 +143,7 @@ class WordsReader:
             seconds=0.0,
             versions={"python": platform.python_version(), "attribot-rag": __version__},
         )
-        made = _Reading.of(shown, context, self.options, self.entailment).attribution(provenance)
+        made = _Reading.of(shown, context, self.options, self.helper).attribution(provenance)
         seconds = round(time.perf_counter() - started, 6)
         made = replace(made, provenance=replace(provenance, seconds=seconds))
         self._read[made.provenance] = prompt, read
@@ -220,75 +220,6 @@ def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
     return read, response
 
 
-class Classifier(Protocol):
-    """A CrossEncoder, or a text-classification pipeline of Transformers."""
-
-    @property
-    def model(self) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Entailment:
-    """A classifier that tells whether one text entails another.
-
-    Raises InvalidInput if it has no label "entailment", which models for natural language inference
-    have.
-    """
-
-    classifier: Any
-
-    def __post_init__(self) -> None:
-        if not is_classifier(self.classifier):
-            raise InvalidInput(
-                f"{type(self.classifier).__name__!r} does not classify pairs of texts; pass a "
-                "CrossEncoder, or transformers.pipeline('text-classification', model)"
-            )
-        if _ENTAILMENT not in self._labels:
-            raise InvalidInput(
-                f"the labels of {self.name!r} are {', '.join(self._labels)}; a reader needs a "
-                "model for natural language inference, with the label 'entailment'"
-            )
-
-    @property
-    def name(self) -> str:
-        """The name of the model, without its folder."""
-        name = str(self.classifier.model.config.name_or_path)
-        return without_folder(name) or type(self.classifier).__name__
-
-    @property
-    def _labels(self) -> list[str]:
-        by_id: dict[int, str] = self.classifier.model.config.id2label
-        return [by_id[number].casefold() for number in sorted(by_id)]
-
-    def probability(self, text: str, sentence: str) -> float:
-        """The probability that one text entails the sentence."""
-        (found,) = self.probabilities([text], sentence)
-        return found
-
-    def probabilities(self, texts: Sequence[str], sentence: str) -> list[float]:
-        """The probability, from 0 to 1, that each text entails the sentence."""
-        if _is_pipeline(self.classifier):
-            asked = [{"text": text, "text_pair": sentence} for text in texts]
-            found = self.classifier(asked, top_k=None, truncation=True)
-            return [
-                next(each["score"] for each in labels if each["label"].casefold() == _ENTAILMENT)
-                for labels in found
-            ]
-        pairs = [(text, sentence) for text in texts]
-        rows = self.classifier.predict(pairs, apply_softmax=True, show_progress_bar=False)
-        return [float(row[self._labels.index(_ENTAILMENT)]) for row in rows]
-
-
-def is_classifier(model: object) -> bool:
-    """Whether this is a classifier of texts that names its labels."""
-    is_named = hasattr(getattr(getattr(model, "model", None), "config", None), "id2label")
-    return is_named and (_is_pipeline(model) or hasattr(model, "predict"))
-
-
-def _is_pipeline(model: object) -> bool:
-    return getattr(model, "task", "") == "text-classification"
-
-
 @dataclass(frozen=True)
 class _Reading:
     """An answer and what was retrieved for it."""
@@ -297,11 +228,11 @@ class _Reading:
     context: Context
     options: Options
     words: ByWords
-    entailment: Entailment | None
+    helper: Helper | None
 
     @classmethod
     def of(
-        cls, response: str, context: Context, options: Options, entailment: Entailment | None
+        cls, response: str, context: Context, options: Options, helper: Helper | None
     ) -> _Reading:
         language = context.answer_language(response)
         spans = tuple(match.span() for match in _TOKEN.finditer(response))
@@ -314,7 +245,7 @@ class _Reading:
                 PromptPieces(context).asked,
                 context.asked,
             ),
-            entailment,
+            helper,
         )
 
     def attribution(self, provenance: Provenance) -> Attribution:
@@ -341,7 +272,7 @@ class _Reading:
             self.words.retrieved,
             question=self.words.question,
             markers=spans,
-            entailed=None if self.entailment is None else self.entailment.probability,
+            entailed=None if self.helper is None else self.helper.entailed,
         )
         return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
 
@@ -355,21 +286,18 @@ class _Reading:
         said, every = self.words.verdict(verdict, sentence.words)
         if said is not None:
             return said, every
-        if entailing := self._entailing(sentence.words):
-            return replace(verdict, kind="grounded", source_ids=entailing[:1]), entailing
+        if alike := self._in_other_words(sentence.words):
+            return replace(verdict, kind="grounded", source_ids=alike[:1]), alike
         if may_rest_on_unlocated(self.context, sentence.words):
             return replace(verdict, kind="open", reason="not_located"), ()
         return replace(verdict, kind="unsupported"), ()
 
-    def _entailing(self, sentence: str) -> tuple[int, ...]:
-        """The sources that probably entail a sentence, the most probable first."""
-        passages = self.words.retrieved.passages
-        if self.entailment is None or not passages:
+    def _in_other_words(self, sentence: str) -> tuple[int, ...]:
+        """The sources that probably say a sentence in other words, the most probable first."""
+        if self.helper is None:
             return ()
-        found = self.entailment.probabilities([passage.read for passage in passages], sentence)
-        ranked = sorted(zip(found, passages, strict=True), key=lambda each: -each[0])
-        likely = (passage.source for probability, passage in ranked if probability >= ENTAILED)
-        return tuple(dict.fromkeys(likely))
+        found = self.helper.saying(sentence, self.words.retrieved)
+        return tuple(dict.fromkeys(passage.source for passage in found))
 
     def _may_say(self, source_ids: Sequence[int], tokens: Sequence[int]) -> bool:
         """Whether sources may say these tokens in other words."""

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from attribot_rag.attributor import AttributorOptions, Options
-from attribot_rag.attributor.words_reader import Classifier, Entailment, is_classifier
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime.runs import AttributedRun
+from attribot_rag.support.helpers import Helper, Model, helper_or_none
 
 logger = logging.getLogger(__name__)
 
 Mode = Literal["inline", "background"]
 Words = Literal["words"]
-Scoring = LanguageModel | Words | Entailment
-"""What attributes answers: a model, 'words' for WordsReader, or a classifier for it."""
-Reader = Scoring | Classifier
-"""What may read other models' answers."""
+Scoring = LanguageModel | Words | Helper
+"""What attributes answers: a model, or 'words' for WordsReader, or what helps that."""
+Reader = Scoring | Model
+"""What reads other models' answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +103,14 @@ def scoring_model(
         )
     if isinstance(reader, str):
         return cast(Words, reader)
-    if is_classifier(reader):
-        return Entailment(reader)
+    if helper := helper_or_none(reader):
+        return helper
     scoring = language_model if reader is None else reader
     return None if scoring is None else convert(scoring)
 
 
-def check_words(scoring: str | Entailment, proxy: object = None) -> None:
-    """Raises InvalidInput for a text other than 'words', and if there is also a proxy."""
+def check_words(scoring: str | Helper, proxy: object = None) -> None:
+    """Raises InvalidInput for another text than 'words', and for a proxy beside it."""
     if isinstance(scoring, str) and scoring != "words":
         raise InvalidInput(
             f"{scoring!r} is no reader; pass 'words', or a model such as attribot_rag.load_model()"

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual
-from attribot_rag.attributor.words_reader import Entailment
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
@@ -97,13 +96,13 @@ class AttributionService:
     def _made(
         self, scoring: Scoring, proxy: LanguageModel | None, *, is_reader: bool
     ) -> tuple[Attributor | WordsReader, Background]:
-        """What attributes the answers, and the queue in which they wait."""
-        if isinstance(scoring, str | Entailment):
+        """What attributes the answers, and where they wait in the background."""
+        if not isinstance(scoring, LanguageModel):
             from attribot_rag.attributor import WordsReader
 
             check_words(scoring, proxy)
-            classifier = None if isinstance(scoring, str) else scoring.classifier
-            return WordsReader(entailment=classifier, options=self.options), Background()
+            helper = None if isinstance(scoring, str) else scoring
+            return WordsReader(helper=helper, options=self.options), Background()
         from attribot_rag.attributor import Attributor  # PyTorch, which takes seconds
         from attribot_rag.model.local_model import LocalModel
         from attribot_rag.recording import GenerationRecorder

@@ -24,13 +24,13 @@ def overlap(said: str, text: str) -> float:
 
 def similarities(said: str, texts: Sequence[str]) -> list[float]:
     """The cosine similarity of their embeddings (all-MiniLM-L6-v2)."""
-    vectors = np.array([_embedding(text) for text in (said, *texts)])
+    vectors = np.array([embedding(text) for text in (said, *texts)])
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return [float(value) for value in vectors[1:] @ vectors[0]]
 
 
 @cache
-def _embedding(text: str) -> tuple[float, ...]:
+def embedding(text: str) -> tuple[float, ...]:
     (vector,) = np.asarray(default_embedder().encode([text]), dtype=np.float64)
     return tuple(vector)
 

