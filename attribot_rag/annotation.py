@@ -1,11 +1,11 @@
-"""Remarks on the sentences of an answer: the parts of annotators; stable and public.
+"""Checks of an answer's sentences, and the parts to write your own; stable and public.
 
-An `Annotator` compares each sentence with the texts that it cites and gives `Check`s. No verdict,
-citation or score depends on it. It is an option of whatever attributes:
+An `Annotator` compares each sentence with the texts that it cites, and returns `Check`s. No
+verdict, citation or score depends on it. Pass it as an option:
 
     Attributor(model, annotator=MyAnnotator())
 
-The default, `NumbersInDocuments`, needs no language. `sentences`, `words`, `same_word`,
+The default, `NumbersInDocuments`, works in every language. `sentences`, `words`, `same_word`,
 `number_words`, `number_values`, `is_rounded`, `power_words` and `Visible` read texts as the rest of
 the package does.
 """
@@ -65,7 +65,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CitedText:
-    """A text that a sentence cites: `source` is its id, `language` its ISO 639-1 code."""
+    """A text that a sentence cites. `source` is its id, `language` its ISO 639-1 code."""
 
     source: int
     text: str
@@ -74,17 +74,16 @@ class CitedText:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatedSentence:
-    """The characters [start, end) of the response, with the model's inputs.
+    """A sentence, the characters [start, end) of the response, and what the model read.
 
-    A sentence that follows from an earlier sentence cites what that cites. `cited`, `prompt_texts`
+    A sentence that follows from an earlier one cites what that one cites. `cited`, `prompt_texts`
     and `other_documents` together are what the model saw.
     """
 
     start: int
     end: int
     text: str
-    """As it is to be read, of the same length: white space where the model wrote a citation
-    marker."""
+    """Its text, with white space in place of citation markers, so that the length is the same."""
     language: str
     """ISO 639-1 code."""
     cited: tuple[CitedText, ...]
@@ -92,23 +91,23 @@ class AnnotatedSentence:
     prompt_texts: tuple[str, ...] = ()
     """The prompt without `other_documents`, and the sentence that this one follows from."""
     other_documents: tuple[str, ...] = ()
-    """The documents in the prompt that hold none of the cited texts, as far as they stand there."""
+    """Documents in the prompt that contain none of the cited texts, as far as the prompt has them.
+    """
 
 
 @runtime_checkable
 class Annotator(Protocol):
-    """Gives remarks on sentences of an answer; an option of whatever attributes.
+    """Returns checks of an answer's sentences. Pass it as the option `annotator`.
 
-    It runs while the model's attribution has its turn. What it raises does not end the attribution:
-    a note and the log say so.
+    It runs during the model's turn for an attribution. If it raises an error, the attribution goes
+    on: a note and the log have the error.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> Sequence[Sequence[Check]]:
-        """The checks of each sentence, in the same order, at characters of the sentence's `text`.
+        """The checks of each sentence, in the same order. Positions are characters of its `text`.
 
-        `sentences` are all sentences of an answer that cite something; where results are told while
-        they are made (`on_sentence`), those that were judged since the last call. No sentence is
-        given twice.
+        `sentences` are all sentences of an answer that cite something. With `on_sentence`, they are
+        those that were judged since the last call. No sentence is given twice.
         """
         ...
 
@@ -119,9 +118,9 @@ _LONGEST_REASON = 200  # characters in a note
 
 
 class Annotation:
-    """The checks of one answer's sentences; the annotator is asked for each sentence once.
+    """The checks of one answer's sentences. Each sentence is given to the annotator once.
 
-    After a failure it is not asked again. `notes` say what failed.
+    After a failure, the annotator is not called again. `notes` say what failed.
     """
 
     def __init__(self, annotator: Annotator | None, response: str, context: Context) -> None:
@@ -136,7 +135,7 @@ class Annotation:
     ) -> tuple[Verdict, ...]:
         """The same verdicts with the checks of their sentences, at characters of the response.
 
-        `markers` are the model's own citation markers, which are no part of the sentence.
+        `markers` are the model's own citation markers, which are not part of a sentence.
         """
         cited = [verdict for verdict in verdicts if verdict.traced(verdicts).source_ids]
         new = [verdict for verdict in cited if verdict not in self._checks]
@@ -159,15 +158,15 @@ class Annotation:
             if len(remarks) != len(sentences):
                 raise InvalidInput(
                     f"{len(remarks)} lists of checks for {len(sentences)} sentences; give one for "
-                    "each, empty where there is nothing to say"
+                    "each, which may be empty"
                 )
             checks = [tuple(_moved(*pair)) for pair in zip(sentences, remarks, strict=True)]
-        except Exception as error:  # the attribution must not be lost to remarks on it
+        except Exception as error:  # a check must not end the attribution
             name = type(annotator).__name__
             logger.warning("the annotator %s failed", name, exc_info=True)
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             self.notes = (
-                f"The annotator {name} failed, so that sentences lack its checks: "
+                f"The annotator {name} failed, so sentences lack its checks: "
                 f"{reason[:_LONGEST_REASON]}",
             )
         else:
@@ -202,7 +201,7 @@ class Annotation:
         return CitedText(source_id, source.text, language)
 
     def _other_documents(self, source_ids: Sequence[int]) -> list[Interval]:
-        """The places in the prompt of the documents that hold none of these sources."""
+        """The places in the prompt of the documents that contain none of these sources."""
         sources = self._context.sources
         cited = {index for source_id in source_ids for index in sources[source_id].documents}
         return merge(
@@ -214,7 +213,7 @@ class Annotation:
 
 
 def _blanked(text: str, intervals: Iterable[Interval]) -> str:
-    """The text with white space for these characters."""
+    """The text with white space in place of these characters."""
     for start, end in intervals:
         text = text[:start] + " " * (end - start) + text[end:]
     return text
@@ -224,7 +223,7 @@ def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Che
     """The checks at characters of the response. Raises InvalidInput for invalid checks."""
     sources = {None, *(text.source for text in sentence.cited)}
     if isinstance(checks, Check):
-        raise InvalidInput("a check in place of a list; give a list of checks for each sentence")
+        raise InvalidInput("a check instead of a list; give a list of checks for each sentence")
     for check in checks:
         if not isinstance(check, Check):
             raise InvalidInput(f"{check!r} is no check; give attribot_rag.annotation.Check(...)")
@@ -238,14 +237,14 @@ def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Che
         yield replace(check, start=start, end=end)
 
 
-_LEAST = 13  # smaller whole numbers are often counted
+_LEAST = 13  # smaller whole numbers are often counts
 _MOST = 50  # numbers of a sentence
 _CLOSE = Decimal("0.05")
 _NUMERAL = re.compile(
     rf"(?:(?<!\d)\d{{1,3}}(?:[{GROUPING}]\d{{3}}(?!\d))+|\d+)(?:(?P<mark>[.,٫])\d+)*"
 )
 _DIGITS = re.compile(r"\d+")
-# Dates without signs between, or with two digits of a year: 20240305T1500, 05.03.24.
+# Dates without separators, or with two digits for the year: 20240305T1500, 05.03.24.
 _DATE = re.compile(
     r"(?<!\d)(?:((?:19|20)\d\d)(0[1-9]|1[0-2])([0-3]\d)(?!\d)"
     r"|\d\d?([./-])\d\d?\4(?P<short>\d\d)(?![./-]?\d))"
@@ -257,12 +256,12 @@ _NAME_AFTER = re.compile("[A-Za-z_]")
 
 @dataclass(frozen=True)
 class NumbersInDocuments:
-    """Remarks on numbers, in digits, that the prompt lacks; the default annotator.
+    """Reports numbers, in digits, that the prompt lacks. The default annotator.
 
-    Separators of thousands and decimals do not matter, nor do the script of the digits, rounding
-    within 5 %, and numbers that a document has in words, as far as the CLDR spells them. Whole
-    numbers below 13 and digits in names (B12) get no remark. Sums, units and dates are not
-    understood: the package attribot-checks does that.
+    Separators of thousands and decimals, the script of the digits and rounding within 5 % are
+    ignored. A document may have the number in words, as far as the CLDR spells them. Whole numbers
+    below 13 and digits in names (B12) are not reported. Sums, units and dates are not understood;
+    the package attribot-checks does that.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[list[Check]]:
@@ -271,9 +270,9 @@ class NumbersInDocuments:
 
 @dataclass(frozen=True)
 class _Numeral:
-    """The characters [start, end): one number of these `values`, or a number for each of `parts`.
+    """The characters [start, end): one number with these `values`, or a number for each of `parts`.
 
-    What is written with a mark, such as 7.50, is not taken apart, if it can be one number.
+    A numeral with a decimal mark, such as 7.50, is not split if it can be one number.
     """
 
     start: int
@@ -332,7 +331,7 @@ def _numerals(text: str, language: str) -> Iterator[_Numeral]:
 
 
 def is_rounded(rounded: Decimal, exact: Decimal) -> bool:
-    """Whether a number is another with fewer digits that are not 0, within 5 %."""
+    """Whether a number is another one with fewer digits other than 0, within 5 %."""
     is_close = abs(rounded - exact) <= _CLOSE * abs(exact)
     return is_close and _num_digits(rounded) < _num_digits(exact)
 
@@ -341,14 +340,14 @@ def _num_digits(number: Decimal) -> int:
     return len(number.normalize().as_tuple().digits)
 
 
-# Zero-width spaces, soft hyphens, marks of direction and the like, but for joiners, which change
+# Zero-width spaces, soft hyphens, marks of direction and the like. Not joiners, which change
 # letters of Indian and Persian scripts.
 _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 @dataclass(frozen=True)
 class Visible:
-    """The `text` without invisible characters, which separate no word and no number."""
+    """The `text` without invisible characters, which separate no words and no numbers."""
 
     source: str
     text: str

@@ -1,4 +1,4 @@
-"""Files of a folder as chunks of text, and their retrieval. Needs the extra `cli`."""
+"""Cuts files of a folder into chunks of text, and retrieves them. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _MOST_NAMED = 10  # files that are skipped in a folder
 
 logger = logging.getLogger(__name__)
 _DIVIDED = re.compile(r"[^\W\d_]-\Z")
-_PDFIUM = RLock()  # PDFium is not made for threads
+_PDFIUM = RLock()  # PDFium is not thread-safe
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
-    """The chunks, without overlap, of files and of all such files in folders: see `SUFFIXES`.
+    """The chunks, without overlap, of files and of all files in folders; see `SUFFIXES`.
 
-    A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
-    `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
-    folder's files of other kinds or without readable text (a scanned PDF, another encoding than
-    UTF-8), and links to files outside of it, are skipped with a logged warning. Raises InvalidInput
-    with the path that cannot be read, or has no text, and MissingExtra for a package of the extra.
+    A chunk's id is the name of its file and its number ('ferry.txt#3'). Its metadata has `title`,
+    `file`, `start` in characters, and `page_label` for a PDF file. Other kinds of files in a
+    folder, files without readable text (a scanned PDF, another encoding than UTF-8), and links to
+    files outside of it are skipped with a logged warning. Raises InvalidInput, with the path, for a
+    path that cannot be read or has no text, and MissingExtra for a missing package.
     """
     MissingExtra.check("reading files", "cli", "semantic_text_splitter")
     try:
@@ -63,10 +63,10 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
 
 def read_text(file: Path) -> str:
-    """The text of a file that is no PDF; raises NoText if it is empty or cannot be read.
+    """The text of a file other than a PDF. Raises NoText if it is empty or cannot be read.
 
-    An HTML or DOCX file is read as Markdown: its headings, lists and tables, without links,
-    pictures and emphasis. Any other file is UTF-8 text.
+    An HTML or DOCX file becomes Markdown: its headings, lists and tables, without links, pictures
+    and emphasis. Any other file is UTF-8 text.
     """
     try:
         if file.suffix.lower() in _MARKUP:
@@ -94,7 +94,7 @@ def _markdown(file: Path) -> str:
     content = file.read_bytes()
     if file.suffix.lower() == ".docx":
         content = mammoth.convert_to_html(BytesIO(content)).value.encode()
-    with catch_warnings():  # of a page that is one word
+    with catch_warnings():  # a page that is one word causes a warning
         simplefilter("ignore", MarkupResemblesLocatorWarning)
         page = BeautifulSoup(content, "html.parser")
     comments = page.find_all(string=lambda text: type(text) is not NavigableString)
@@ -114,8 +114,8 @@ def _markdown(file: Path) -> str:
 def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
     """The `count` best chunks for the question by BM25, best first.
 
-    Chunks without a word of the question are left out, unless there are no more than `count` chunks
-    at all. Raises InvalidInput if no chunk is left.
+    Chunks without a word of the question are left out, unless there are at most `count` chunks.
+    Raises InvalidInput if no chunk is left.
     """
     MissingExtra.check("retrieval", "cli", "bm25s")
     import bm25s
@@ -137,9 +137,9 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
 
 
 def _terms(text: str) -> list[str]:
-    """Words of two letters or more; in scripts without spaces all pairs of letters.
+    """Words of two letters or more. In scripts without spaces, all pairs of letters.
 
-    An ideograph is a term by itself, too.
+    There, each ideograph is also a term.
     """
     terms: list[str] = []
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -166,7 +166,7 @@ def _is_ideograph(character: str) -> bool:
 
 
 def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
-    """The file itself with its text, or the files with text of a folder that are not hidden."""
+    """The file with its text, or the files of a folder that have text and are not hidden."""
     if path.is_dir():
         texts = list(_texts_within(path))
         if not texts:
@@ -189,7 +189,7 @@ def _texts_within(folder: Path) -> Iterator[tuple[Path, str | PdfText]]:
         if any(part.startswith(".") for part in name.parts):
             continue
         if not file.resolve().is_relative_to(folder.resolve()):
-            logger.warning("Skipped: %s is a link out of the folder; name it itself", file)
+            logger.warning("Skipped: %s is a link out of the folder; name its target instead", file)
         elif file.suffix.lower() not in SUFFIXES:
             others += [str(name)] if file.is_file() else []
         elif file.is_file():
@@ -225,7 +225,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PdfPage:
-    """The page's printed `label`, or its number, and its characters [start, end) of the text."""
+    """The page's printed `label` or its number, and its characters [start, end) of the text."""
 
     label: str
     start: int
@@ -234,9 +234,9 @@ class PdfPage:
 
 @dataclass(frozen=True)
 class PdfText:
-    """The text of all pages, with words joined across lines and pages.
+    """The text of all pages. Words are joined across lines and pages.
 
-    `places` gives for each character its place among the characters that PDFium counts on its page.
+    `places` has for each character its index among the characters that PDFium counts on its page.
     """
 
     text: str
@@ -244,18 +244,18 @@ class PdfText:
     places: array[int] = field(repr=False)
 
     def page_at(self, position: int) -> int:
-        """The index of the page on which a character of the text stands."""
+        """The index of the page that has this character of the text."""
         return max(0, bisect_right(self.pages, position, key=lambda page: page.start) - 1)
 
     def label(self, start: int, end: int) -> str:
-        """The label of the page that shows [start, end), or of the first and the last: '3–4'."""
+        """The label of the page that has [start, end), or of the first and the last: '3–4'."""
         indices = (self.page_at(start), self.page_at(max(start, end - 1)))
         first, last = (self.pages[index].label for index in indices)
         return first if first == last else f"{first}–{last}"
 
 
 def read_pdf(file: Path) -> PdfText:
-    """The text of a PDF file; raises NoText if it cannot be read or has none."""
+    """The text of a PDF file. Raises NoText if it cannot be read or has none."""
     pages: list[PdfPage] = []
     text = ""
     places = array("i")
@@ -280,7 +280,7 @@ def read_pdf(file: Path) -> PdfText:
 
 @contextmanager
 def opened(file: Path) -> Iterator[PdfDocument]:
-    """The file in PDFium, for this thread alone; raises NoText if it cannot be opened.
+    """The file in PDFium, for this thread alone. Raises NoText if it cannot be opened.
 
     Raises MissingExtra without pypdfium2.
     """
@@ -312,7 +312,10 @@ def _page(document: PdfDocument, index: int) -> tuple[str, array[int]]:
 
 
 def _units(textpage: object) -> Iterator[int]:
-    """The UTF-16 code units of a page, 0 for a hyphen that divides a word and for no character."""
+    """The UTF-16 code units of a page.
+
+    0 stands for a hyphen within a word, and for no character.
+    """
     from pypdfium2 import raw
 
     for place in range(raw.FPDFText_CountChars(textpage)):
@@ -321,7 +324,10 @@ def _units(textpage: object) -> Iterator[int]:
 
 
 def _characters(units: Iterable[int]) -> Iterator[tuple[str, int]]:
-    """Characters with their places; a pair of surrogates is one, and lines end with a line feed."""
+    """Characters with their places.
+
+    A pair of surrogates is one character, and lines end with a line feed.
+    """
     high = 0
     for place, unit in enumerate(units):
         if 0xDC00 <= unit < 0xE000 and high:

@@ -1,4 +1,4 @@
-"""Attributions for people to read: in a terminal, in a browser, as Markdown, as cited text."""
+"""Shows attributions to people: in a terminal, in a browser, as Markdown and as cited text."""
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.document_page import render_document

@@ -1,4 +1,4 @@
-"""The file that a retrieved document was cut from, as a page opened at what the answer cites."""
+"""A page that shows a retrieved document's file, with the cited text marked."""
 
 from __future__ import annotations
 
@@ -35,15 +35,20 @@ _PIXELS = 4_000_000  # of a page, at most
 def render_document(
     attribution: Result, index: int, file: Path, *, sentence: int | None = None
 ) -> str:
-    """A self-contained page that shows the file of a document, with what the answer cites marked.
+    """A page that shows the file of a document, with the text that the answer cites marked.
 
-    `index` is the document's in the attribution. With `sentence`, only what this sentence of the
-    answer cites is marked. A text is shown whole; of a PDF file, the pages that are marked and
-    two on either side (needs the extra `pdf`). Markdown is rendered as in the element. The page
-    opens at the first mark, `#cited`; a bar that stays leads to the others, and back. What does not
-    stand in the file at one certain place is not marked, and the page says so, in the answer's
-    language as far as the element has it. Nothing in the file takes effect, and the page loads
-    nothing. Raises InvalidInput if the file cannot be read.
+    A text is shown whole, with its Markdown rendered. A PDF file shows the marked pages, and two on
+    either side (needs the extra `pdf`). The page opens at the first mark, `#cited`. A bar leads to
+    the other marks, and back. Text that is not found at one certain place in the file is not
+    marked, and the page says so, in the answer's language if the element has it. Nothing in the
+    file takes effect, and the page loads nothing from elsewhere. Raises InvalidInput if the file
+    cannot be read.
+
+    Args:
+        attribution: The attribution that cites the document.
+        index: The document's index in it.
+        file: The file that the document was cut from.
+        sentence: The index of a sentence, to mark only the text that it cites.
     """
     document = attribution.documents[index]
     spans = cited_spans(attribution, index, sentence)
@@ -74,7 +79,7 @@ def cited_spans(
 ) -> tuple[Interval, ...]:
     """The characters [start, end) of a document that the answer cites, best source first.
 
-    With `sentence`, those that this sentence of the answer cites.
+    With `sentence`, only those that this sentence cites.
     """
     sentences = cite(attribution).sentences
     if sentence is not None:
@@ -86,12 +91,12 @@ def cited_spans(
 
 
 def places_in(text: str, document: Document, spans: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The characters of a file's text at which spans of a document cut from it stand.
+    """Where spans of a document stand in the text of the file that it was cut from.
 
-    White space, case, mark-up and typography may differ. The document is found as a whole, and
-    where it stands more than once, its metadata (`start`, or `start_index`) must say where. If it
-    does not stand there as a whole, a span is found if its text stands once in the file. What is
-    not certain is left out.
+    White space, case, mark-up and typography may differ. The whole document is looked up first. If
+    it stands there several times, its metadata (`start` or `start_index`) must say where. If it
+    does not stand there as a whole, a span is found if it stands in the file only once. Uncertain
+    places are left out.
     """
     locator = Locator(text, threshold=1)
     locations = locator.locate(document.text)
@@ -116,12 +121,12 @@ def places_in(text: str, document: Document, spans: Iterable[Interval]) -> tuple
 
 
 def _begins(text: str, location: Location) -> range:
-    """The places where a passage may be said to start: white space before it may count."""
+    """Where a passage may begin: white space before it may count."""
     return range(len(text[: location.start].rstrip()), location.start + 1)
 
 
 def _trimmed(text: str, start: int, end: int) -> Interval | None:
-    """The interval without white space at its ends; None if nothing is left."""
+    """The interval without white space at its ends; None if nothing remains."""
     shown = text[start:end]
     words = shown.strip()
     start += len(shown) - len(shown.lstrip())
@@ -142,7 +147,7 @@ def _style() -> str:
 
 
 def _content(text: str, name: str, marked: Sequence[Interval]) -> Markup:
-    """The text as it is read, with each citation's marks; the first is what `#cited` leads to."""
+    """The text as people read it, with the marks of each citation. `#cited` leads to the first."""
     is_first = True
 
     def mark(citation: int, shown: Markup) -> Markup:
@@ -156,7 +161,7 @@ def _content(text: str, name: str, marked: Sequence[Interval]) -> Markup:
 
 
 def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> range:
-    """The marked pages, else that of the document, else the first, and some on either side."""
+    """The marked pages, or the document's page, or the first one, with some on either side."""
     indices = [pdf.page_at(place) for start, end in marked for place in (start, end - 1)]
     if not indices:
         first = document.page.split("–")[0]
@@ -171,7 +176,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """In pixels from the picture's upper left corner; `citation` is the index of its span."""
+    """Pixels from the picture's upper left corner. `citation` is the index of its span."""
 
     left: float
     top: float
@@ -182,7 +187,7 @@ class Rectangle:
 
 @dataclass(frozen=True)
 class DrawnPage:
-    """A page: its label, its picture as a PNG's URL, the size of that in pixels, and its marks."""
+    """A page: its label, the URL and the size in pixels of its PNG, and its marks."""
 
     label: str
     picture: str
@@ -194,9 +199,9 @@ class DrawnPage:
 def draw_pages(
     file: Path, text: PdfText, pages: Sequence[int], spans: Sequence[Interval]
 ) -> Iterator[DrawnPage]:
-    """The pages with these indices; marked are the characters [start, end) of the file's text.
+    """Pictures of the pages with these indices, with the characters of `spans` marked.
 
-    `text` is what `read_pdf` gave for the file. Raises InvalidInput if it cannot be opened.
+    `text` is what `read_pdf` returned for the file. Raises InvalidInput if it cannot be opened.
     """
     MissingExtra.check("a picture of a page", "pdf", "PIL")
     with opened(file) as document:
@@ -216,7 +221,7 @@ def draw_pages(
 
 
 def _ranges(text: PdfText, index: int, spans: Sequence[Interval]) -> Iterator[tuple[int, int, int]]:
-    """PDFium's characters of the spans on a page: the span, the first, and how many."""
+    """PDFium's characters of the spans on a page: the span, the first one, and how many."""
     page = text.pages[index]
     for span, (start, end) in enumerate(spans):
         first, last = max(start, page.start), min(end, page.end) - 1

@@ -1,10 +1,9 @@
-"""Markdown as it is shown: a tree of tags whose leaves are places in the text, and never HTML.
+"""Markdown as a tree of tags for display. Its leaves are places in the text, never HTML.
 
-A browser makes its nodes of the same tree as Python makes HTML of, so nothing in a text takes
-effect anywhere. A node is a list for JSON: `["p", child, ...]` or `["a", {"href": ...}, child,
-...]`; a leaf is `[start, end, sentence]`, characters of the text and the index of the sentence that
-they belong to, else -1, with what is shown in their place where that is something else; and
-`["cite", sentence]` is where the citations of a sentence stand.
+The browser and Python render the same tree, so nothing in a text takes effect anywhere. A node is a
+list for JSON: `["p", child, ...]` or `["a", {"href": ...}, child, ...]`. A leaf is `[start, end,
+sentence]`: characters of the text, and the index of their sentence, or -1. It may have a fourth
+value, the text to show instead. `["cite", sentence]` is the place of a sentence's citations.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from attribot_rag.result.answer_text import markdown, visible
 Node = list[Any]
 
 LONGEST = 40_000
-"""The most characters that are read as Markdown; a longer text is shown as it is."""
+"""The most characters that are read as Markdown. A longer text is shown as it is."""
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-_PARSER.disable("text_join")  # so that an escaped character is a token of its own
+_PARSER.disable("text_join")  # keeps an escaped character as a separate token
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _INLINE = frozenset(["strong", "em", "s", "a", "code"])
 _TABLE = ["table", "thead", "tbody", "tr", "th", "td"]
@@ -53,22 +52,22 @@ def tree_of(
 ) -> list[Node]:
     """The blocks of a text, with the place of each sentence's citations.
 
-    A citation stands at the end of its sentence, in a table in the row's last cell, and outside of
-    links and emphasis.
+    A citation stands at the end of its sentence, in a table in the last cell of the row, and never
+    within a link or emphasis.
 
     Args:
-        text: Markdown as GitHub writes it; raw HTML is text, a picture its description, and only
-            addresses of the web and of mail are links.
-        sentences: Characters of each, ascending and disjoint.
+        text: GitHub's Markdown. Raw HTML is text, a picture becomes its description, and only
+            addresses of the web and of mail become links.
+        sentences: The characters of each sentence, ascending and disjoint.
         removed: Characters that are not shown.
-        is_markdown: Whether it is Markdown; else, as JSON or beyond `LONGEST`, it is shown as it
-            is.
+        is_markdown: Whether it is Markdown. Otherwise, for example as JSON, and beyond `LONGEST`,
+            it is shown as it is.
     """
     leaves = _Leaves(text, sentences, merge(removed))
     json = list(json_in(text, 0, len(text))) if sentences else []
     is_json = bool(json) and not (text[: json[0][0]] + text[json[-1][1] :]).strip()
     if is_markdown and len(text) <= LONGEST and not (is_json and text.lstrip()[:1] in "{["):
-        blocks = _Reader(text.replace("\0", "\ufffd"), leaves).blocks()  # as the parser has it
+        blocks = _Reader(text.replace("\0", "\ufffd"), leaves).blocks()  # as the parser does
     else:
         blocks = [["pre" if is_json else "plain", *leaves.of(0, len(text))]]
     last = leaves.last_of_sentences()
@@ -90,7 +89,10 @@ def html_of(
     marks: Sequence[Interval] = (),
     mark: Callable[[int, Markup], Markup] = lambda index, shown: Markup(shown),
 ) -> Markup:
-    """The tree as HTML. `mark` gives that of a piece of one of the `marks`, ascending intervals."""
+    """The tree as HTML.
+
+    `mark` returns the HTML for a piece of one of the `marks`, which are ascending intervals.
+    """
 
     def leaf(start: int, end: int, shown: str | None = None) -> Markup:
         pieces = []
@@ -111,7 +113,7 @@ def html_of(
         inside = Markup("").join(map(written, node[1 + bool(attributes) :]))
         if node[0] == "hr":
             return Markup("<hr>")
-        # A heading of the text is none of the page's.
+        # A heading of the text must not be a heading of the page.
         tag = "div" if node[0] == "plain" else "p" if node[0] in _HEADINGS else node[0]
         named = dict(attributes)
         if tag != node[0]:
@@ -127,14 +129,14 @@ def html_of(
 
 
 def first_line(blocks: Sequence[Node], text: str, length: int = 160) -> str:
-    """The first words of what is shown, headings left out if there is more."""
+    """The first words that are shown, without headings if there is other text."""
     bodies = [block for block in blocks if not re.fullmatch(r"h\d|hr", block[0])] or blocks
     shown = Markup(" ").join(html_of([block], text) for block in bodies[:2]).striptags()
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 
 def heading(blocks: Sequence[Node], text: str) -> str:
-    """The first heading of what is shown, '' for none."""
+    """The first heading that is shown, or ''."""
     headings = (block for block in blocks if block[0] in _HEADINGS)
     return next((html_of([block], text).striptags() for block in headings), "")
 
@@ -146,7 +148,7 @@ def _within(marks: Sequence[Interval], start: int, end: int) -> Iterator[int]:
 
 @dataclass
 class _Leaves:
-    """Cuts places of the text at the borders of sentences, and knows the last of each."""
+    """Splits places of the text at the borders of sentences, and finds the last leaf of each."""
 
     text: str
     sentences: Sequence[Interval]
@@ -159,7 +161,7 @@ class _Leaves:
         self._borders = sorted({*self._starts, *self._ends})
 
     def of(self, start: int, end: int, shown: str | None = None) -> Iterator[Node]:
-        """The leaves of [start, end); as one if something else is shown in its place."""
+        """The leaves of [start, end); a single one if another text is shown instead."""
         if shown is not None:
             yield self._leaf(start, end, shown)
             return
@@ -178,9 +180,9 @@ class _Leaves:
         return leaf
 
     def last_of_sentences(self) -> dict[int, list[int]]:
-        """The sentences whose last leaf this is, by the leaf's identity.
+        """The sentences that end with a leaf, by the leaf's identity.
 
-        One of which nothing is shown stands with the one before it.
+        A sentence that is not shown counts with the one before it.
         """
         last: dict[int, list[int]] = {}
         before = None
@@ -192,7 +194,7 @@ class _Leaves:
 
 
 def _with_citations(node: Node, last: dict[int, list[int]]) -> list[Node]:
-    """The node with the citations of its sentences, and those that stand after it."""
+    """The node with the citations of its sentences, and citations that follow it."""
     if isinstance(node[0], int):
         return [node, *(["cite", sentence] for sentence in last.get(id(node), ()))]
     children: list[Any] = []
@@ -213,7 +215,10 @@ def _is_citation(node: Any) -> bool:
 
 @dataclass
 class _Reader:
-    """Reads Markdown into blocks. The parser tells the lines of a block; words are found there."""
+    """Reads Markdown into blocks.
+
+    The parser gives the lines of a block, and words are found there.
+    """
 
     text: str
     leaves: _Leaves
@@ -243,7 +248,7 @@ class _Reader:
         return blocks
 
     def _code(self, token: Token) -> Iterator[Node]:
-        """The lines of code, without what stands before them in a list or a quote."""
+        """The lines of code, without the marks of a list or a quote before them."""
         first = (token.map or [0])[0] + (token.type == "fence")
         lines = token.content.rstrip("\n").split("\n")
         for index, line in enumerate(lines):

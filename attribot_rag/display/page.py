@@ -27,10 +27,10 @@ _PACKAGE, _FOLDER = "attribot_rag.display", "html"
 def render_element(
     data: Mapping[str, Any], inside: str = "", /, **attributes: str | bool | None
 ) -> Markup:
-    """The element as HTML for a page that has its script.
+    """The element as HTML, for a page that has its script.
 
-    `inside` is what a reader without scripts sees. Attributes are the element's, with `_` for `-`;
-    those that are False, None or '' are left out.
+    `inside` is shown without scripts. Attributes are the element's, with `_` instead of `-`. Those
+    that are False, None or '' are left out.
     """
     named = {name.replace("_", "-"): value for name, value in attributes.items() if value}
     template = page_templates().get_template("element.html")
@@ -40,7 +40,7 @@ def render_element(
 def render_answer(
     attribution: Result, *, question: str = "", **attributes: str | bool | None
 ) -> Markup:
-    """The element for an attribution; without scripts, its cited text and what that cites."""
+    """The element for an attribution. Without scripts, it shows the cited text and its sources."""
     report = report_on(attribution, top=0)
     inside = page_templates().get_template("cited.html")
     plain = inside.render(cited=_cited_html(attribution, report), documents=report.documents)
@@ -56,18 +56,18 @@ def render_html(
     answer: bool = True,
     page: bool = True,
 ) -> str:
-    """The answer as <attribot-answer>: each sentence shows what made the model say it.
+    """The answer as <attribot-answer>, in which each sentence shows what made the model say it.
 
-    Nothing is loaded, and nothing in a document or an answer takes effect; a page's
-    Content-Security-Policy lets only its own script and style run. Raises InvalidInput for another
-    theme.
+    Nothing is loaded from elsewhere, and nothing in a document or an answer takes effect. The
+    page's Content-Security-Policy allows only its own script and style. Raises InvalidInput for an
+    unknown theme.
 
     Args:
         attribution: The result to show.
         question: The heading of the page.
-        theme: 'auto' (the reader's, or that of the page around a fragment), 'light' or 'dark'.
-        answer: Whether the answer is shown, too, or only the evidence.
-        page: Whether it is a page of its own, or a fragment to embed.
+        theme: 'auto' (the reader's theme, or that around a fragment), 'light' or 'dark'.
+        answer: Whether to show the answer, and not only the evidence.
+        page: Whether to write a whole page, and not a fragment.
     """
     if theme not in _THEMES:
         raise InvalidInput(f"theme={theme!r}; use {', '.join(_THEMES)}")
@@ -75,7 +75,7 @@ def render_html(
         attribution,
         question=question,
         theme=theme if theme != "auto" else None,
-        no_question=page,  # which has it as its heading
+        no_question=page,  # the page has it as its heading
         no_answer=not answer,
     )
     if not page:
@@ -90,7 +90,7 @@ def render_summary(
     theme: str = "auto",
     **attributes: str | bool | None,
 ) -> str:
-    """The same page for the element's `data`, such as a summary, and its attributes."""
+    """The same page for the element's `data`, such as a summary, with the element's attributes."""
     if "summary" not in data and data.get("answer"):
         data = summary_data(data, answer=data["answer"])
     shown = theme if theme != "auto" else None
@@ -128,11 +128,11 @@ def _cited_html(attribution: Result, report: Report) -> Markup:
 
 @cache
 def page_templates(*packages: str) -> Environment:
-    """The templates of this package, among them `frame.html`, and of the folders of others.
+    """The templates of this package, such as `frame.html`, and those of other packages.
 
-    `frame.html` is a page with the blocks `title` and `main`, and what is passed as `style`.
-    Filters: `visible` shows control characters, `name` leaves out the folders of a path, `digest`
-    is `digest`.
+    `frame.html` is a page with the blocks `title` and `main`, and a `style`. There are three
+    filters: `visible` shows control characters, `name` removes the folders of a path, and `digest`
+    is the function `digest`.
     """
     others = [PackageLoader(package, ".") for package in packages]
     loader = ChoiceLoader([PackageLoader(_PACKAGE, _FOLDER), *others])
@@ -143,11 +143,11 @@ def page_templates(*packages: str) -> Environment:
 
 @cache
 def page_part(name: str, package: str | None = None) -> Markup:
-    """A style, a script or a template among a package's files; here, `page.css` is the style."""
+    """A style, a script or a template from a package's files. Without a package, from this one."""
     folder = files(package) if package else files(_PACKAGE).joinpath(_FOLDER)
     return Markup(folder.joinpath(name).read_text("utf-8"))
 
 
 def digest(text: str) -> str:
-    """The name of a script or a style that a Content-Security-Policy allows."""
+    """The hash of a script or a style, as a Content-Security-Policy allows it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -20,10 +20,10 @@ from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import Support, Verdict
 from attribot_rag.support import Retrieved, Wording, with_support
 
-_NOISE = 1.0  # nats, below which nothing is shown
-# An influence needs as many nats, and as large a share kept with the cited sources alone, if known.
+_NOISE = 1.0  # nats; smaller scores are not shown
+# The least nats of an influence, and the least share kept with only the cited sources, if known.
 _INFLUENCES = {"very strong": (8.0, 0.8), "strong": (4.0, 0.5), "weak": (_NOISE, 0.0)}
-_OF_ALL = (2.0, 6.0)  # nats of all texts together: hardly any influence, weak, strong
+_OF_ALL = (2.0, 6.0)  # nats of all texts together: below, between, above: none, weak, strong
 _MILLION = 14.0  # nats
 _MOST_ROWS = 8
 _MOST_PLACES = 20
@@ -34,9 +34,9 @@ _LEAST_REPEATED = 3  # words of a sentence that comes again where an answer loop
 def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
     """The element's `data`: plain values for JSON.
 
-    A summary of all sentences and documents; the answer and the documents' texts, and how they are
-    rendered; the places of sources that matter to a sentence, their scores in nats, and the words
-    in which a sentence and what it cites agree or differ.
+    This is a summary of all sentences and documents, the answer and the documents' texts, and how
+    they are rendered. It also has the places of the sources that matter to a sentence, their scores
+    in nats, and the words in which a sentence and its sources agree or differ.
     """
     sentences = list(cite(attribution))
     evidence = [list(_rows(attribution, sentence)) for sentence in sentences]
@@ -86,11 +86,11 @@ def summary_data(
     """The element's `data` for an answer that has only a summary, or is still being written.
 
     Args:
-        summary: As the integrations attach it; of an answer without one, its status alone:
-            `{"status": "pending"}`.
-        answer: The text as far as it is known, which is read as Markdown.
-        question: What was asked.
-        stage: 'reading' or 'writing', of an answer that is not whole yet.
+        summary: The summary that an integration attached. Without one, only its status: `{"status":
+            "pending"}`.
+        answer: The text so far, which is read as Markdown.
+        question: The question.
+        stage: 'reading' or 'writing' while the answer is incomplete.
     """
     sentences = summary.get("sentences") or []
     ends = [sentence["end"] for sentence in sentences]
@@ -98,7 +98,7 @@ def summary_data(
     spans: list[Interval] = []
     if sentences and is_placed:
         spans = [(sentence["start"], sentence["end"]) for sentence in sentences]
-    elif not sentences:  # so that what is found later has its place already
+    elif not sentences:  # keeps the places for later results
         splitter = make_splitter("sentence", language_of(question, [answer]))
         split = segments(answer, 0, len(answer), splitter, AnswerMarks())
         spans = [span for span, is_sentence in split if is_sentence]
@@ -115,11 +115,11 @@ def summary_data(
 def without_data(
     attribution: Result, counterfactual: Counterfactual, *, question: str = ""
 ) -> dict[str, Any]:
-    """What the model answers without some documents, with what the others say of each sentence.
+    """The model's answer without some documents, and what the others say of each sentence.
 
-    For `without` of the element's data, and to answer the event `attribot-without`. No cause is
-    measured: each sentence is compared with the other documents, as an answer to `question`. An
-    answer that is long, or begins to repeat itself, also has its first lines.
+    Use it for `without` in the element's data, and to answer the event `attribot-without`. No cause
+    is measured: each sentence is compared with the other documents, as an answer to `question`. For
+    an answer that is long, or begins to repeat itself, it also has the first lines.
     """
     text, left_out = counterfactual.response, {*counterfactual.documents}
     language = language_of(text, [document.text for document in attribution.documents])
@@ -153,10 +153,10 @@ def without_data(
 
 
 def _said(text: str, support: Support, attribution: Result, left_out: set[int]) -> dict[str, Any]:
-    """What the documents that are left say of a sentence: a remark of `remarks.json`, or `says`.
+    """What the remaining documents say of a sentence: a remark of `remarks.json`, or `says`.
 
-    A remark has its `values`. Unless every word of it that tells is in `documents`, these are only
-    close to the sentence.
+    A remark has its `values`. The `documents` are only close to the sentence, unless they have all
+    its content words.
     """
     rivals = [rival for rival in support.rivals if rival.document not in left_out]
     if rivals:
@@ -195,11 +195,11 @@ def _first_lines(text: str, spans: Sequence[Interval]) -> int:
 
 
 def _influence(sentence: Mapping[str, Any], score: float = 0.0) -> dict[str, Any]:
-    """How much a sentence owes to what it cites, and to all texts together.
+    """How much a sentence depends on what it cites, and on all texts together.
 
-    `times` less likely is it without what it cites, None for more than a million; `of_all` is 0
-    for hardly any influence, 1 for a weak and 2 for a strong one. `score`, in nats, stands in for
-    an effect that was not measured.
+    It is `times` less likely without its citations, None for more than a million. `of_all` is 0 for
+    almost no influence, 1 for a weak and 2 for a strong one. `score`, in nats, replaces an effect
+    that was not measured.
     """
     effect, kept, reliance = sentence["effect"], sentence["kept"], sentence["reliance"]
     nats, share = score if effect is None else effect, 1.0 if kept is None else kept
@@ -212,10 +212,10 @@ def _influence(sentence: Mapping[str, Any], score: float = 0.0) -> dict[str, Any
 def _compared(
     attribution: Result, sentence: CitedSentence, wording: Wording
 ) -> dict[str, Any] | None:
-    """Where a sentence and the sources that it names agree, and where these differ from it.
+    """Where a sentence and the sources that it names agree, and where they differ.
 
-    `same` has characters of the response, and of each source those from its place on: words that
-    both have, where the source does not say the sentence. `differs` has its other values.
+    `same` has the words that both have if the source does not say the sentence: characters of the
+    response, and of each source's place. `differs` has the source's other values.
     """
     verdict = sentence.verdict
     if verdict is None or verdict.support is None:
@@ -251,7 +251,7 @@ def _compared(
 
 
 def _joined(text: str, spans: Sequence[Interval]) -> list[Interval]:
-    """The spans, those as one that only white space parts."""
+    """The spans, joined if only white space separates them."""
     joined: list[Interval] = []
     for start, end in spans:
         if joined and not text[joined[-1][1] : start].strip():
@@ -262,14 +262,14 @@ def _joined(text: str, spans: Sequence[Interval]) -> list[Interval]:
 
 
 def _read(attribution: Result, source_id: int) -> str:
-    """The text of a source's first place, as it is quoted."""
+    """The text of a source at its first place, which is quoted."""
     document, start, end, *plain = next(_places(attribution, source_id), (0, 0, 0))
     text = attribution.documents[int(document)].text[int(start) : int(end)]
     return str(plain[0]) if plain else text
 
 
 def _ascending(spans: Iterable[Interval]) -> list[Interval]:
-    """The spans, of which none begins before the end of the one before it."""
+    """The spans, without any that begins before the end of the one before it."""
     end, ascending = 0, []
     for start, stop in spans:
         start = max(start, end)
@@ -279,9 +279,11 @@ def _ascending(spans: Iterable[Interval]) -> list[Interval]:
 
 
 def _hidden(summary: Mapping[str, Any], answer: str) -> Iterator[Interval]:
-    """The model's own markers that are not shown, since the citations say all that is right in
-    them: not what begins a line that goes on, nor what is part of a link or an element."""
-    is_composite = summary.get("status") == "composite"  # whose markers speak of other documents
+    """The model's own markers that are not shown, because the citations replace them.
+
+    Markers stay if they begin a line that goes on, or are part of a link or an element.
+    """
+    is_composite = summary.get("status") == "composite"  # its markers mean other documents
     for sentence in summary.get("sentences") or ():
         places = groupby(sentence["markers"], key=lambda marker: (marker["start"], marker["end"]))
         for (start, end), markers in places:
@@ -297,7 +299,7 @@ def _hidden(summary: Mapping[str, Any], answer: str) -> Iterator[Interval]:
 
 
 def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
-    """The sources above the noise whose scores for a sentence are largest, and those it cites."""
+    """The sources above the noise with the highest scores for a sentence, and its cited ones."""
     span = (sentence.start, sentence.end)
     count = 0
     for ranking in attribution.top(len(attribution.sources), *span):
@@ -314,7 +316,7 @@ def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, An
 
 
 def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
-    """The places of a source: document, start, end, and its text where that has tags."""
+    """The places of a source: document, start, end, and its text if that has tags."""
     spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
     for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
         whole = attribution.documents[span.document].text

@@ -1,4 +1,4 @@
-"""An attribution in a terminal and as Markdown, and its answer as plain text with citations."""
+"""An attribution in a terminal, as Markdown, and as plain text with citations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from attribot_rag.result.citations import Mark, Place, place_below_json, place_o
 from attribot_rag.result.remarks import THE_DOCUMENTS, who_read
 
 _MIN_WIDTH = 40
-_UNWRAPPED = 100_000  # columns of what is no terminal
+_UNWRAPPED = 100_000  # columns if the output is no terminal
 _LABEL_LENGTH = 100
 _WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*")
 _SOURCE_LENGTH = 200
@@ -45,9 +45,9 @@ def render_table(
 ) -> str:
     """The answer with citations, what it cites, and its `top` sources with their scores.
 
-    With `top=0` there are no figures. `width` in columns, from 40, defaults to the terminal's. With
-    `color` the text holds ANSI colours; it never holds a control character of a document or an
-    answer.
+    With `top=0`, there are no figures. `width` is in columns, at least 40, by default the
+    terminal's. With `color`, the text has ANSI colours. It never has a control character of a
+    document or an answer.
     """
     columns = width or shutil.get_terminal_size().columns
     return _render(_blocks(report_on(attribution, top=top)), columns, color)
@@ -56,15 +56,17 @@ def render_table(
 def print_table(
     attribution: Result, *, top: int = 5, texts: str = THE_DOCUMENTS, file: TextIO | None = None
 ) -> None:
-    """Write what `render_table` gives to `file` (default: stdout), as plain text unless that is a
-    terminal. `texts` is what readers call the documents."""
+    """Write the text of `render_table` to `file`: to stdout by default, in colour to a terminal.
+
+    `texts` is what people call the documents.
+    """
     _print(_blocks(report_on(attribution, top=top, texts=texts)), file)
 
 
 def print_counterfactual(
     attribution: Result, counterfactual: Counterfactual, *, file: TextIO | None = None
 ) -> None:
-    """Write the answer without some documents; numbers and names that changed are bold."""
+    """Write the answer without some documents. Numbers and names that changed are bold."""
     _print(_without(attribution, counterfactual), file)
 
 
@@ -76,7 +78,7 @@ def _print(blocks: Iterable[RenderableType], file: TextIO | None) -> None:
 
 
 def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
-    """The blocks with an empty line after each."""
+    """The blocks, with an empty line after each."""
     console = Console(
         file=io.StringIO(),
         width=max(columns, _MIN_WIDTH),
@@ -111,9 +113,9 @@ def _names(attribution: Result, documents: Iterable[int]) -> str:
 
 
 def _with_changes(attribution: Result, response: str) -> Text:
-    """A second answer with the numbers and names in bold that the first does not have.
+    """A second answer. Numbers and names that the first answer lacks are bold.
 
-    A name is a word that is not in lower case, and stands nowhere in lower case in the documents.
+    A name is a word with a capital that no document has in lower case.
     """
     first = {word.lower() for word in _WORD.findall(attribution.response)}
     read = {word for document in attribution.documents for word in _WORD.findall(document.text)}
@@ -143,7 +145,7 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
 
 
 def _answer(report: Report) -> RenderableType:
-    """The answer, in which the first citation of a document has its title."""
+    """The answer. The first citation of a document has its title."""
     answer = Text(overflow="fold")
     titles = {document.number: document.title for document in report.documents}
     for passage in report.passages:
@@ -158,7 +160,7 @@ def _answer(report: Report) -> RenderableType:
 
 
 def _named(mark: Mark, titles: dict[int, str]) -> Iterator[str]:
-    """The labels of a mark with those of the titles that its numbers take."""
+    """The labels of a mark, with the titles of the numbers that have one here."""
     for number, label in zip(mark.numbers, map(visible, mark.labels), strict=True):
         title = titles.pop(number, "")
         yield f"{label} {title}" if title not in ("", label) else label
@@ -202,7 +204,7 @@ def _grid() -> Table:
 
 
 def render_markdown(attribution: Result, *, top: int = 5) -> str:
-    """The same as `render_table` shows, with a table in GitHub's syntax.
+    """The contents of `render_table`, with a table in GitHub's syntax.
 
     Nothing in a document or an answer takes effect as Markdown or HTML.
     """
@@ -219,19 +221,19 @@ def render_cited(
 ) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
-    Without the numbers and remarks, and but for the model's own markers, it is the answer to the
-    character. They stand where Markdown shows them and changes nothing else: in the last cell of a
-    row, after a block of code. JSON stays what it is: a line for each of its values follows it.
-    Numbers are those of `cite`, and of every other rendering of the attribution.
+    Without numbers, remarks and the model's own markers, the text is the answer, character for
+    character. Numbers stand where Markdown shows them and nothing else changes: in the last cell of
+    a row, after a block of code. JSON stays JSON, and a line for each of its values follows it.
+    Numbers are those of `cite`, as in all other renderings.
 
     Args:
         attribution: The result whose answer is cited.
-        remarks: Whether what the numbers do not show stands in words, as in '... blue. (not in the
-            3 passages found)', and a last line says who read an answer of another model.
-        markers: What becomes of the markers that the model wrote itself: 'audited' (one that the
-            audit supports is the citation, a measured citation stands for any other), 'written'
-            (all stay, beside the citations) or 'removed'.
-        sources: Whether the cited documents follow, a line for each, with what is cited of them.
+        remarks: Whether remarks in words follow the sentences, as in '... blue. (not in the 3
+            passages found)', and a last line says who read another model's answer.
+        markers: What happens to the markers that the model wrote. 'audited': a marker that the
+            audit supports is the citation, and a measured citation replaces any other. 'written':
+            all stay, next to the citations. 'removed': none stays.
+        sources: Whether a line for each cited document follows, with the cited text.
     """
     citations = []
     report = report_on(attribution, top=0, markers=markers)
@@ -250,13 +252,13 @@ def render_cited(
 
 
 def with_reader(text: str, provenance: Provenance) -> str:
-    """The text, then a line on who read it where another model gave it."""
+    """The text, and a line on who read it if another model gave it."""
     line = who_read(provenance)
     return f"{text.rstrip()}\n\n({line})" if line else text
 
 
 def with_legend(text: str, documents: Sequence[CitedDocument]) -> str:
-    """The text, then a line for each document that it cites."""
+    """The text, and a line for each document that it cites."""
     if not documents:
         return text
     gap = "\n" if text.endswith("\n") else "\n\n"
@@ -274,10 +276,10 @@ def with_citations(
     citations: Iterable[tuple[Interval, str]],
     removed: Sequence[Interval] = (),
 ) -> str:
-    """The answer with what is written after the sentences at these characters, in order.
+    """The answer with texts after the sentences at these characters, in order.
 
-    Nothing else is changed, but that the characters `removed` are left out. What is written of the
-    values of JSON follows it, a line for each.
+    Nothing else changes, but the characters `removed` are left out. Texts for values of JSON follow
+    the JSON, one on each line.
     """
     pieces = subtract((0, len(answer)), removed)
     kept = [index for start, end in pieces for index in range(start, end)]

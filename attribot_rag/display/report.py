@@ -1,4 +1,4 @@
-"""What every rendering shows of an attribution: its passages, documents and own markers."""
+"""What all renderings of an attribution show: its passages, documents and markers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ _MIN_WORD = 4  # letters
 class CitedPassage:
     """A passage of the answer, which ends at the character `end`, with its marks.
 
-    `remarks` say what the marks do not show: the verdict, values that the cited sources do not
-    have, and what the model itself cites wrongly. Of the answer's characters, those `removed` are
-    not in the text: a mark stands for them. `space` is the white space between the passage and the
-    next. If a remark `names_cited` documents, the marks are for readers without remarks.
+    `remarks` say what the marks do not: the verdict, values that the cited sources lack, and what
+    the model cites wrongly. The answer's characters `removed` are not shown, because a mark
+    replaces them. `space` is the white space before the next passage.
     """
 
     text: str
@@ -63,7 +62,7 @@ class CitedPassage:
 
     @property
     def shown_marks(self) -> tuple[Mark, ...]:
-        """The marks that stand beside the remarks."""
+        """The marks that stand next to the remarks."""
         return () if self.names_cited else self.marks
 
 
@@ -71,8 +70,8 @@ class CitedPassage:
 class CitedDocument:
     """A document under its number, with its sentences that caused the answer, best first.
 
-    `name` stands in the number's place where the prompt calls the document so. `title` is its
-    title, else its id, else empty.
+    `name` replaces the number if the prompt names the document so. `title` is its title, or its id,
+    or ''.
     """
 
     index: int
@@ -91,7 +90,8 @@ class CitedDocument:
 class ListedSource:
     """A source with its score in the attribution's unit; `label` names its documents.
 
-    The score is '~' approximate or an '≈' estimate. `mark` is None for a source that is not cited.
+    The score is marked with '~' if it is approximate, and with '≈' if it is an estimate. `mark` is
+    None for a source that is not cited.
     """
 
     text: str
@@ -102,12 +102,12 @@ class ListedSource:
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of every rendering. Texts are as they were given: renderers escape them.
+    """The contents of every rendering. Texts are unescaped; the renderers escape them.
 
-    `trust` is a line on the whole answer. `nothing_cited` says that there are no citations where no
-    verdict does, else ''. `warnings` are what to know before trusting the citations, first who read
-    the answer of another model. The `sources`, a `legend` of their scores and of what has none, and
-    how these came about (`provenance`) are empty unless asked for.
+    `trust` is a line on the whole answer. `nothing_cited` says that there are no citations, if no
+    verdict does. `warnings` are what to know before trusting the citations; the first says who read
+    the answer of another model. Only on request, there are `sources`, a `legend` of their scores,
+    and `provenance`, how they were made.
     """
 
     trust: str
@@ -126,8 +126,8 @@ def report_on(
 ) -> Report:
     """The citations of the whole answer and its `top` sources.
 
-    `markers` says what becomes of the model's own, as in `own_markers`; `texts` is what readers
-    call the documents, as in `remark_on`.
+    `markers` says what happens to the model's own markers, see `own_markers`. `texts` is what
+    people call the documents.
     """
     citations = cite(attribution)
     sources = tuple(_listed(attribution, citations, top))
@@ -151,7 +151,7 @@ def _trust(attribution: Result, citations: Citations, texts: str) -> str:
 
 
 def ellipsize(text: str, length: int) -> str:
-    """The text, or its beginning with an ellipsis for the rest, of at most `length` characters."""
+    """The text, or its beginning with an ellipsis, with at most `length` characters."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
@@ -182,7 +182,7 @@ def _passages(
 def _marks_of(
     attribution: Result, citations: Citations, sentence: CitedSentence, own: OwnMarkers
 ) -> Iterable[Mark]:
-    """The marks of a sentence, without those that its own markers stand for."""
+    """The marks of a sentence, without those that its own markers replace."""
     in_prompt = attribution.prompt_numbers if citations.by_marker else {}
     numbers = {**in_prompt, **citations.numbers}
     written = {numbers[document] for document in own.cited if document in numbers}
@@ -222,12 +222,12 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
 
 
 def title_of(document: Document) -> str:
-    """A document's title, else its id, in a few words on one line; empty without either."""
+    """A document's title, or its id, in a few words on one line; empty without both."""
     return _in_brief(document.title or str(document.id or ""))
 
 
 def name_of(document: Document) -> str:
-    """Its title or id, else its first words in quotation marks."""
+    """Its title or id, or else its first words in quotation marks."""
     return title_of(document) or f"“{_in_brief(without_tags(document.text))}”"
 
 
@@ -300,8 +300,8 @@ def _count(number: int, noun: str) -> str:
 class OwnMarkers:
     """The markers of one sentence.
 
-    `removed` are the characters of those that are not shown. `cited` are the documents that the
-    others cite, `covered` those that only markers which are not shown cite rightly. `remark` names
+    `removed` are the characters of markers that are not shown. `cited` are the documents that the
+    other markers cite, and `covered` those that only hidden markers cite rightly. `remark` names
     the wrong labels in words.
     """
 
@@ -314,12 +314,12 @@ class OwnMarkers:
 def own_markers(
     attribution: Result, citations: Citations, sentence: CitedSentence, markers: Markers
 ) -> OwnMarkers:
-    """What becomes of the markers in a sentence.
+    """What happens to the markers in a sentence.
 
-    'written': all stay. 'removed': none does. 'audited': a marker stays unless the audit does not
-    support it, or citations are numbered in another way; so does one that begins a line, or stands
-    where nothing is stated, as in a list of sources. What is a part of JSON, XML, a link or an
-    element always stays. Raises InvalidInput for another option.
+    With 'written', all stay. With 'removed', none stays. With 'audited', a marker is removed if the
+    audit does not support it, or if citations have other numbers. A marker that begins a line, or
+    stands in a list of sources, stays too. Markers that are part of JSON, XML, a link or an element
+    always stay. Raises InvalidInput for another option.
     """
     if markers not in get_args(Markers):
         raise InvalidInput(f"markers={markers!r}; use one of {get_args(Markers)}")
@@ -367,12 +367,12 @@ def is_wrong(marker: Marker) -> bool:
 
 
 def without(text: str, start: int, end: int, removed: Sequence[Interval]) -> str:
-    """The characters [start, end) of a text without those that are removed."""
+    """The characters [start, end) of a text, without the removed ones."""
     return "".join(text[first:last] for first, last in subtract((start, end), removed))
 
 
 def is_part(text: str, start: int, end: int) -> bool:
-    """Whether a marker is a link's address, an element's end, or stands in JSON or XML."""
+    """Whether a marker is a link's address, an element's end, or part of JSON or XML."""
     if not text.startswith("<", start):
         return text.startswith("](", start) or is_in_json(text, start)
     before, answer = text[:start].rpartition("\n")[2].rstrip(), text.lstrip()
@@ -383,8 +383,8 @@ def is_part(text: str, start: int, end: int) -> bool:
 def _is_in_phrase(attribution: Result, sentence: CitedSentence, start: int, end: int) -> bool:
     """Whether a sentence needs a marker: as its subject, or after words that only introduce it.
 
-    Such words are few, and none but a short one is a word of the documents. If the sentence ends
-    there, they are a clause of their own, and the last is short, as in ", as stated in [2]".
+    These words are few, and no document has any long one of them. If the sentence ends there, they
+    form a clause whose last word is short, as in ", as stated in [2]".
     """
     before = attribution.response[sentence.start : start]
     after = attribution.response[end : sentence.end]
@@ -407,7 +407,7 @@ def _is_told(attribution: Result, word: str) -> bool:
 
 
 def begins_line(text: str, start: int, end: int) -> bool:
-    """Whether a marker begins a line that goes on after it, as an entry of a list does."""
+    """Whether a marker begins a line that goes on after it, as list entries do."""
     is_first = not text[:start].rpartition("\n")[2].strip()
     return is_first and bool(text[end:].partition("\n")[0].strip())
 
@@ -423,7 +423,7 @@ def _remarks(wrong: Sequence[Marker], basis: Basis) -> Iterator[str]:
 
 
 def spaces_and(text: str, markers: Iterable[Interval]) -> list[Interval]:
-    """The characters of markers, of what parts them, and of the space before them."""
+    """The characters of markers, of separators between them, and of the space before them."""
     removed = []
     for run in runs(text, merge(markers), _BETWEEN_MARKERS):
         start, end = run[0][0], run[-1][1]

@@ -130,7 +130,7 @@ CHECK = Check(start=0, end=1, kind="letter", value="A")
         (Raises(), "Raises failed, .*TimeoutError: the judge did not answer"),
         (GivesTooFew(), "GivesTooFew failed, .*0 lists of checks for 2 sentences"),
         (Gives("wrong"), "Gives failed, .*'wrong' is no check"),
-        (GivesOne(CHECK), "GivesOne failed, .*a check in place of a list"),
+        (GivesOne(CHECK), "GivesOne failed, .*a check instead of a list"),
         (Gives(replace(CHECK, value="zzz")), "Gives failed, .*not what stands at its positions"),
         (Gives(replace(CHECK, end=900)), "Gives failed, .*positions are characters"),
         (Gives(replace(CHECK, source=77)), "Gives failed, .*source is the id of a cited text"),
