@@ -37,6 +37,8 @@ class LlamaIndexEmbedding(Protocol):
 class Helper(Protocol):
     """Finds what passages say in other words than a sentence."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str: ...
 
@@ -194,7 +196,7 @@ def _embeds(model: Any) -> bool:
 
 
 def _cosine(one: Vector, other: Vector) -> float:
-    return sum(map(mul, one, other)) / (hypot(*one) * hypot(*other) or 1.0)
+    return float(sum(map(mul, one, other))) / (hypot(*one) * hypot(*other) or 1.0)
 
 
 def _likely(found: Iterable[tuple[float, Passage]], least: float) -> list[Passage]:
