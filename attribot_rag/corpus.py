@@ -22,6 +22,7 @@ from xml.parsers.expat import ExpatError
 from zipfile import BadZipFile
 
 from attribot_rag.context import Document
+from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import num_unspaced
 from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 
@@ -41,10 +42,11 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
     """The chunks, without overlap, of files and of all files in folders; see `SUFFIXES`.
 
     A chunk's id is the name of its file and its number ('ferry.txt#3'). Its metadata has `title`,
-    `file`, `start` in characters, and `page_label` for a PDF file. Other kinds of files in a
-    folder, files without readable text (a scanned PDF, another encoding than UTF-8), and links to
-    files outside of it are skipped with a logged warning. Raises InvalidInput, with the path, for a
-    path that cannot be read or has no text, and MissingExtra for a missing package.
+    `file`, `start` in characters, `section` for the heading above, and `page_label` for a PDF file.
+    Other kinds of files in a folder, files without readable text (a scanned PDF, another encoding
+    than UTF-8), and links to files outside of it are skipped with a logged warning. Raises
+    InvalidInput, with the path, for a path that cannot be read or has no text, and MissingExtra for
+    a missing package.
     """
     MissingExtra.check("reading files", "cli", "semantic_text_splitter")
     try:
@@ -216,7 +218,15 @@ def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
         metadata = {"title": file.name, "file": str(file), "start": start}
         if isinstance(text, PdfText):
             metadata["page_label"] = text.label(start, start + len(chunk))
+        elif section := section_at(text, start):
+            metadata["section"] = section
         yield Document(chunk, f"{name}#{number}", metadata)
+
+
+def section_at(text: str, start: int) -> str:
+    """The Markdown heading of the line at a character, else the last one above; '' for none."""
+    end = text.find("\n", start)
+    return heading_before(text, end if end >= 0 else len(text))
 
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import chainlit as cl
 import chat_files as shared
 from chainlit.config import config
 from chainlit.server import app
+from fastapi import Query
 from llama_index.core import VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
@@ -59,10 +60,16 @@ export default function AttribotAnswer() {
     };
     const asked = ({ detail }) => detail.respond(other(detail.documents));
     answer.current.addEventListener("attribot-without", asked);
+    const found = async (text) => {
+      const { response } = await callAction({ name: "search", payload: { text } });
+      return response;
+    };
+    const sought = ({ detail }) => detail.respond(found(detail.text));
+    answer.current.addEventListener("attribot-search", sought);
   }, []);
   const place = `/documents/${props.run_id}/{sentence}/{index}#cited`;
   return <attribot-answer ref={answer} data={props.data} open-at={place}
-    stopped={props.stopped} no-question="" answers-without="" />;
+    stopped={props.stopped} no-question="" searches="" answers-without="" />;
 }
 """
 
@@ -150,6 +157,13 @@ def document_page(run_id: str, sentence: int, index: int) -> Response:
     return kept.page(postprocessor.results.wait, run_id, index, sentence)
 
 
+@app.get("/passages/{passage_id}")
+def passage_page(
+    passage_id: str, sentence: Annotated[str, Query(max_length=shared.LONGEST)] = ""
+) -> Response:
+    return kept.passage_page(passage_id, sentence)
+
+
 @app.get("/attribot-answer.js")
 def script() -> Response:
     return Response(element_script(), media_type="text/javascript")
@@ -165,7 +179,7 @@ def element() -> Response:
     return Response(ELEMENT, media_type="text/javascript")
 
 
-for _ in range(4):  # before Chainlit's own page, at every path
+for _ in range(5):  # before Chainlit's own page, at every path
     app.router.routes.insert(0, app.router.routes.pop())
 app.add_middleware(OwnPageOnly)
 app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
@@ -199,15 +213,15 @@ async def begin() -> None:
     hints = [*filter(None, [kept.not_read(), shared.HINT])]
     if not await starters():
         suffixes = ", ".join(shared.SUFFIXES)
-        hints.insert(0, f"Ask about the files in {shared.FOLDER.name}, or add one ({suffixes}).")
+        hints.insert(0, f"Ask about the files in {shared.FOLDER.name}, or add some ({suffixes}).")
     if hints:
         await cl.Message(escape_markdown(" ".join(hints)), type="system_message").send()
 
 
 @cl.on_message
 async def reply(message: cl.Message) -> None:
-    for element in message.elements:
-        await receive(element)
+    if message.elements:
+        await receive(message.elements)
     if message.elements and not message.content.strip():
         return
     if refusal := kept.refusal(message.content):
@@ -232,14 +246,38 @@ def end() -> None:
         stopped.set()
 
 
-async def receive(element: cl.element.Element) -> None:
-    """Add an uploaded file, and say what came of it."""
-    try:
-        async with one_at_a_time:
-            outcome = await asyncio.to_thread(kept.add, Path(element.path), element.name, insert)
-    except ValueError as error:
-        outcome = str(error)
+async def receive(elements: list[cl.element.Element]) -> None:
+    """Add uploaded files, and say what came of each, with a way to remove it."""
+    outcomes, removing = [], []
+    for element in elements:
+        name = element.name
+        try:
+            async with one_at_a_time:
+                outcome = await asyncio.to_thread(kept.add, Path(element.path), name, insert)
+            removing.append(cl.Action("remove", {"name": name}, f"Remove {name}"))
+        except ValueError as error:
+            outcome = str(error)
+        outcomes.append(escape_markdown(outcome))
+    await cl.Message("\n\n".join(outcomes), actions=removing).send()
+
+
+@cl.action_callback("remove")
+async def remove(action: cl.Action) -> None:
+    """Forget an uploaded file."""
+    async with one_at_a_time:
+        outcome = await asyncio.to_thread(kept.remove, action.payload["name"])
+    await action.remove()
     await cl.Message(escape_markdown(outcome)).send()
+
+
+@cl.action_callback("search")
+async def search(action: cl.Action) -> list[dict[str, Any]]:
+    """Passages of all files that have the words of a sentence."""
+    text = action.payload["text"][: shared.LONGEST]
+    retriever = index.as_retriever(similarity_top_k=shared.RETRIEVED)
+    found = await asyncio.to_thread(retriever.retrieve, text)
+    hits = [(each.node_id, each.text, each.metadata) for each in found]
+    return shared.having(text, hits)
 
 
 async def answer(question: str, stopped: Event) -> None:

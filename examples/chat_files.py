@@ -12,21 +12,28 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile
 from threading import Event
 from typing import Any
+from urllib.parse import quote
 
 import chromadb
 from semantic_text_splitter import TextSplitter
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from transformers import LogitsProcessor
 
-from attribot_rag import AttributionError
-from attribot_rag.corpus import SUFFIXES, read_pdf, read_text
-from attribot_rag.display import answer_data, on_one_line, render_document, summary_data
+from attribot_rag import AttributionError, Document
+from attribot_rag.corpus import SUFFIXES, read_pdf, read_text, section_at
+from attribot_rag.display import (
+    answer_data,
+    on_one_line,
+    render_document,
+    render_passage,
+    summary_data,
+)
 from attribot_rag.model import DEFAULT_MODEL
 from attribot_rag.runtime import AttributedRun
 
@@ -95,6 +102,12 @@ class Store:
             copyfile(path, self.uploads / Path(name).name)  # where a citation opens it
         return f"{name}: {len(added)} passage{'s' * (len(added) != 1)} added"
 
+    def remove(self, name: str) -> str:
+        """Forget an uploaded file. Gives a line that says so."""
+        self.collection.delete(where={"$and": [{"source": name}, {"origin": "upload"}]})
+        (self.uploads / Path(name).name).unlink(missing_ok=True)
+        return f"{name} removed"
+
     def read_folder(self, insert: Callable[[list[Passage]], object]) -> None:
         """Add the folder's files as they are now, and print which are skipped."""
         if not FOLDER.is_dir():
@@ -117,12 +130,24 @@ class Store:
             attribution = result(run_id).attribution
             if attribution is None:
                 raise LookupError(run_id)
-            metadata = attribution.documents[index].metadata
-            folder = FOLDER if metadata["origin"] == "folder" else self.uploads
-            file = folder / Path(metadata["source"]).name
+            file = self._file(attribution.documents[index].metadata)
             return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
         except (AttributionError, LookupError):
             return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
+
+    def passage_page(self, passage_id: str, sentence: str) -> Response:
+        """The file of a passage that was found for a sentence, opened there."""
+        try:
+            found = self.collection.get(passage_id)
+            ((text,), (metadata,)) = found["documents"] or [""], found["metadatas"] or [{}]
+            document = Document(text, metadata=metadata)
+            return HTMLResponse(render_passage(document, self._file(metadata), sentence=sentence))
+        except (AttributionError, LookupError, ValueError):
+            return PlainTextResponse("The passage is gone.", 404)
+
+    def _file(self, metadata: Mapping[str, Any]) -> Path:
+        folder = FOLDER if metadata["origin"] == "folder" else self.uploads
+        return folder / Path(metadata["source"]).name
 
     def not_read(self) -> str:
         """Which of the folder's files can't be read, '' for none."""
@@ -159,22 +184,27 @@ def passages(path: Path, name: str, origin: str) -> Iterator[Passage]:
         metadata = {"source": name, "origin": origin, "start": start}
         if pdf:
             metadata["page_label"] = pdf.label(start, start + len(passage))
+        elif section := section_at(text, start):
+            metadata["section"] = section
         yield passage, metadata
 
 
-def having(text: str, found: Iterable[Passage]) -> list[dict[str, Any]]:
+def having(text: str, found: Iterable[tuple[str, str, Any]]) -> list[dict[str, Any]]:
     """Those of some passages that have half of the words of a text, for <attribot-answer>.
 
-    `same` are the characters of these words, `all` whether every one of them is there.
+    Each passage is its id, its text and its metadata. `same` are the characters of these words,
+    `all` whether every one of them is there, and `href` leads to the file.
     """
     words = set(re.findall(r"\w{4,}|\d+", text.lower()))
     hits = []
-    for passage, metadata in found:
+    for passage_id, whole, metadata in found:
+        passage = re.sub(r"^#+ ", "", whole, flags=re.MULTILINE)
         same = [word for word in re.finditer(r"\w+", passage) if word[0].lower() in words]
         met = {word[0].lower() for word in same}
         if 2 * len(met) >= len(words):
             hit = {"name": metadata["source"], "text": passage, "all": met == words}
-            hits.append({**hit, "same": [word.span() for word in same]})
+            href = f"/passages/{passage_id}?sentence={quote(text)}#cited"
+            hits.append({**hit, "same": [word.span() for word in same], "href": href})
     return hits
 
 

@@ -12,6 +12,7 @@ import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -250,18 +251,34 @@ def answer_without(
 def search(text: Annotated[str, Query(max_length=shared.LONGEST)]) -> list[dict[str, Any]]:
     """Passages of all files that have the words of a sentence."""
     found = store.similarity_search(text, k=shared.RETRIEVED)
-    return shared.having(text, [(each.page_content, each.metadata) for each in found])
+    hits = [(str(each.id), each.page_content, each.metadata) for each in found]
+    return shared.having(text, hits)
 
 
 def document_page(run_id: str, sentence: int, index: int) -> Response:
     return kept.page(handler.result, run_id, index, sentence)
 
 
-def upload(path: str) -> None:
-    try:
-        gr.Info(kept.add(Path(path), Path(path).name, insert))
-    except ValueError as error:
-        raise gr.Error(str(error), print_exception=False) from error
+def passage_page(
+    passage_id: str, sentence: Annotated[str, Query(max_length=shared.LONGEST)] = ""
+) -> Response:
+    return kept.passage_page(passage_id, sentence)
+
+
+def upload(paths: list[str], added: list[str]) -> list[str]:
+    """Add files, and give the names of all that were added in this session."""
+    for path in map(Path, paths):
+        try:
+            gr.Info(kept.add(path, path.name, insert))
+            added = [*(name for name in added if name != path.name), path.name]
+        except ValueError as error:
+            gr.Warning(str(error))
+    return added
+
+
+def remove(name: str, added: list[str]) -> list[str]:
+    gr.Info(kept.remove(name))
+    return [other for other in added if other != name]
 
 
 def begun() -> gr.Chatbot:
@@ -291,6 +308,7 @@ with gr.Blocks(
     delete_cache=(HOUR, HOUR),
 ) as app:
     conversation = gr.State([])
+    uploaded = gr.State([])  # names of files
     gr.HTML(f"<h1>{TITLE}</h1>")
     talk = gr.Chatbot(
         label="Conversation",
@@ -312,7 +330,18 @@ with gr.Blocks(
             scale=1,
         )
         suffixes = list(shared.SUFFIXES)
-        adding = gr.UploadButton("Add a file", file_types=suffixes, scale=0, min_width=140)
+        adding = gr.UploadButton(
+            "Add files", file_count="multiple", file_types=suffixes, scale=0, min_width=140
+        )
+
+    @gr.render(uploaded, show_progress="hidden")
+    def list_uploaded(names: list[str]) -> None:
+        with gr.Row(elem_id="uploaded"):
+            for name in names:
+                removing = gr.Button(f"Remove {name}", size="sm", scale=0)
+                removed = removing.click(partial(remove, name), uploaded, uploaded)
+                removed.then(begun, None, talk)
+
     streamed = gr.on(
         question.submit,
         ask,
@@ -324,7 +353,8 @@ with gr.Blocks(
     question.submit(None, js=TO_THE_QUESTION)
     streamed.then(cite, conversation, talk, trigger_mode="multiple", concurrency_limit=None)
     question.stop(stop, conversation, queue=False)
-    adding.upload(upload, adding).then(begun, None, talk)
+    added = adding.upload(upload, [adding, uploaded], uploaded)
+    added.then(begun, None, talk)
     app.load(begun, None, talk)
     talk.example_select(choose, None, question)
     talk.clear(clear, conversation)
@@ -351,6 +381,7 @@ if __name__ == "__main__":
         prevent_thread_lock=True,
     )
     server.add_api_route("/documents/{run_id}/{sentence}/{index}", document_page)
+    server.add_api_route("/passages/{passage_id}", passage_page)
     server.add_api_route("/search", search)
     server.add_api_route("/without/{run_id}/{indices}", answer_without, methods=["POST"])
     app.block_thread()

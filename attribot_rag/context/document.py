@@ -54,6 +54,11 @@ class Document:
         label = self.metadata.get("page_label")
         return str(label).strip() if isinstance(label, str | int) else ""
 
+    @property
+    def section(self) -> str:
+        """The heading above it in its file, by its metadata; '' if unknown."""
+        return next(self._texts(["section"]), "")
+
     def _texts(self, keys: Sequence[str]) -> Iterator[str]:
         values = (self.metadata.get(key) for key in keys)
         return (text for text in values if isinstance(text, str) and text.strip())

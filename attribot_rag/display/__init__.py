@@ -1,7 +1,7 @@
 """Shows attributions to people: in a terminal, in a browser, as Markdown and as cited text."""
 
 from attribot_rag.context.document import label_of
-from attribot_rag.display.document_page import render_document
+from attribot_rag.display.document_page import render_document, render_passage
 from attribot_rag.display.page import (
     digest,
     page_part,
@@ -39,6 +39,7 @@ __all__ = [
     "render_document",
     "render_html",
     "render_markdown",
+    "render_passage",
     "render_summary",
     "render_table",
     "summary_data",

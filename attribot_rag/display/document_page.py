@@ -50,14 +50,38 @@ def render_document(
         file: The file that the document was cut from.
         sentence: The index of a sentence, to mark only the text that it cites.
     """
-    document = attribution.documents[index]
-    spans = cited_spans(attribution, index, sentence)
+    return _page(
+        attribution.documents[index],
+        file,
+        cited_spans(attribution, index, sentence),
+        _sentence(attribution, sentence),
+        language_of("", [attribution.response]),
+    )
+
+
+def render_passage(document: Document, file: Path, *, sentence: str = "") -> str:
+    """The same page of a file opened at a passage of it, which a search for a sentence found.
+
+    Raises InvalidInput if the file cannot be read.
+    """
+    spans = ((0, len(document.text)),)
+    return _page(document, file, spans, sentence, language_of("", [sentence]), is_found=True)
+
+
+def _page(
+    document: Document,
+    file: Path,
+    spans: Sequence[Interval],
+    sentence: str,
+    language: str,
+    is_found: bool = False,
+) -> str:
+    """The page of a file, with spans of a document marked that was cut from it."""
     pdf = read_pdf(file) if file.suffix.lower() == ".pdf" else None
     text = pdf.text if pdf else read_text(file)
     marked = sorted(places_in(text, document, spans))
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
     titled = document.title and document.title == document.metadata.get("title")
-    language = language_of("", [attribution.response])
     template = page_templates().get_template("document_page.html")
     return template.render(
         name=file.name,
@@ -68,7 +92,8 @@ def render_document(
         content="" if pdf else _content(text, file.name, marked),
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
-        sentence=_sentence(attribution, sentence),
+        sentence=on_one_line(sentence),
+        is_found=is_found,
         style=Markup(_style()),
         script=Markup(script_of("document_page")),
     )
@@ -138,7 +163,7 @@ def _sentence(attribution: Result, index: int | None) -> str:
     sentences = cite(attribution).sentences
     if index is None or index not in range(len(sentences)):
         return ""
-    return on_one_line(attribution.response[sentences[index].start : sentences[index].end])
+    return attribution.response[sentences[index].start : sentences[index].end]
 
 
 def _style() -> str:

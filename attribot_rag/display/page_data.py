@@ -71,7 +71,7 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
             for index, document in documents.items()
         },
         "headings": {
-            index: str(document.metadata.get("section") or heading(rendered[index], document.text))
+            index: document.section or heading(rendered[index], document.text)
             for index, document in documents.items()
         },
         "quotes": {str(source_id): list(_places(attribution, source_id)) for source_id in shown},

@@ -14,11 +14,11 @@ from rapidfuzz.distance import OSA
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
+from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import Interval, blank_list_numbers
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
 from attribot_rag.support.wording import Word, Wording
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
 _ANOTHER_SPELLING = 0.8  # least similarity of two spellings of one word
@@ -469,16 +469,10 @@ def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Itera
         document = documents[index]
         is_next = before is not None and before.document == index
         previous = before.text if before is not None and is_next else ""
-        heading = _heading(document.text, start)
+        heading = heading_before(document.text, start) or document.section
         around = "\n".join(filter(None, [document.title, heading, previous]))
         before = Passage(source, index, start, end, document.text[start:end], around)
         yield before
-
-
-def _heading(text: str, end: int) -> str:
-    """The last Markdown heading that begins before this character."""
-    *_, last = [None, *_HEADING.finditer(text, 0, end)]
-    return "" if last is None else last[1]
 
 
 @dataclass(frozen=True, kw_only=True)

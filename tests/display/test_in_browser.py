@@ -450,11 +450,11 @@ def test_every_passage_has_its_heading_and_a_first_line(view: View) -> None:
     kind = {"kind": "grounded", "source_ids": (0,)}
     page = view(answer_data(supported(replace(made, verdicts=verdicts_of(FERRY, kind)))))
     entries = page.locator(".list li")
-    expect(entries.nth(0)).to_contain_text("contract.md Contract")
-    expect(entries.nth(0)).to_contain_text("not used · The rent is 890 euros.")
-    expect(entries.nth(1)).to_contain_text("contract.md House rules")
-    expect(entries.nth(1)).to_contain_text("not used · Dogs need a permission.")
-    expect(entries.nth(2).locator(".line")).to_have_text(FERRY)
+    expect(entries.nth(1)).to_contain_text("contract.md Contract")
+    expect(entries.nth(1)).to_contain_text("not used · The rent is 890 euros.")
+    expect(entries.nth(2)).to_contain_text("contract.md House rules")
+    expect(entries.nth(2)).to_contain_text("not used · Dogs need a permission.")
+    expect(entries.nth(0).locator(".line")).to_have_text(FERRY)
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
@@ -514,11 +514,17 @@ def test_all_files_are_searched_for_a_sentence_that_no_passage_has(view: View) -
     page.evaluate(
         """() => document.addEventListener("attribot-search", ({ detail }) =>
             detail.respond(window.none ? [] : [
-                { name: "b.txt", text: `${detail.text} <b>Yes.`, same: [[0, 5]], all: true }]))"""
+                { name: "b.txt", text: `${detail.text} <b>Yes.`, same: [[0, 5]], all: true },
+                { name: "c.txt", text: "Paris.", href: "/passages/7#cited" },
+                { name: "d.txt", text: "Paris.", href: "javascript:alert(1)" }]))"""
     )
     opened(page)
     press(page, "Search all files for this")
-    expect(card(page).locator("li")).to_have_text("b.txt has all words: Paris is big. <b>Yes.")
+    expect(card(page).locator("li").first).to_have_text(
+        "b.txt has all words: Paris is big. <b>Yes."
+    )
+    expect(card(page).locator("li a")).to_have_text("c.txt")
+    expect(card(page).locator("li a")).to_have_attribute("href", "/passages/7#cited")
     expect(card(page).locator("li mark")).to_have_text("Paris")
     press(page, "Close")
     page.evaluate("window.none = true")

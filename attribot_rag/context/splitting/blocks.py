@@ -480,3 +480,12 @@ def _only_string(text: str, start: int, end: int, records: Sequence[Interval]) -
     if len(strings) != 1 or any(first < strings[0].start() < last for first, last in records):
         return end, end
     return strings[0].span("string")
+
+
+_MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+
+
+def heading_before(text: str, end: int) -> str:
+    """The last Markdown heading that ends before this character, '' for none."""
+    *_, last = [None, *_MARKDOWN_HEADING.finditer(text, 0, end)]
+    return "" if last is None else last[1]

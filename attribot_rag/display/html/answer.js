@@ -244,6 +244,7 @@ class AttribotAnswer extends HTMLElement {
     [this.mode, this.drawn] = [mode, this.receipts];
     this.frame.className = `frame ${mode} ${this.inFlow ? "flow" : ""}`;
     this.draw();
+    this.lift();
   }
 
   // From where to where the element is in sight, in what scrolls it: there the panel fits in.

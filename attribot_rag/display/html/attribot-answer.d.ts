@@ -54,8 +54,8 @@ export type AttribotChoose = CustomEvent<{ sentence: number; text: string; docum
 export type AttribotOpen = CustomEvent<{ document: number; name: string; sentence?: number; number?: number; href: string | false }>;
 /** The reader wants the answer without these documents; `respond` takes it, or a promise of it. */
 export type AttribotWithout = CustomEvent<{ documents: number[]; names: string[]; ahead: boolean; respond(answer: OtherAnswer | Promise<OtherAnswer>): void }>;
-/** A text of a file, the characters of it that are words of the sentence, and whether it has all of these. */
-export interface Hit { name: string; text: string; same?: [number, number][]; all?: boolean }
+/** A text of a file, the address that opens it there, the characters of it that are words of the sentence, and whether it has all of these. */
+export interface Hit { name: string; text: string; href?: string; same?: [number, number][]; all?: boolean }
 
 /** All files are to be searched for a sentence's text. */
 export type AttribotSearch = CustomEvent<{ sentence: number; text: string; respond(found: Hit[] | Promise<Hit[]>): void }>;

@@ -1,4 +1,5 @@
 // What stands in the panel: a sentence's card, a file, the passages, or how to read all this.
+const ADDRESS = /^(https?:\/\/|\/(?!\/)|#)/; // of a file: elsewhere, or in the page
 class Card {
   constructor(answer) {
     const { receipts } = answer;
@@ -26,7 +27,7 @@ class Card {
     const named = [...new Set([...documents, ...also, ...rivals.map(({ document }) => document)])].sort((a, b) => (b === chosen) - (a === chosen));
     const [meaning, earlier, shared] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence)];
     const quoted = receipts.quoted(sentence, named).sort((a, b) => (b.document === chosen) - (a.document === chosen));
-    const groups = [["same", "either"].includes(shared) ? documents : null, ...(shared === "same" || shared === "either" ? [] : documents.map((index) => [index]))].filter((group) => group?.length);
+    const groups = [["same", "either"].includes(shared) ? documents : null, ...(shared === "same" || shared === "either" ? [] : documents.map((index) => [index]))].filter((group, at, all) => group?.length && all.findIndex((other) => `${receipts.whole(other ?? [])}` === `${receipts.whole(group)}`) === at);
     return [
       this.controls(h("h2", { dir: "auto" }, named.length === 1 ? [this.badge(named[0], sentence.chips.find(({ document }) => document === named[0])?.look), " ", receipts.passage(named[0]).name, " ", h("small", {}, receipts.passage(named[0]).page)] : h("span", { class: "dim place" }, sentence.place)),
         receipts.judged.length > 1 && [named.length === 1 && h("span", { class: "hidden place" }, sentence.place), to("previous", "‹", receipts.judged[sentence.number - 2]), to("next", "›", receipts.judged[sentence.number])]),
@@ -34,7 +35,7 @@ class Card {
       sentence.rest.map((line) => h("p", { dir: "auto" }, `${line.replace(/[.]$/, "")}.`)),
       meaning && h("p", { class: "dim" }, meaning),
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
-        quoted.map((place) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
+        quoted.map((place, at) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && place.document !== quoted[at - 1]?.document && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
       earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
       groups.map((group) => this.counterfactual(group)),
       AMBER.includes(standing) && this.answer.hasAttribute("searches") && this.search(sentence),
@@ -66,10 +67,10 @@ class Card {
     const { number, url, name } = receipts.passage(index);
     const values = { sentence: sentence?.index, number, index };
     const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, key) => values[key] ?? "") || url || "";
-    const href = /^(https?:\/\/|\/(?!\/)|#)/.test(address) && address;
+    const href = ADDRESS.test(address) && address;
     const open = (event) => answer.tells("attribot-open", { ...values, document: index, name, href }) || event.preventDefault();
     const label = [say("view"), isNamed && h("small", {}, " ", brief(name, 40))];
-    if (href) return h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow", click: open }, label);
+    if (href) return h("a", { href, ...ELSEWHERE, click: open }, label);
     return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.fill({ file: index, sentence })) }, label);
   }
 
@@ -114,7 +115,7 @@ class Card {
     const [remark, named] = [{ key, values, documents }, receipts.names(documents)];
     const look = key.startsWith("say") ? "" : key.startsWith("prompted") ? "part" : "warn";
     // No cause was measured: these are only the closest.
-    const label = look === "part" ? receipts.line(remark, sayer(receipts.language, true)) : !look && (key === "says" ? receipts.say(key, { names: named, n: documents.length }) : receipts.line(remark));
+    const label = look === "part" ? receipts.line(remark, sayer(receipts.language, true)) : !look && (key === "says" ? receipts.say(key, { names: named, n: receipts.count(documents) }) : receipts.line(remark));
     const texts = look === "warn" ? [receipts.remark(remark)] : documents.map((index) => `${receipts.passage(index).number ?? receipts.passage(index).name}`);
     return texts.map((text) => h("span", {}, "\u00a0", h("span", { class: `chip ${look}` }, brief(text, 40), look === "part" && " ?", label && h("span", { class: "hidden" }, ` ${label}`))));
   }
@@ -123,10 +124,11 @@ class Card {
   search(sentence) {
     const { answer, receipts, say } = this;
     const box = h("div", { class: "found", role: "status" });
+    const hit = ({ name, text, href, all, same = [] }) => h("li", { dir: "auto" }, ADDRESS.test(href ?? "") ? h("a", { href, ...ELSEWHERE }, brief(name)) : h("b", {}, brief(name)), all && h("small", {}, ` ${say("allWords")}`), ": ", new Painter(Array.from(text), { ranges: same.map(([from, to]) => ({ from, to })) }).marked(0, Infinity));
     const find = async ({ target }) => {
       target.disabled = true;
       const found = await new Promise((respond) => answer.tells("attribot-search", { sentence: sentence.index, text: receipts.plain(sentence), respond })).catch(() => []);
-      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map((hit) => h("li", { dir: "auto" }, h("b", {}, brief(hit.name)), hit.all && h("small", {}, ` ${say("allWords")}`), ": ", new Painter(Array.from(hit.text), { ranges: (hit.same ?? []).map(([from, to]) => ({ from, to })) }).marked(0, Infinity)))) : say("nowhere", { text: brief(receipts.plain(sentence)) }));
+      filled(box, h("h3", {}, say("found")), found.length ? h("ul", {}, found.map(hit)) : say("nowhere", { text: brief(receipts.plain(sentence)) }));
       target.remove();
     };
     return [button({ class: "link", click: find }, say("search")), box];
@@ -179,7 +181,7 @@ class Card {
           h("small", { class: "line", dir: "auto" }, [state, visible(receipts.lines[index] ?? "")].filter(Boolean).join(" · "))));
     };
     return [
-      h("h2", {}, say("where")), h("ol", {}, [...passages.values()].map(entry)),
+      h("h2", {}, say("where")), h("ol", {}, [...passages.values()].sort((a, b) => (a.number ?? Infinity) - (b.number ?? Infinity) || 0).map(entry)),
       h("p", { class: "about" }, searched && h("span", {}, say("searched", { files: searched.files, n: passages.size })),
         reads && h("span", { class: "reader" }, say("whoRead", { reader: visible(summary.model ?? ""), model: visible(summary.answered_by ?? say("another")) })),
         receipts.judged.length > 0 && button({ class: "link help", "data-at": "help", click: () => answer.fill({ help: true }) }, say("help")))];

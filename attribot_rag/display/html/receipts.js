@@ -84,7 +84,8 @@ class Receipts {
   remark(remark, named, say = this.say) {
     const { key, values, documents, text } = remark;
     if (!(key in STRINGS[this.language])) return brief(text, 300);
-    return say(key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
+    const alone = named && this.count(documents) === 1 && { prompted_by_several: "prompted", say_but: "says_but" }[key];
+    return say(alone || key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
   }
 
   // The same as a line of its own.
@@ -96,6 +97,11 @@ class Receipts {
   names(indices, word = "and", byNumber) {
     const [last, ...first] = [...new Set(indices.map((index) => (byNumber ? this.passage(index).number : null) ?? this.passage(index).name))].reverse();
     return first.length ? `${first.reverse().join(", ")} ${this.say(word)} ${last}` : last ?? "";
+  }
+
+  // How many files some passages are of, by their names.
+  count(indices) {
+    return new Set(indices.map((index) => this.passage(index).name)).size;
   }
 
   // What stands after a sentence: numbers of passages (dashed where these do not say it), and one thing to look at (amber) or to know. The card has the `rest`.
@@ -176,12 +182,12 @@ class Receipts {
   told(sentence) {
     const { state, documents, standing, remarks, chips, also } = sentence;
     if (["checking", "cut"].includes(state)) return this.say(state === "cut" ? "ended" : "waiting");
-    if (state === "also") return `${this.say("says", { names: this.names(also), n: also.length })}.`;
+    if (state === "also") return `${this.say("says", { names: this.names(also), n: this.count(also) })}.`;
     const other = remarks.find(({ key }) => key === "contradicted");
     const joint = [null, "together"].includes(this.shared(sentence)) ? "and" : "or";
-    const told = this.say(standing === "said" || standing === "disputed" ? "says" : "from", { names: this.names(documents, joint), n: joint === "or" ? 1 : documents.length });
+    const told = this.say(standing === "said" || standing === "disputed" ? "says" : "from", { names: this.names(documents, joint), n: joint === "or" ? 1 : this.count(documents) });
     if (other) {
-      const values = { told, name: this.names(other.documents), n: other.documents.length, values: brief(other.values.join(", "), 120) };
+      const values = { told, name: this.names(other.documents), n: this.count(other.documents), values: brief(other.values.join(", "), 120) };
       return `${this.say(standing === "disputed" ? "instead" : "only", values)}.`;
     }
     if (remarks.length) return `${this.line(remarks[0])}.`;

@@ -30,6 +30,7 @@ const button = (attributes, ...children) => h("button", { type: "button", ...att
 // The blocks of a text, as Python read them (display/rendered.py), as nodes. Leaves are places in its code `points`.
 const TAGS = new Set("p ul ol li blockquote thead tbody tr th td strong em s code pre span hr".split(" "));
 const SAFE = /^(https?:\/\/|mailto:)/i;
+const ELSEWHERE = { target: "_blank", rel: "noopener noreferrer nofollow" };
 class Painter {
   // `ranges` ({from, to, ...attributes of a mark}) are marked; with `within`, only what is in it is shown, and the head of its table.
   constructor(points, { ranges = [], within = [0, Infinity], cite = () => null, words = (_, nodes) => nodes } = {}) {
@@ -50,7 +51,7 @@ class Painter {
     const children = node.slice(attributes === second ? 2 : 1).map((child) => this.node(child)).flat(Infinity).filter(Boolean);
     const isKept = children.length || tag === "hr" || (tag === "td" && this.within[1] === Infinity);
     if (!isKept || (tag === "table" && children.every(({ localName }) => localName === "thead"))) return null;
-    if (tag === "a" && SAFE.test(attributes.href)) return h("a", { href: attributes.href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
+    if (tag === "a" && SAFE.test(attributes.href)) return h("a", { href: attributes.href, ...ELSEWHERE }, children);
     if (tag === "table") return h("div", { class: "scroll", tabindex: "0" }, h("table", {}, children));
     if (/^h[1-6]$/.test(tag)) return h("p", { class: "heading" }, children);
     if (tag === "ol") return h("ol", { start: Number.isInteger(attributes.start) && attributes.start }, children);
