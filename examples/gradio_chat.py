@@ -51,6 +51,8 @@ button.lg.secondary::before {  /* a paper clip */
   content: ""; width: 1.1em; height: 1.1em; margin-inline-end: 0.4em; background: currentColor;
   mask: center / contain no-repeat var(--clip);
 }
+.panel-wrap:has(.placeholder-content) { height: 100%; }
+.placeholder-content { padding: 24px; text-align: center; }
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
   button.lg.secondary { min-width: 48px !important; padding-inline: 0; font-size: 0; }
@@ -355,7 +357,7 @@ with gr.Blocks(
     question.stop(stop, conversation, queue=False)
     added = adding.upload(upload, [adding, uploaded], uploaded)
     added.then(begun, None, talk)
-    app.load(begun, None, talk)
+    app.load(begun, None, talk, show_progress="hidden")
     talk.example_select(choose, None, question)
     talk.clear(clear, conversation)
 

@@ -128,10 +128,17 @@ def html_of(
     return Markup("\n").join(map(written, blocks))
 
 
+_PART_ENDS = re.compile(r"</(?:t[dh]|li)>")
+
+
 def first_line(blocks: Sequence[Node], text: str, length: int = 160) -> str:
-    """The first words that are shown, without headings if there is other text."""
+    """The first words that are shown, without headings if there is other text.
+
+    A dot follows each item and each cell.
+    """
     bodies = [block for block in blocks if not re.fullmatch(r"h\d|hr", block[0])] or blocks
-    shown = Markup(" ").join(html_of([block], text) for block in bodies[:2]).striptags()
+    written = " ".join(html_of([block], text) for block in bodies[:2])
+    shown = Markup(_PART_ENDS.sub(" · ", written)).striptags().rstrip(" ·")
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 

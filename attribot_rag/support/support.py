@@ -228,7 +228,8 @@ def support_of(
     elsewhere = wording.lacking(question, frozenset(word.key for word in nowhere))
     new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
     facts = [word for word in new if word.is_number or word.is_name]
-    telling = [*facts, *wording.telling(missing, words)]
+    replaced = missing if _is_replaced(stated.text, missing, cited, wording) else []
+    telling = [*facts, *replaced, *wording.telling(missing, words)]
     told = tuple(
         MissingWord(
             start=stated.start + word.start,
@@ -241,10 +242,7 @@ def support_of(
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
     is_full = (
-        (score >= FULL or not (missing or asked))
-        and not foreign
-        and has_facts
-        and not (missing and _is_replaced(stated.text, missing, cited, wording))
+        (score >= FULL or not (missing or asked)) and not foreign and has_facts and not replaced
     )
     if entailed is not None and has_facts and not is_full:
         probability = entailed("\n".join(passage.read for passage in passages), stated.text)

@@ -93,6 +93,10 @@ def test_all_files_are_searched_for_a_sentence(page: Page, address: str) -> None
     hit = next(each for each in found if "38 metres" in each["text"])
     marked = [hit["text"][start:end] for start, end in hit["same"]]
     assert {"38", "metres", "high"} <= set(marked)
+    page.goto(f"{address}{hit['href']}")
+    expect(page.locator(".for")).to_have_text("Found for The lighthouse is 38 metres high.")
+    expect(page.locator("mark").filter(has_text="38 metres")).to_be_in_viewport()
+    assert page.request.get(f"{address}/passages/none").status == 404
     other = page.request.get(f"{address}/search", params={"text": "Quarks are confined."})
     assert other.json() == []
     whole = page.request.get(f"{address}/search", params={"text": "It is 38 metres high."})
@@ -122,8 +126,10 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
         look_up(receipts(page), "38 metres high")
     keep(page, "gradio_chat.png")
 
-    document = opened_citation(receipts(page), "lighthouse.md")
     paragraphs = (CORPUS / "lighthouse.md").read_text("utf-8").strip().split("\n\n")
+    entry = receipts(page).locator(".list li", has_text="lighthouse.md").first
+    expect(entry.locator(".title small")).to_have_text("Building the tower")
+    document = opened_citation(receipts(page), "lighthouse.md")
     expect(document.locator(".heading").first).to_have_text(paragraphs[0].removeprefix("# "))
     for paragraph in (paragraphs[1], paragraphs[-1]):
         expect(document.locator("main")).to_contain_text(paragraph)
@@ -230,6 +236,25 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     broken.write_bytes(b"no PDF")
     page.set_input_files("input[type=file]", broken)
     expect(page.get_by_text("broken.pdf cannot be read")).to_be_visible(timeout=PATIENCE)
+
+
+@pytest.mark.long
+def test_several_files_are_added_and_removed_in_a_session(page: Page, tmp_path: Path) -> None:
+    pool, parking, broken = (tmp_path / name for name in ("pool.txt", "parking.md", "broken.pdf"))
+    pool.write_text("The pool opens at seven.")
+    parking.write_text("# Parking\n\nThe parking fee is 3 euros an hour.")
+    broken.write_bytes(b"no PDF")
+    page.set_input_files("input[type=file]", [pool, parking, broken])
+    expect(page.get_by_text("broken.pdf cannot be read")).to_be_visible(timeout=PATIENCE)
+    removing = page.get_by_role("button", name="Remove")
+    expect(removing).to_have_text(["Remove pool.txt", "Remove parking.md"], timeout=PATIENCE)
+    removing.first.click()
+    expect(removing).to_have_text(["Remove parking.md"], timeout=PATIENCE)
+    placeholder = page.locator(".placeholder")
+    expect(placeholder).to_contain_text("parking.md", timeout=PATIENCE)
+    expect(placeholder).not_to_contain_text("pool.txt", timeout=PATIENCE)
+    removing.click()
+    expect(removing).to_have_count(0, timeout=PATIENCE)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from support.pdf_files import pdf
 
 from attribot_rag import Attribution, Document
 from attribot_rag.corpus import read_pdf
-from attribot_rag.display import render_document
+from attribot_rag.display import render_document, render_passage
 from attribot_rag.display.document_page import DrawnPage, draw_pages
 from attribot_rag.errors import InvalidInput
 
@@ -145,3 +145,16 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     for name in ("a.md", "a.pdf"):
         with pytest.raises(InvalidInput, match=f"{name} cannot be read"):
             render_document(citing("A bell.", "A bell."), 0, tmp_path / name)
+
+
+def test_a_passage_that_a_search_found_is_marked_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "bell.md"
+    file.write_text("# Bell\n\nThe bell is green. It is old.\n\nThe bell is green. It is old.")
+    passage = Document("The bell is green. It is old.", metadata={"start": 39})
+    page = render_passage(passage, file, sentence=f"Is it green? {HTML[0]}")
+    assert re.findall(r"<mark.*?</mark>", page) == [
+        '<mark id="cited" data-citation="0">The bell is green. It is old.</mark>'
+    ]
+    assert "Found for <q>Is it green?" in page and HTML[0] not in page
+    moved = render_passage(Document("Gone.", metadata={"start": 0}), file)
+    assert "no certain place" in moved

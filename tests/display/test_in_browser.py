@@ -239,6 +239,7 @@ def test_three_looks_of_a_chip_and_one_line_of_trust(view: View) -> None:
         f" · 1 is not said by its source · 1 is {OWN}"
     )
     expect(page.locator(".answer .value")).to_have_text(["84", "Norland"])
+    expect(page.locator(".list li").last.locator(".chip")).to_have_class("chip part")
     chips(page, "Norland").hover()
     expect(page.locator(".tip")).to_contain_text("which does not mention Norland")
     expect(page.locator(".tip mark")).to_have_text("guarantee lasts 24 months")

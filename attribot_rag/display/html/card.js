@@ -173,10 +173,11 @@ class Card {
     if (!passages.size) return [];
     const entry = ({ index, name, page, isLost }) => {
       const [isUsed, differs] = [used.has(index), disputing.has(index)];
+      const looks = receipts.judged.flatMap(({ chips }) => chips.filter(({ document }) => document === index).map(({ look }) => look));
       const under = page || brief(receipts.headings[index] ?? "");
       const title = [name, under && h("small", {}, ` ${under}`)];
       const state = isLost ? say("lost") : isUsed || differs ? "" : say("unused");
-      return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, differs && !isUsed ? "warn" : "") || h("span", { class: "dim" }, "–"),
+      return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, looks.includes("") ? "" : looks[0] ?? (differs ? "warn" : "")) || h("span", { class: "dim" }, "–"),
         h("div", {}, receipts.texts[index] != null ? button({ class: "title", "data-at": `passage ${index}`, dir: "auto", click: () => answer.fill({ file: index }) }, title) : h("span", { class: "title", dir: "auto" }, title),
           h("small", { class: "line", dir: "auto" }, [state, visible(receipts.lines[index] ?? "")].filter(Boolean).join(" · "))));
     };
