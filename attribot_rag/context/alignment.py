@@ -1,4 +1,4 @@
-"""Forms of a text aligned with it character by character, and the text that two have in common."""
+"""Forms of a text that are aligned with it by character, and the text that two have in common."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.text import Interval, find_all, num_unspaced
 
 _SPACE = re.compile(r"\s{2,}|[^\S ]|\A\s|\s\Z")
-# The last one of a run apart: it may be the sign of a number.
+# Separators in a row, but the last one separately: it may be the sign of a number.
 _SEPARATORS = re.compile(r"[ .,:;/-]+(?=[ .,:;/-])|[ .,:;/-]")
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedText:
-    """A form of the text `source`, in which characters are replaced or left out.
+    """A form of the text `source`, with characters replaced or left out.
 
     `origins` [characters of `text`, 2] has for each character the characters [start, end) of
-    `source` for which it stands, ascending. Several may stand for one (ss for ß), or one for
-    several (é for an escape sequence).
+    `source` that it stands for, ascending. Several characters may stand for one (ss for ß), or one
+    for several (é for an escape sequence).
     """
 
     source: str
@@ -46,9 +46,9 @@ class AlignedText:
         return cls(source, source, numpy.stack([starts, starts + 1], axis=1))
 
     def unescaped(self) -> AlignedText:
-        """The text without any escaping, however deep, to be compared with another text.
+        """The text without any escaping, however deep, to compare with another text.
 
-        A document that holds escape sequences of its own loses them, too, so both are unescaped.
+        A document with its own escape sequences loses these too, so unescape both texts.
         """
         form = self
         for _ in range(_MAX_DEPTH):
@@ -58,7 +58,7 @@ class AlignedText:
         return form
 
     def single_spaced(self) -> AlignedText:
-        """The text with one space between its words, and none around them."""
+        """The text with one space between words, and none around them."""
 
         def space(match: re.Match[str]) -> str:
             return " " if match.start() and match.end() < len(self.text) else ""
@@ -66,10 +66,10 @@ class AlignedText:
         return self._replaced(_SPACE, space)
 
     def letters(self) -> AlignedText:
-        """The casefolded (NFKD) letters and digits, nothing between them.
+        """The casefolded (NFKD) letters and digits, with nothing between them.
 
-        White space, case, mark-up, punctuation and typography are left out. Between two digits a
-        separator is kept (1.5 is not 15), and so are minus, per cent and currency signs.
+        White space, case, mark-up, punctuation and typography are left out. A separator between two
+        digits stays (1.5 is not 15), and so do minus, per cent and currency signs.
         """
         letters = [*map(_letters_of, self.text)]
         for silent in _SILENT.finditer(self.text):
@@ -102,16 +102,16 @@ class AlignedText:
         return TextIndex(self.text)
 
     def source_span(self, start: int, end: int) -> Interval:
-        """The characters of `source` behind the characters [start, end) of `text`, not empty."""
+        """The characters of `source` for [start, end) of `text`; not empty."""
         return int(self.origins[start, 0]), int(self.origins[end - 1, 1])
 
     def span_of(self, interval: Interval) -> Interval:
-        """The characters of `text` made of these characters of `source`."""
+        """The characters of `text` for these characters of `source`."""
         start, end = self.origins[:, 0].searchsorted(interval).tolist()
         return start, end
 
     def gap(self, index: int) -> str:
-        """The characters of `source` between those before and at this place of `text`."""
+        """The characters of `source` between the ones before and at this position of `text`."""
         start = self.origins[index - 1, 1] if index else 0
         return self.source[start : self.origins[index, 0] if index < len(self.text) else None]
 
@@ -121,7 +121,7 @@ class AlignedText:
         return all(self.origins[place - 1, 0] != self.origins[place, 0] for place in edges)
 
 
-# Without meaning: link targets, rules and separator rows of tables, marks before a line.
+# Marks without meaning: link targets, rules and separator rows of tables, marks before a line.
 _SILENT = re.compile(
     r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'][^\"'\n]*[\"'])?\)"
     r"|^[ \t]*[|:=*_+-][ \t|:=*_+-]{2,}$"
@@ -149,9 +149,9 @@ def _number_sign(separator: re.Match[str]) -> str:
 
 
 def _unified(character: str) -> str:
-    """A character without case, with a single kind each of white space, dashes and quotes.
+    """A character without case, with one kind of white space, of dashes and of quotes.
 
-    Several characters where it stands for several (an ellipsis, a ligature).
+    It becomes several characters if it stands for several (an ellipsis, a ligature).
     """
     if character.isspace():
         return " "
@@ -166,7 +166,7 @@ def _unified(character: str) -> str:
 
 @cache
 def _letters_of(character: str) -> str:
-    """A character's folded letters, or a separator ("" for mark-up)."""
+    """A character's folded letters, or a separator; "" for mark-up."""
     if character.isspace() or character == "|":
         return " "
     if character in _DASHES:
@@ -202,9 +202,9 @@ _ESCAPE = re.compile(
     rf"|\\(?:u{_HEX}{{4}}|U{_HEX}{{8}}|x{_HEX}{{2}}|\r?\n[ \t]*|[nrtbfvae0NLP_/\\\"' ])"
     r"|'{2,}|\"{2,}|(?:'\n[ \t]+'|\"\n[ \t]+\")"
 )
-# Of JSON, Python and YAML, where they stand for something other than themselves.
+# Escapes of JSON, Python and YAML that stand for another character.
 _CHARACTERS = dict(zip("nrtbfvae0NLP_", "\n\r\t\b\f\v\a\x1b\0\x85\u2028\u2029\xa0", strict=True))
-# Escapes within escapes: more of them are left as they are.
+# How deep escapes within escapes are read.
 _MAX_DEPTH = 8
 
 
@@ -214,7 +214,7 @@ def meaning(match: re.Match[str]) -> str:
     if escape[0] == "&":
         return "&" if escape.startswith("&amp;") else html.unescape(escape)
     if escape[0] != "\\":
-        return "" if "\n" in escape else escape[0]  # a Python literal in pieces, quotes in CSV
+        return "" if "\n" in escape else escape[0]  # pieces of a Python literal, quotes in CSV
     kind = escape[1]
     if kind == "u":
         units = bytes.fromhex(escape.replace("\\u", ""))
@@ -227,14 +227,14 @@ def meaning(match: re.Match[str]) -> str:
 
 Integers: TypeAlias = NDArray[numpy.int64]
 
-# A short text is searched faster than it is indexed.
+# Searching a short text is faster than indexing it.
 _MIN_LENGTH = 32_768
 _GRAM, _STRIDE = 16, 8
 _COMMON = 64
 
 
 class TextIndex:
-    """A text in which many others are looked up by n-grams, each with its places."""
+    """A text in which many others are looked up by n-grams, with their places."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -248,9 +248,9 @@ class TextIndex:
         return places
 
     def hits(self, text: str, length: int, stride: int, most: int) -> Iterator[tuple[int, int]]:
-        """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
+        """Places of equal n-grams in another text and in this one, the rarest n-grams first.
 
-        N-grams of more than 64 places are left out, as are hits beyond `most`.
+        N-grams with more than 64 places are left out, and hits beyond `most`.
         """
         ngrams = self._ngrams(length, stride)
         places = [ngrams.get(text[at : at + length], ()) for at in range(len(text) - length + 1)]
@@ -259,7 +259,7 @@ class TextIndex:
         return islice(((at, place) for at in rare for place in places[at]), most)
 
     def find_all(self, needle: str) -> Iterator[int]:
-        """Start positions of all places of the needle that do not overlap, ascending."""
+        """The start of each place of the needle, ascending. Places do not overlap."""
         if len(self.text) < _MIN_LENGTH or len(needle) < _GRAM + _STRIDE:
             return find_all(self.text, needle)
         ngrams = self._ngrams(_GRAM, _STRIDE)
@@ -280,7 +280,7 @@ class TextIndex:
 class Work:
     """Counts the `pairs` of characters that were compared to align texts.
 
-    `is_in_time` is called before each text; texts for which there was no time are `left`.
+    `is_in_time` is called before each text. Texts for which there was no time are `left`.
     """
 
     def __init__(self, is_in_time: Callable[[], bool] | None = None) -> None:
@@ -293,7 +293,7 @@ class Work:
         self.pairs += len(text) * len(other)
 
     def in_time(self, texts: Iterable[str]) -> Iterator[str]:
-        """The texts, as long as there is time; the others are left."""
+        """The texts, as long as there is time. The others are left."""
         for text in texts:
             if self.left or not self._is_in_time():
                 self.left.add(text)
@@ -306,7 +306,7 @@ class Work:
 
 
 _MAX_PLACES = 64
-# What follows a text that was cut within a word, and what precedes a text without its beginning.
+# The text after a cut within a word, and the text before a passage without its beginning.
 _CUT_AFTER = re.compile(r"[^\S\n]*(?:\Z|\n|…|\.\.|[\[\]<>(){}|\"”»*#=~])")
 _CUT_BEFORE = re.compile(r"(?:\A|\n|…|\.\.|[\[\]<>(){}|\"“«*#=~])[^\S\n]*\Z")
 _MAX_SPACE = 20
@@ -335,8 +335,8 @@ class Run(NamedTuple):
 def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[Run]:
     """Maximal common runs: all of at least `length` + `stride` - 1 characters, some shorter.
 
-    Runs whose n-grams of this length all stand in more than 64 places are left out: such text is
-    not specific to a document.
+    Runs of which every n-gram of this length has more than 64 places are left out: such text is not
+    specific to a document.
     """
     text = prompt.text
     hits = prompt.hits(document, length, stride, _MAX_PLACES * len(document))
@@ -352,10 +352,10 @@ def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> I
 
 
 def at_words(document: AlignedText, prompt: AlignedText, run: Run) -> Run:
-    """The run without the incomplete words at its ends; empty if nothing is left.
+    """The run without incomplete words at its ends; empty if nothing remains.
 
-    An incomplete word of the document stays if the prompt's text also ends there: at the end of
-    a line, a quotation or an element, or before an ellipsis.
+    An incomplete word of the document stays if the prompt's text also ends there: at the end of a
+    line, a quotation or an element, or before an ellipsis.
     """
     first, start, length = run
     while length and not _ends(document, prompt, first + length, start + length):
@@ -382,9 +382,9 @@ def _begins(document: AlignedText, prompt: AlignedText, at: int, place: int) -> 
 
 
 def is_border(text: AlignedText, index: int) -> bool:
-    """Whether this place of a text's letters is not inside a word, number or character.
+    """Whether this position is not inside a word, number or character.
 
-    In scripts without spaces every character is a word.
+    In scripts without spaces, every character is a word.
     """
     if not 0 < index < len(text.text):
         return True
@@ -400,10 +400,10 @@ def is_border(text: AlignedText, index: int) -> bool:
     return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0
 
 
-# Of the text between two words, the mark-up right before the second, and all that is before it.
+# In the text between two words: the mark-up right before the second one, and what is before that.
 _OPENING = re.compile(r"(?<=\s)\S+\Z")
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
-# The most pairs of characters that are compared to align the text between two letters.
+# The most pairs of characters to compare when aligning the text between two letters.
 _MAX_COMPARED = 2**22
 
 
@@ -411,10 +411,10 @@ _MAX_COMPARED = 2**22
 class Location:
     """A place of a document in the prompt: characters [start, end) of the prompt.
 
-    `offsets[i]` is the prompt's character for character `i` of the document, with a last entry for
-    its end; offsets never decrease. A part holds only the characters `document_span` [start, end)
-    of the document; characters before it map to `start`, characters after it to `end`.
-    `is_escaped` says that the prompt holds escape sequences for characters of the document.
+    `offsets[i]` is the prompt's character for character `i` of the document; a last entry is for
+    its end. Offsets never decrease. A part has only the characters `document_span` [start, end) of
+    the document: characters before it map to `start`, characters after it to `end`. `is_escaped`
+    says that the prompt has escape sequences for characters of the document.
     """
 
     start: int
@@ -424,7 +424,7 @@ class Location:
     is_escaped: bool = False
 
     def document_interval(self, start: int, end: int) -> Interval:
-        """The document's characters at these characters of the prompt."""
+        """The document's characters for these characters of the prompt."""
         return self.document_offset(start), self.document_offset(end)
 
     def document_offset(self, prompt_offset: int) -> int:
@@ -433,7 +433,7 @@ class Location:
         return min(max(bisect_left(self.offsets, prompt_offset), first), last)
 
     def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
-        """Map the location of two forms to the source texts of these forms."""
+        """The location mapped from two forms to their source texts."""
         start, end = prompt.source_span(self.start, self.end)
         indices = numpy.arange(len(document.source))
         characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
@@ -446,9 +446,9 @@ class Location:
 
 
 def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> Location:
-    """The location by common runs of forms of both texts, ascending.
+    """The location from common runs of forms of both texts, ascending.
 
-    It reaches from the first to the last run, with common punctuation around them.
+    It goes from the first to the last run, with common punctuation around them.
     """
     first, last = runs[0], runs[-1]
     ours = document.source_span(first.first, last.last)
@@ -468,7 +468,7 @@ def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> 
     offsets = numpy.minimum(offsets, places[(anchors + 1).clip(max=len(at) - 1)])
     lengths, widths = numpy.diff(at), numpy.diff(places)
     for gap in numpy.flatnonzero((lengths > 1) & (lengths != widths)).tolist():
-        # A letter that both texts have, with what stands after it.
+        # A letter that both texts have, and the text after it.
         if lengths[gap] * widths[gap] <= _MAX_COMPARED:
             between = _folded(document.source[at[gap] : at[gap + 1]])
             counterpart = _folded(prompt.source[places[gap] : places[gap + 1]])
@@ -480,10 +480,10 @@ def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> 
 def _anchors(
     document: AlignedText, prompt: AlignedText, runs: Sequence[Run]
 ) -> tuple[Integers, Integers]:
-    """Characters of the document, ascending, with their places in the prompt.
+    """Characters of the document, ascending, and their places in the prompt.
 
-    A word that follows white space in the document begins right after white space in the prompt,
-    together with opening mark-up.
+    A word after white space in the document begins right after white space in the prompt, together
+    with opening mark-up.
     """
     spans = numpy.concatenate(
         [
@@ -502,15 +502,15 @@ def _anchors(
 
 
 def _folded(text: str) -> str:
-    """The text with each character unified, if that is a single character."""
+    """The text with each character unified if the result is a single character."""
     alike = map(_unified, text)
     return "".join(x if len(x) == 1 else y for x, y in zip(alike, text, strict=True))
 
 
 def _claimed(document: str, prompt: str) -> tuple[int, int]:
-    """The numbers of leading characters of both texts that are common punctuation.
+    """How many leading characters of both texts are common punctuation.
 
-    The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
+    The prompt may lack the document's characters (mark-up that was removed), but not the reverse.
     """
     ours, theirs = (
         [(mark, end) for end, character in enumerate(text, 1) for mark in _unified(character)]
@@ -529,10 +529,10 @@ def _claimed(document: str, prompt: str) -> tuple[int, int]:
 
 
 def places_in(other: str, text: str) -> list[int]:
-    """For each character of a text, and for its end, the place in another text.
+    """For each character of a text, and for its end, its place in another text.
 
-    By the fewest edits: a replaced character maps to its replacement, a missing character to the
-    next one. Time and memory grow with the product of the lengths.
+    The alignment has the fewest edits. A replaced character maps to its replacement, a missing one
+    to the next character. Time and memory grow with the product of the lengths.
     """
     places = [len(other)] * (len(text) + 1)
     for edit in Levenshtein.opcodes(text, other):

@@ -1,4 +1,4 @@
-"""The context of a prompt: the sources of its documents, their places, and groups of sources."""
+"""The context of a prompt: its documents' sources, their places, and groups of sources."""
 
 from __future__ import annotations
 
@@ -30,14 +30,18 @@ from attribot_rag.model.language_model import LanguageModel, Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions:
-    """Options of locating documents and dividing them into sources.
+    """Options for finding documents in the prompt and cutting them into sources.
 
-    `source_unit` is 'sentence', 'paragraph', 'document' or a function that splits a text into
-    pieces without losing characters. `language` is that of documents and answers (ISO 639-1), by
-    which they are divided into sentences; by default it is detected for each of them.
-    `duplicate_threshold` is the similarity from which two texts are a single source (1: equal
-    texts only), `fuzzy_threshold` the similarity from which a document counts as located.
-    Raises InvalidInput for an unknown unit or a threshold outside (0, 1].
+    Raises InvalidInput for an unknown unit, or a threshold outside (0, 1].
+
+    Args:
+        source_unit: 'sentence', 'paragraph', 'document', or a function that splits a text into
+            pieces without losing characters.
+        language: The language of documents and answers (ISO 639-1), for splitting sentences. By
+            default it is detected for each.
+        duplicate_threshold: The similarity from which two texts are one source (1: only equal
+            texts).
+        fuzzy_threshold: The similarity from which a document counts as found.
     """
 
     source_unit: str | Splitter = "sentence"
@@ -59,14 +63,15 @@ class ContextOptions:
 class Context:
     """Documents located in one prompt.
 
-    `sources` are in the order of their first place, each with its index as id. `regions` are the
-    characters of the prompt that belong to documents, `conversation` the characters of earlier
-    turns, `message` those of the user's last message, if it is known; `not_located` are the indices
-    of documents that the prompt lacks. `partly_located` gives for each document of which the prompt
-    holds only parts (cut or thinned out by the application) the share of its characters, white
-    space aside, in (0, 1), by the document's index. `not_in_time` are the documents of
-    `not_located` that there was no time to look for; `crowded` stand in further places, which are
-    no occurrences of their sources. `language` is the option, None if it is detected.
+    - `sources` are in the order of their first place. A source's id is its index.
+    - `regions` are the characters of the prompt that belong to documents, `conversation` those of
+      earlier turns, and `message` those of the user's last message, if it is known.
+    - `not_located` are indices of documents that the prompt lacks. For `not_in_time`, there was no
+      time to look.
+    - `partly_located` gives the share of a document's characters, without white space, in (0, 1),
+      if the prompt has only parts of it.
+    - `crowded` documents have further places that are not among their sources' occurrences.
+    - `language` is the option; None if it is detected.
     """
 
     documents: tuple[Document, ...]
@@ -83,7 +88,7 @@ class Context:
 
     @cached_property
     def labels(self) -> DocumentLabels:
-        """The labels that the prompt gives its documents."""
+        """The labels that the prompt gives to its documents."""
         return document_labels(
             self.prompt.text,
             self.sources,
@@ -100,17 +105,17 @@ class Context:
 
     @property
     def present(self) -> tuple[int, ...]:
-        """Ids of the sources that the prompt holds: all, unless it was reduced."""
+        """Ids of the sources that the prompt has: all, unless it was reduced."""
         return tuple(source.id for source in self.sources if source.occurrences)
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """Indices of documents with text, but without any location in the prompt."""
+        """Indices of documents that have text but no place in the prompt."""
         return tuple(i for i in self.not_located if i not in self.unseen and self._has_text(i))
 
     @property
     def unseen(self) -> tuple[int, ...]:
-        """Indices of documents located in part, or not looked for: the prompt may hold more."""
+        """Indices of documents found in part, or not looked for: the prompt may have more text."""
         return (*filter(self._has_text, self.not_in_time), *self.partly_located)
 
     def _has_text(self, index: int) -> bool:
@@ -118,12 +123,12 @@ class Context:
 
     @cached_property
     def whole(self) -> Ablation:
-        """The whole retrieved text: the documents and the text between them, such as titles."""
+        """All retrieved text: the documents and the text between them, such as titles."""
         return Ablation(characters=with_labels(self.prompt.text, self.regions, self.conversation))
 
     @cached_property
     def asked(self) -> str:
-        """The question: the prompt's text without the retrieved text and the earlier turns."""
+        """The question: the prompt's text without retrieved text and earlier turns."""
         text, spans = self.prompt.text, merge((*self.whole.characters, *self.conversation))
         return " ".join(text[start:end] for start, end in subtract((0, len(text)), spans))
 
@@ -141,17 +146,17 @@ class Context:
 
     @property
     def branches(self) -> tuple[int, ...]:
-        """Ascending token indices at which prompts without one source differ first."""
+        """Ascending token indices at which prompts without one source first differ."""
         starts = (occurrence.start for source in self.sources for occurrence in source.occurrences)
-        # the token before may be encoded together with what follows the source
+        # the token before may be encoded together with the text after the source
         return tuple(
             max(0, self.prompt.tokens_in((start, start + 1)).start - 1) for start in sorted(starts)
         )
 
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
-        """Ablate all other sources, and the text around documents with no source left.
+        """Ablate all other sources, and the text around documents that have no source left.
 
-        A document keeps the text before it, such as its title: the first remaining document loses
+        A document keeps the text before it, such as its title. The first remaining document loses
         the separator before it.
         """
         places = merge(self._places(Ablation(frozenset(source_ids))))
@@ -168,10 +173,10 @@ class Context:
         return Ablation(frozenset(self.present) - frozenset(source_ids), tuple(around))
 
     def ablate(self, ablation: Ablation, language_model: LanguageModel) -> AblatedPrompt:
-        """The ablated prompt; a source is removed from every place where it occurs.
+        """The ablated prompt. A source is removed from all its places.
 
         If nothing would be left, the prompt's last token stays, because a token has to predict the
-        response; then the prompt is not in step.
+        response. The prompt is then not in step.
         """
         ablated = ablate(self.prompt, self.removed(ablation), language_model)
         if ablated.ids:
@@ -216,9 +221,9 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class PromptInput:
-    """A prompt as text, chat messages or token ids, and its context with the options of locating.
+    """A prompt as text, chat messages or token ids, its context, and the options of locating.
 
-    A proxy encodes `prompt` for its own model and locates the documents of `context` in it with
+    A proxy encodes `prompt` for its own model, and locates the documents of `context` in it with
     the same `context_options`.
     """
 
@@ -238,9 +243,9 @@ def _prompt_parts(
 ) -> Mapping[PromptPart, Sequence[Interval]]:
     """The characters of each part of a prompt of this length, ascending.
 
-    The question is the last `message` of the user; if that holds documents, or is unknown, the text
-    after the last document. The text before it are the instructions; the text after it (a tool's
-    answers) belongs to the earlier `turns`. The template's markup is not distinguished.
+    The question is the user's last `message`. If that contains documents, or is unknown, it is the
+    text after the last document. Text before the question is the instructions. Text after it (a
+    tool's answers) belongs to the earlier `turns`. Markup of the template is not separated.
     """
     last = max((end for _, end in retrieved), default=0)
     start, end = (message[0][0], message[-1][1]) if message else (last, length)
@@ -254,7 +259,7 @@ def _prompt_parts(
     }
 
 
-# Documents of the same retrieval are separated by titles and separators, not by a conversation.
+# Only titles and separators stand between documents of the same retrieval, no conversation.
 _MAX_GAP = 300
 
 
@@ -263,8 +268,8 @@ def with_labels(
 ) -> tuple[Interval, ...]:
     """The documents' regions with the text between them, such as titles and metadata lines.
 
-    Unless one of the earlier `turns` begins or ends there. A label on the line before each document
-    ("Title: ...") also belongs to the first document.
+    An earlier turn that begins or ends there ends a region. A label on the line before each
+    document ("Title: ...") also belongs to the first document.
     """
     joined: list[Interval] = []
     labels: set[str] = set()
@@ -288,10 +293,10 @@ def _line_before(prompt: str, first: int, start: int) -> str:
 
 
 def _separator(prompt: str, regions: Sequence[Interval]) -> str:
-    """The separator of documents: the beginning common to the texts between them.
+    """The separator of documents: the common beginning of the texts between them.
 
-    If these are not the same, it ends with a line, so that it is no part of a label; with white
-    space where there is only one.
+    If these texts differ, it ends with a line, so that it contains no part of a label. If there is
+    only one, it ends with white space.
     """
     gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
     common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
@@ -302,7 +307,7 @@ def _separator(prompt: str, regions: Sequence[Interval]) -> str:
 
 
 def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
-    """The context of the prompt without the ablated text; sources keep their ids.
+    """The context of the prompt without the ablated text. Sources keep their ids.
 
     A removed source has no occurrences.
     """
@@ -314,7 +319,7 @@ def reduced(context: Context, removed: Ablation, language_model: LanguageModel) 
     old = context.prompt.text
     kept = [index for start, end in subtract((0, len(old)), cut) for index in range(start, end)]
     if "".join(map(old.__getitem__, kept)) != prompt.text:
-        # Whole tokens were dropped, whose ends are not the ends of the removed text.
+        # Whole tokens were dropped. Their ends are not the ends of the removed text.
         steps = [step for step in Indel.opcodes(old, prompt.text) if step.tag == "equal"]
         kept = [index for step in steps for index in range(step.src_start, step.src_end)]
 
@@ -352,13 +357,17 @@ _RUN = 10
 
 
 def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[int]]:
-    """Indices of the units that belong together, in groups ordered by their first member.
+    """Indices of the units that belong together, as groups in the order of their first member.
 
-    A unit is a set of source ids that are ablated together; its first source decides its group.
-    `level` is 'document', 'paragraph' (blank lines within a document), 'passage' (a document, or
-    about ten consecutive sources of a long document), 'metadata.KEY' (documents with an equal value
-    in their metadata), or a function from the context to the key of each source's group. Raises
-    InvalidInput for another level.
+    A unit is a set of source ids that are ablated together. Its first source decides its group.
+    Raises InvalidInput for an unknown level.
+
+    Args:
+        context: The context of the sources.
+        units: The units to group.
+        level: 'document', 'paragraph' (blank lines within a document), 'passage' (a document, or
+            about ten neighbouring sources of a long document), 'metadata.KEY' (documents with an
+            equal value), or a function from the context to a key for each source.
     """
     make_keys = _LEVELS.get(level) if isinstance(level, str) else level
     if isinstance(level, str) and level.startswith("metadata."):
@@ -374,7 +383,7 @@ def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[in
 
 
 def _documents(context: Context) -> list[int]:
-    """The first document of each source, -1 for a source that the prompt lacks."""
+    """The first document of each source; -1 for a source that the prompt lacks."""
     return [next(iter(source.documents), _ABSENT) for source in context.sources]
 
 

@@ -1,4 +1,4 @@
-"""Documents, and the sources into which they are divided, with their places in the prompt."""
+"""Documents, their sources, and the places of these in the prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from attribot_rag.errors import InvalidInput
 
-# Fields that hold a document's text, with fields beside them that are ignored: LangChain writes
+# Fields that contain a document's text, and fields that are then ignored: LangChain writes
 # the name of the class.
 _TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("type",)}
 _TITLES = ("title", "source", "file", "file_name", "file_path")
@@ -29,7 +29,7 @@ class Document:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is invisible: white space and control characters only."""
+        """Whether it has only white space and control characters."""
         return all(
             character.isspace() or unicodedata.category(character)[0] == "C"
             for character in self.text
@@ -37,19 +37,19 @@ class Document:
 
     @property
     def title(self) -> str:
-        """The title or file in its metadata, '' without either."""
+        """The title or file in its metadata; '' without either."""
         return next(self._texts(_TITLES), "")
 
     @property
     def url(self) -> str:
-        """The link in its metadata, '' without a link."""
+        """The link in its metadata; '' without a link."""
         return next((url for url in self._texts(_URLS) if url.startswith(_SCHEMES)), "")
 
     @property
     def page(self) -> str:
-        """The number printed on its page, '' if unknown.
+        """The page number in its metadata; '' if unknown.
 
-        It is the `page_label` that readers of PDF files set; their `page` may count from 0.
+        It is the `page_label` of PDF readers. Their `page` may count from 0.
         """
         label = self.metadata.get("page_label")
         return str(label).strip() if isinstance(label, str | int) else ""
@@ -65,10 +65,10 @@ class Document:
 
     @classmethod
     def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:
-        """A document from a text, a Document, or a framework's document.
+        """A Document from a text, a Document, or a framework's document.
 
-        A framework's document is a mapping or an object with its text under `text` or
-        `page_content`, and optionally `id` and `metadata`. Raises InvalidInput for other values.
+        A framework's document is a mapping or an object. It has its text as `text` or
+        `page_content`, and perhaps `id` and `metadata`. Raises InvalidInput for other values.
         """
         if isinstance(value, Document):
             return value
@@ -108,7 +108,7 @@ class Document:
 def label_of(document: Document, index: int) -> str:
     """A document's title (or its file), page and id; without these, its index from 1.
 
-    A UUID is left out beside a title.
+    A UUID is left out if there is a title.
     """
     title = document.title
     identifier = str(document.id) if document.id is not None else ""
@@ -127,7 +127,7 @@ Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
 
 def documents_of(documents: Documents) -> tuple[Document, ...]:
-    """The documents of a list; raises InvalidInput for anything else, or an empty list."""
+    """The documents of a list. Raises InvalidInput for anything else, and for an empty list."""
     if isinstance(documents, str | Mapping | Document) or not documents:
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
     return tuple(map(Document.of, documents))
@@ -146,9 +146,9 @@ class DocumentSpan:
 class Occurrence:
     """A place of a source in the prompt.
 
-    `start` and `end` are characters [start, end) of the decoded prompt, special tokens included;
-    results do not contain that text. `spans` are the characters of the documents at this place,
-    none for a copy outside of the documents.
+    `start` and `end` are characters [start, end) of the decoded prompt, with special tokens;
+    results do not contain that text. `spans` are the characters of the documents at this place. A
+    copy outside of documents has none.
     """
 
     start: int
@@ -160,7 +160,7 @@ class Occurrence:
 class Source:
     """The unit that is scored: a piece of text with all its places in the prompt.
 
-    Equal and near-equal texts are a single source, which is ablated everywhere at once.
+    Equal and nearly equal texts are one source, which is ablated everywhere at once.
     """
 
     id: int
@@ -169,6 +169,6 @@ class Source:
 
     @property
     def documents(self) -> tuple[int, ...]:
-        """Indices of the documents that hold this source, ascending."""
+        """Indices of the documents that contain this source, ascending."""
         spans = (span for occurrence in self.occurrences for span in occurrence.spans)
         return tuple(sorted({span.document for span in spans}))

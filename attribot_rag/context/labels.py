@@ -34,13 +34,13 @@ _ALONE = re.compile(r"(?:\A|\n)[^\w\n]*(?P<name>\w[^\n\[\]()<>{}\":=]*?)\W*\Z")
 _TO_LAST_WORD = re.compile(r".*(?:\s|#|(?<=[^\W\d])[:=](?!//))", re.DOTALL)
 _SHORT_NUMBER = re.compile(r"\d{1,3}")
 _WORDLESS = re.compile(r"(?=.*\D)[\W\d_]*")
-# What may stand around a label in place of brackets.
+# Signs that may stand around a label instead of brackets.
 _SIGNS = re.compile(r"[^\w\s\"'`=:;,.!?*#/\\-]+")
 _SIGNS_BEFORE = re.compile(rf"{_SIGNS.pattern}\Z")
 
 
 class _Kind(NamedTuple):
-    """A bracket, a word and marks before the labels of a kind, such as "[", "index=" or "(ID:"."""
+    """What stands before labels of one kind: a bracket, a word and marks, as in "[" or "(ID:"."""
 
     bracket: str = ""
     word: str = ""
@@ -53,13 +53,14 @@ class _Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class DocumentLabels:
-    """The labels that a prompt gives its documents, by their indices.
+    """The labels that a prompt gives to its documents, by their indices.
 
-    `numbers` has a number for each document, which several may share; `written` the numbers that
-    the prompt writes before it, as they are in each of its places. `names` are, for each kind of
-    them, labels that are no such numbers (file names, titles, ids): the name, then longer forms of
-    it. `words` stand before the numbers ("dokument"), in lower case; `signs` are those right before
-    and right after labels.
+    - `numbers` has a number for each document; several may share one.
+    - `written` has the numbers that the prompt writes before it, for each of its places.
+    - `names` has, for each kind, labels that are not such numbers (file names, titles, ids): the
+      name, then longer forms of it.
+    - `words` stand before the numbers ("dokument"), in lower case.
+    - `signs` stand right before and right after labels.
     """
 
     numbers: Mapping[int, int]
@@ -83,10 +84,10 @@ class DocumentLabels:
     def numbers_for(
         self, names: Mapping[int, str], cited: Collection[tuple[int, int]]
     ) -> dict[int, int]:
-        """The numbers, which documents of the same name share.
+        """The numbers. Documents with the same name share one.
 
-        An answer may have `cited` documents by numbers of its own, which it defines: these are
-        theirs, and documents with which they would be mistaken are given others.
+        An answer may have `cited` documents by numbers that it defines itself. These documents get
+        those numbers, and documents that would be confused with them get others.
         """
         first = {
             name: number for i, number in [*self.numbers.items()][::-1] if (name := names.get(i))
@@ -116,13 +117,13 @@ def document_labels(
 ) -> DocumentLabels:
     """The labels of each document that stands in the prompt.
 
-    `turns` are the characters of earlier turns; `knows_turns` says that there are no others. A
-    label stands before the document in the last retrieval that brought it. Labels are of a kind
-    that most documents have, and differ between documents. Where no bracket marks a number, it
-    could be a page, so it must not be larger than the number of documents, and there have to be
-    two. What is counted (1, 2; A, B) begins anew in a later retrieval, and is no longer the label
-    of an earlier document. Searches of one turn that each count from 1 share their labels.
-    Documents without a number are given unused ones, by their places in the prompt.
+    `turns` are the characters of earlier turns, and `knows_turns` says that there are no others. A
+    label stands before the document in the last retrieval that found it. Most documents have labels
+    of the same kind, and these differ between documents. A number without brackets could be a page,
+    so it must not exceed the number of documents, and there must be two of them. Counted labels (1,
+    2; A, B) start again in a later retrieval, and then no longer belong to earlier documents. If
+    several searches in one turn each count from 1, their documents share labels. Documents without
+    a number get unused ones, in the order of the prompt.
     """
     places = _document_places(sources)
     intervals = sorted({place for of_document in places.values() for place in of_document})
@@ -197,7 +198,7 @@ def _is_usual(labels: _Labels, texts: Mapping[int, str]) -> bool:
 
 
 def _rank(labels: _Labels) -> tuple[int, bool, bool]:
-    """The number of labelled places, and whether their labels count up: strictly, or with gaps."""
+    """How many places have a label, and whether the labels count up: strictly, or with gaps."""
     numbers = [int(label.text) for label in labels.values()]
     are_counted = all(after == before + 1 for before, after in pairwise(numbers))
     highest = [max(numbers[:index], default=number) for index, number in enumerate(numbers)]
@@ -208,7 +209,7 @@ def _rank(labels: _Labels) -> tuple[int, bool, bool]:
 def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
     """The numbers in a text, each with its kind and the text before it.
 
-    A space parts a word from the marks after it.
+    A space separates a word from the marks after it.
     """
     for match in _NUMBER.finditer(text):
         kind = _Kind(match["bracket"], match["word"].casefold(), match["marks"].strip())
@@ -223,7 +224,7 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
 class _Names:
     """The names of one kind in several forms, the shortest first.
 
-    They are `counted` if they differ only by a letter or number at the end.
+    They are `counted` if they differ only in a letter or number at the end.
     """
 
     forms: tuple[_Labels, ...]
@@ -233,8 +234,8 @@ class _Names:
 def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
     """The names of each kind that most of the places have.
 
-    What all names of a kind begin with is no part of them. A line that is always the same, without
-    a key or brackets, is none.
+    A common beginning of all names is left out. A line that is always the same, without a key or
+    brackets, is no name.
     """
     by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
     for place, text in texts.items():
@@ -272,7 +273,7 @@ def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
 
 
 def _is_name(text: str, is_marked: bool) -> bool:
-    """Whether a text may be a name: what brackets or quotes mark need hold no word, as in [1.2]."""
+    """Whether a text may be a name. In brackets or quotes, it needs no word, as in [1.2]."""
     if not 0 < len(text) <= _MAX_NAME or _SHORT_NUMBER.fullmatch(text):
         return False
     return any(map(str.isalnum, text)) if is_marked else not _WORDLESS.fullmatch(text)
@@ -292,7 +293,7 @@ _Labels = Mapping[int, _Label]  # by where the document begins
 
 
 def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
-    """The stretches of the prompt with each document, each from its beginning on."""
+    """The stretches of the prompt with each document, each from its beginning."""
     pieces = [
         (occurrence, span)
         for source in sources
@@ -312,7 +313,7 @@ def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...
 
 
 def _retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dict[int, int]:
-    """The number of the retrieval, from 0, of each place; turns separate retrievals."""
+    """The number of the retrieval, from 0, of each place. Turns separate retrievals."""
     bounds = [bound for turn in turns for bound in turn]
     retrievals: dict[int, int] = {}
     retrieval = last = 0
@@ -325,9 +326,9 @@ def _retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dic
 
 
 def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, int]:
-    """The retrievals, split further where the labels restart after a question and an answer.
+    """The retrievals, split where labels start again after a question and an answer.
 
-    Where they restart after anything else, such as a heading, one turn searched several times.
+    If they start again after anything else, such as a heading, one turn searched several times.
     """
     texts = Counter(label.before for label in labels.values())
     usual, times = next(iter(texts.most_common(1)), ("", 0))
@@ -347,7 +348,7 @@ def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, 
 class _ShownDocuments:
     """The places of documents in their last retrieval.
 
-    Documents of the same text have a place each, as far as there are enough.
+    Documents with the same text have one place each, as long as there are enough.
     """
 
     def __init__(
@@ -366,7 +367,7 @@ class _ShownDocuments:
 
     @property
     def in_order(self) -> list[int]:
-        """The documents by their places; documents that share a place come last."""
+        """The documents in the order of their places. Documents that share a place come last."""
         first: dict[int, int] = {}
         for document in sorted(self._starts):
             first.setdefault(self._starts[document][0], document)

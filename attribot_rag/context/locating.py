@@ -1,4 +1,4 @@
-"""Locating documents and earlier turns in a prompt, whatever their form there."""
+"""Finds documents and earlier turns in a prompt, in whatever form they stand there."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def locate_context(
     message: str = "",
     is_in_time: Callable[[], bool] | None = None,
 ) -> Context:
-    """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
+    """Locate the documents and the earlier turns in the prompt, and cut documents into sources.
 
     `message` is the user's last message, after the earlier turns; '' for a prompt without messages.
-    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
-    documents, DocumentsNotLocated if the prompt holds none of them.
+    `is_in_time` is called before each document, and returns False when time is up. Raises
+    InvalidInput without documents, and DocumentsNotLocated if the prompt has none of them.
     """
     retrieved = documents_of(documents)
     conversation = find_turns(prompt.text, earlier_turns)
@@ -100,7 +100,7 @@ def locate_context(
 
 
 def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
-    """The characters of these texts in the prompt, in their order, without absent texts."""
+    """The characters of these texts in the prompt, in order. Missing texts are left out."""
     places = []
     done = 0
     for turn in turns:
@@ -120,7 +120,7 @@ def _find_last(prompt: str, message: str, turns: Sequence[Interval]) -> tuple[In
 
 
 def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
-    """The share of each text's characters in its parts, white space aside, if below 1."""
+    """The share of each text's characters in its parts, without white space, if below 1."""
     shares = {}
     for text, places in parts.items():
         spans = merge(part.document_span for part in places if part.document_span)
@@ -132,12 +132,12 @@ def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
 class LocatedDocuments:
     """Different documents, located in a prompt as long as there is time, by their texts.
 
-    `whole` are the locations of whole documents, `parts` those of the other documents' parts. Both
-    the prompt and the documents are read as they are, then without their escape sequences.
-    `crowded` are documents with further places. `index` is that of the prompt.
+    `whole` are the locations of whole documents, `parts` those of parts of other documents. Prompt
+    and documents are compared as they are, and then without their escape sequences. `crowded` are
+    documents with further places. `index` belongs to the prompt.
 
     `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `_similar_passage`).
-    `occupied` are characters of the prompt that are no document's own, such as earlier turns.
+    `occupied` are characters of the prompt that belong to no document, such as earlier turns.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class LocatedDocuments:
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     """The texts that stand in the prompt, as a whole or in part, in any form.
 
-    A text is not in the prompt if all that stands there of it belongs to another whole text.
+    A text does not count if everything that stands there belongs to another whole text.
     """
     plain = single_spaced(prompt)
     present = {text for text in texts if single_spaced(text) in plain}
@@ -214,19 +214,19 @@ def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
 
 _NUMBER = re.compile(r"\d+")
 _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
-# Shorter texts agree by chance where neither case nor punctuation counts.
+# Shorter texts agree by chance if case and punctuation are ignored.
 _MIN_WORDS = 3
 _MIN_LETTERS = 8
-# Of one document, and of all documents together in lengths of the prompt.
+# For one document; and for all documents together, as a multiple of the prompt's length.
 _MAX_PLACES, _MAX_COVERED = 200, 16
 
 
 class Locator:
     """Searches a prompt for whole documents: as they are, then by their letters, then fuzzily.
 
-    White space may always differ; letters and digits are compared without case, mark-up,
-    typography and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1.
-    `crowded` are the documents with further places.
+    White space may always differ. Letters and digits are compared without case, mark-up, typography
+    and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1. `crowded`
+    are the documents with further places.
     """
 
     def __init__(self, prompt: str, *, threshold: float, work: Work | None = None) -> None:
@@ -248,21 +248,21 @@ class Locator:
     def locate(self, document: str) -> list[Location]:
         """The places of a document in the prompt, ascending; empty if the prompt lacks it.
 
-        Places inside a longer word count only if there are no others. A fuzzy place must not hold
-        a number that the document lacks, and every place must hold the same relations (< 5). A
-        document has at most 200 places, and fewer where documents repeat each other's text.
+        Places inside a longer word count only if there are no others. A fuzzy place must not have a
+        number that the document lacks, and every place must have the same relations (< 5). A
+        document has at most 200 places, and fewer if documents repeat each other's text.
         """
         return self.locate_unchanged(document) or self._locate_letters(document)
 
     def locate_unchanged(self, document: str) -> list[Location]:
-        """The places with no difference but white space."""
+        """The places that differ only in white space."""
         form = AlignedText.of(document).single_spaced()
         places = self._spaced.index.find_all(form.text)
         runs = ([Run(0, start, len(form.text))] for start in places)
         return self._located(form, self._spaced, runs)
 
     def _locate_letters(self, document: str) -> list[Location]:
-        """The places of the document's letters, or else of letters similar to them."""
+        """The places of the document's letters, or else of similar letters."""
         if not has_words(document, _MIN_WORDS):
             return []
         form = AlignedText.of(document).letters()
@@ -318,12 +318,12 @@ class Locator:
 
 
 _GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096
-# Places that begin about equally far before the document's n-grams are one; so many have to agree.
+# Starts that are close together count as one; so many votes must agree.
 _BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 8, 24, 1 / 32, 8
 _MAX_SLACK, _MAX_FITTED = 200, 1_024
-# Texts are aligned a stretch at a time; where its first half ends, the next begins.
+# Texts are aligned one stretch at a time. The next one begins where its first half ends.
 _STRETCH = 2_048
-# So many equal letters in a row are no chance; a letter of other text outweighs so many.
+# So many equal letters in a row are no chance; a letter of other text counts as so many.
 _PIN, _GAP = 8, 2
 
 
@@ -333,9 +333,9 @@ def _similar_passage(
     """The common runs of a document and the passage most similar to it, ascending.
 
     The first and the last run are empty: the ends of the document and the passage. The similarity
-    is 1 less the differing letters, as a share of the document's characters. Empty where no passage
-    has the least similarity `threshold`, 0 to 1. Time and memory are linear in the document's
-    length.
+    is 1 minus the differing letters, as a share of the document's characters. The result is empty
+    if no passage has the least similarity `threshold`, 0 to 1. Time and memory are linear in the
+    document's length.
     """
     most = (1 - threshold) * len(document.source) + 1e-9
     chosen: Sequence[Run] = ()
@@ -352,9 +352,9 @@ def _similar_passage(
 
 
 def _starts(document: str, index: TextIndex) -> list[int]:
-    """Candidate starts of a document in a text, by the places of shared n-grams.
+    """Where a document may start in a text, by the places of shared n-grams.
 
-    An n-gram's vote is divided among its places, so that what other documents lack decides.
+    An n-gram divides its vote among its places, so text that other documents lack decides.
     """
     hits = list(index.hits(document, _GRAM, _STRIDE, _MAX_HITS))
     places = Counter(at for at, _ in hits)
@@ -403,8 +403,8 @@ def _fitted(
 ) -> Sequence[Run]:
     """Fit the ends of the passage, and align the runs between them.
 
-    What is before the first and after the last certain run is aligned anew: where text around the
-    passage may be taken, letters of it are as good as those of the passage.
+    The text before the first and after the last certain run is aligned again: if text around the
+    passage may be used, its letters count as much as those of the passage.
     """
     runs = _dense(runs)
     pins = [run for run in runs if run.length >= _PIN] or runs
@@ -427,7 +427,7 @@ def _fitted(
 
 
 def _dense(runs: Sequence[Run]) -> Sequence[Run]:
-    """The neighbouring runs with the most letters, less the letters of the text between them."""
+    """Neighbouring runs with the most letters, minus the letters of the text between them."""
     score = best = first = 0
     dense = runs
     for index, run in enumerate(runs):
@@ -443,7 +443,7 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
 def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
     """The length of the prefix of another text that is most similar to this one.
 
-    A single common letter is none; the last word is kept whole if that is as similar.
+    A single common letter does not count. The last word stays whole if that is as similar.
     """
     text, other = text[:_MAX_FITTED], other[: _MAX_FITTED + _MAX_SLACK]
 
@@ -458,7 +458,7 @@ def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
 
 _MIN_PART_LENGTH, _MIN_PART_WORDS, _MIN_UNSPACED = 40, 5, 12
 _MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
-# A run that begins inside a sentence may be a common phrase, unless it is long.
+# A run that begins within a sentence may be a common phrase, unless it is long.
 _MIN_LENGTH_WITHIN, _MIN_UNSPACED_WITHIN = 100, 30
 _MAX_GAP = 200
 _MAX_RUNS, _MAX_COPIES = 200, 50
@@ -471,10 +471,10 @@ def find_parts(
     """Locate parts of documents, by the documents' texts.
 
     Each document has at most one stretch of the prompt: common runs in the document's order, near
-    each other. A run counts if it is a whole sentence or too long to be common by chance, and if
-    enough of it is not `covered` by other documents or earlier turns. Documents with longer parts
-    take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
-    make no difference. Time is about linear in the lengths of the texts.
+    each other. A run must be a whole sentence, or too long to be common by chance. Enough of it
+    must not be `covered` by other documents or earlier turns. Documents with longer parts take
+    precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space are
+    ignored. Time is about linear in the lengths of the texts.
     """
     occupied = merge(covered)
     searched: dict[str, _Parts] = {}
@@ -482,7 +482,7 @@ def find_parts(
     for text in work.in_time(documents):
         searched[text] = _Parts(AlignedText.of(text).letters(), prompt)
         best[text] = searched[text].stretch(occupied)
-    # Ever more is occupied, so sizes only shrink: they are computed again from the longest on.
+    # More and more is occupied, so sizes only shrink. Compute them again, the longest first.
     ranked = [(-size, text) for text, (size, _) in best.items() if size]
     heapify(ranked)
     rounds = dict.fromkeys(searched, 0)
@@ -516,7 +516,7 @@ class _Parts:
         return not any(overlapping(occupied, self._place(run)) for run in runs)
 
     def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
-        """The runs in the document's order with the most characters that are free."""
+        """The runs in the document's order with the most free characters."""
         free = {run: size for run in self._runs if (size := self._num_free(run, occupied))}
         strong = [run for run in free if self._is_strong(run)]
         runs = [
@@ -576,7 +576,7 @@ class _Parts:
         return [(first, last) for first, last in places if first < last]
 
     def _num_free(self, run: Run, occupied: Sequence[Interval]) -> int:
-        """The number of free characters of a run; 0 if each of its free pieces is short."""
+        """How many characters of a run are free; 0 if each free piece is short."""
         place = self._place(run)
         free = subtract(place, overlapping(occupied, place))
         if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
@@ -584,7 +584,7 @@ class _Parts:
         return 0
 
     def _is_strong(self, run: Run) -> bool:
-        """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
+        """Whether it begins a sentence, contains one, or is too long to be common by chance."""
         text = self._text(run)
         if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
             return True
@@ -594,7 +594,7 @@ class _Parts:
         )
 
     def _fit(self, run: Run, other: Run) -> bool:
-        """Whether `other` follows `run` in both texts, not too far away in the prompt."""
+        """Whether `other` follows `run` in both texts, and is near it in the prompt."""
         if other.first < run.last or other.start < run.end:
             return False
         gap = self._place(other)[0] - self._place(run)[1]
@@ -603,7 +603,7 @@ class _Parts:
         return gap <= max(_MAX_GAP, left_out)
 
     def _is_question(self, run: Run) -> bool:
-        """Whether this is a question in the prompt, rather than a statement."""
+        """Whether this is a question in the prompt."""
         start, end = self._place(run)
         text = self._prompt.source[start:end]
         return self._prompt.source[end : end + 1] in ("?", "？") and not any(

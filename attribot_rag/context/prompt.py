@@ -1,9 +1,9 @@
 """The text of token ids, and a prompt without some of its text.
 
-Only a window of tokens around a cut is tokenized again: of the tokens a b|c d x x e f|g, without
-the x, the text of c d e f. It is in step where the new ids join the prompt's own: on the right they
-end with f, as before g; on the left d stands as in the prompt, so that c can replace the token that
-a tokenizer puts at the beginning of a text. Otherwise a wider window is tried.
+Only a window of tokens around a cut is encoded again. Of the tokens a b|c d x x e f|g without the
+x, this is the text of c d e f. The new ids must be in step with the prompt's own ids. On the right,
+they must end with f, as before g. On the left, d must stand as in the prompt; then c can replace a
+token that a tokenizer adds at the beginning of a text. Otherwise, a wider window is tried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attribot_rag.context.alignment import places_in
 from attribot_rag.context.text import Interval, subtract
 from attribot_rag.model.language_model import LanguageModel
 
-# Enough tokens for a character of four bytes, in each alignment of its bytes.
+# Enough tokens for a character of four bytes, however its bytes are aligned.
 _TAILS = range(8, 12)
 _MAX_TAILS = 1_024
 
@@ -31,8 +31,8 @@ _MAX_TAILS = 1_024
 class TokenizedText:
     """Token ids, their decoded text, and the characters [start, end) of each token.
 
-    Spans are in order and cover the text; tokens that make a character only together (the bytes
-    of an emoji, for example) share a span.
+    Spans are in order and cover the text. Tokens that only together make a character (such as the
+    bytes of an emoji) share a span.
     """
 
     ids: tuple[int, ...]
@@ -43,7 +43,7 @@ class TokenizedText:
     def of(
         cls, ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool = False
     ) -> TokenizedText:
-        """Decode the ids token by token; works for any tokenizer, and never encodes."""
+        """Decode the ids token by token. This works for any tokenizer, and never encodes."""
         text = ""
         spans: list[Interval] = []
         for piece, num_tokens in _decoded(
@@ -59,12 +59,12 @@ class TokenizedText:
         return token_anchors(self.spans, self.text)
 
     def tokens_in(self, interval: Interval) -> range:
-        """Indices of the tokens that belong to these characters (by their anchors)."""
+        """Indices of the tokens that belong to these characters, by their anchors."""
         start, end = interval
         return range(bisect_left(self.anchors, start), bisect_left(self.anchors, end))
 
     def tokens_touching(self, interval: Interval) -> range:
-        """Indices of the tokens with at least one character in the interval."""
+        """Indices of the tokens that have a character in the interval."""
         start, end = interval
         first = bisect_right(self.spans, start, key=itemgetter(1))
         return range(first, bisect_left(self.spans, end, key=itemgetter(0)))
@@ -72,8 +72,8 @@ class TokenizedText:
     def aligned(self, shown: str | None) -> tuple[str, tuple[Interval, ...]]:
         """The response as its reader saw it, and the characters [start, end) of each token in it.
 
-        The shown text may differ a little from the decoded one; None stands for the decoded text
-        without the white space around it.
+        `shown` may differ a little from the decoded text. None stands for the decoded text without
+        the white space around it.
         """
         text = self.text.strip() if shown is None else shown
         start = self.text.find(text.strip())
@@ -100,7 +100,7 @@ def token_anchors(spans: Sequence[Interval], text: str) -> tuple[int, ...]:
 def _decoded(
     ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool
 ) -> Iterable[tuple[str, int]]:
-    """Consecutive pieces of the decoded text, each with the number of its tokens."""
+    """Consecutive pieces of the decoded text, each with its number of tokens."""
     streamed = language_model.stream(ids, skip_special_tokens=skip_special_tokens)
     if streamed is None or any(
         piece is None and _must_end(ids, index + 1, language_model)
@@ -117,9 +117,9 @@ def decoded_in_windows(
 ) -> Iterator[tuple[str, int]]:
     """The same for any tokenizer and any ids.
 
-    Each window holds the tokens of the piece before, because some tokenizers treat a first token
-    differently. While a text is incomplete its last tokens are decoded first, so that the time is
-    linear for a text of replacement characters, too.
+    Each window has the tokens of the piece before, because some tokenizers treat a first token
+    differently. While a text is incomplete, its last tokens are decoded first. So the time is
+    linear even for a text of replacement characters.
     """
 
     def decode(start: int, end: int) -> str:
@@ -152,22 +152,23 @@ def _must_end(ids: Sequence[int], end: int, language_model: LanguageModel) -> bo
 
 
 def _is_incomplete(text: str) -> bool:
-    """Whether a text may end with the first bytes of a character, or holds no other."""
+    """Whether a text may end with the first bytes of a character, or has no other text."""
     return text[-1:] in ("", "\ufffd")
 
 
 _WINDOWS = (8, 32, 128)
 _FEW_TOKENS = 4
-_CONTEXT = 4  # tokens before a text with which it is decoded
-_MOST_OWN = 2  # tokens of the prompt that may replace the first of a window
-_MOST_ENCODED = 3  # tokens of an encoded window that they may replace
+_CONTEXT = 4  # tokens before a text that are decoded with it
+_MOST_OWN = 2  # tokens of the prompt that may replace the first ones of a window
+_MOST_ENCODED = 3  # tokens of an encoded window that may be replaced
 
 
 @dataclass(frozen=True)
 class Ablation:
     """Sources by id, and other characters [start, end) of the decoded prompt.
 
-    And, of the response, all tokens but those that are `said`, ascending; none of them with None.
+    With `said`, also all tokens of the response except these, which are ascending. None ablates no
+    token.
     """
 
     source_ids: frozenset[int] = frozenset()
@@ -179,7 +180,7 @@ class Ablation:
         return cls(frozenset(source_ids))
 
     def __or__(self, other: Ablation) -> Ablation:
-        """Both at once; what is said as this one has it, or else the other one."""
+        """Both together. `said` is this one's, or else the other's."""
         said = other.said if self.said is None else self.said
         return Ablation(
             self.source_ids | other.source_ids, self.characters + other.characters, said
@@ -197,10 +198,10 @@ class Ablation:
 class AblatedPrompt:
     """Token ids of a prompt with text removed.
 
-    The first `num_shared` ids are the same as in the full prompt. `in_step` says that
-    re-tokenizing around every cut arrived at the full prompt's own tokens again on both sides;
-    otherwise whole tokens were dropped instead. Near the prompt's ends and boundary tokens, where
-    fewer than four tokens are available for that comparison, equal text is sufficient.
+    The first `num_shared` ids are those of the full prompt. `in_step` says that encoding around
+    every cut arrived at the full prompt's own tokens on both sides. Otherwise, whole tokens were
+    dropped. Near the prompt's ends and boundary tokens, with fewer than four tokens to compare,
+    equal text is enough.
     """
 
     ids: tuple[int, ...]
@@ -211,7 +212,7 @@ class AblatedPrompt:
 def ablate(
     prompt: TokenizedText, removed: Sequence[Interval], language_model: LanguageModel
 ) -> AblatedPrompt:
-    """Remove these characters (disjoint, ascending) from the prompt."""
+    """Remove these characters, disjoint and ascending, from the prompt."""
     removed = [interval for interval in removed if interval[0] < interval[1]]
     for window in _WINDOWS:
         ids = _retokenized(prompt, removed, window, language_model)
@@ -224,7 +225,7 @@ def ablate(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Neighbouring removals: they touch the tokens [first, last) of the window [left, right)."""
+    """Neighbouring removals. They touch the tokens [first, last) of the window [left, right)."""
 
     removed: tuple[Interval, ...]
     left: int
@@ -236,7 +237,7 @@ class _Cut:
 def _retokenized(
     prompt: TokenizedText, removed: Sequence[Interval], window: int, language_model: LanguageModel
 ) -> tuple[int, ...] | None:
-    """Ids of the ablated prompt, or None if a cut does not fall in step within this window."""
+    """Ids of the ablated prompt; None if a cut is not in step within this window."""
     ids: list[int] = []
     done = 0
     for cut in _find_cuts(prompt, removed, window, language_model.boundary_ids):
@@ -252,10 +253,10 @@ def _retokenized(
 def _find_cuts(
     prompt: TokenizedText, removed: Sequence[Interval], window: int, boundary_ids: frozenset[int]
 ) -> list[_Cut]:
-    """The removals (disjoint, ascending), joined where their windows meet.
+    """The removals (disjoint, ascending), joined if their windows meet.
 
-    A window extends `window` tokens to either side: fewer at a boundary token, more where its end
-    would split the tokens of one character.
+    A window extends `window` tokens to both sides: fewer at a boundary token, more if its end would
+    split the tokens of one character.
     """
     cuts: list[_Cut] = []
     for interval in removed:
@@ -313,7 +314,7 @@ def _replacement(
 def _remaining_pieces(
     prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
 ) -> Iterator[str | int]:
-    """The window without the removed text: runs of text, and boundary tokens by their ids."""
+    """The window without the removed text: texts, and boundary tokens by their ids."""
     run = ""
     done = 0
     for index in _not_inside(prompt, cut):
@@ -335,7 +336,7 @@ def _remaining_pieces(
 
 
 def _not_inside(prompt: TokenizedText, cut: _Cut) -> Iterator[int]:
-    """Indices of the window's tokens, without the tokens inside the removed text."""
+    """Indices of the window's tokens, without those inside the removed text."""
     spans, first = prompt.spans, cut.left
     for start, end in cut.removed:
         inside = max(first, bisect_left(spans, start, key=itemgetter(0)))
@@ -348,8 +349,8 @@ def _not_inside(prompt: TokenizedText, cut: _Cut) -> Iterator[int]:
 def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[int]]:
     """The encoded window with its first tokens replaced by the prompt's own.
 
-    A tokenizer may treat the beginning of a text differently (a dummy space before it), so the
-    first token or two of a window may differ before it falls in step.
+    A tokenizer may treat the beginning of a text differently (a dummy space before it). So the
+    first token or two of a window may differ.
     """
     for num_own in range(min(_MOST_OWN, len(before))):
         expected = list(before[num_own : num_own + 2])
@@ -361,7 +362,7 @@ def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[i
 def _encoded_after(
     context: Sequence[int], text: str, language_model: LanguageModel
 ) -> tuple[int, ...]:
-    """Ids of a text after these tokens, without the dummy space that a tokenizer may add to it."""
+    """Ids of a text after these tokens, without the dummy space that a tokenizer may add."""
     ids = language_model.encode(text)
     if text.startswith(" ") and _text_after(context, ids, language_model) != text:
         return language_model.encode(text[1:])

@@ -1,4 +1,4 @@
-"""The sources: disjoint pieces of the prompt, equal pieces joined."""
+"""The sources: disjoint pieces of the prompt. Equal pieces are one source."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ _SAME_SOUND = ({"s", "z"}, {"c", "s"}, {"i", "y"})  # organise, defence, tyre
 
 
 def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int]]:
-    """Indices of equal and near-equal texts, in groups ordered by their first member.
+    """Indices of equal and nearly equal texts, in groups in the order of their first member.
 
-    Equal means equal up to white space and case. Near-equal means a normalised indel similarity
-    (rapidfuzz) of at least `threshold` with a text in the same group, and the same words up to
-    punctuation and the spelling of long words: a different number, name or "not" states another
-    fact. A threshold of 1 merges equal texts only.
-    Only texts that share three consecutive words are compared, unless more than 32 texts share
-    them, so that the work does not grow with the square of the number of texts.
+    Texts are equal up to white space and case. Nearly equal texts have a normalised indel
+    similarity (rapidfuzz) of at least `threshold` to a text of the group, and the same words up to
+    punctuation and the spelling of long words. A different number, name or "not" states another
+    fact. A threshold of 1 groups only equal texts.
+
+    Only texts that share three neighbouring words are compared, unless more than 32 texts share
+    them. So the work does not grow with the square of the number of texts.
     """
     normalised = [" ".join(text.split()).casefold() for text in texts]
     groups: dict[str, list[int]] = defaultdict(list)
     for index, text in enumerate(normalised):
         groups[text].append(index)
     distinct = list(groups)
-    from scipy.cluster.hierarchy import DisjointSet  # which takes a second
+    from scipy.cluster.hierarchy import DisjointSet  # takes a second to import
 
     alike = DisjointSet(distinct)
     if threshold < 1:
@@ -58,9 +59,9 @@ def _same_words(left: str, right: str) -> bool:
 
 
 def _spelling_variants(word: str, other: str) -> bool:
-    """Whether a letter is added ("colours"), two are swapped, or a letter sounds like another.
+    """Whether a letter is added ("colours"), two are swapped, or one sounds like another.
 
-    The first letters must agree: "possible" and "impossible" are different words. So are
+    The first letters must be equal: "possible" and "impossible" are different words. So are
     "hypertension" and "hypotension", and "Petersen" and "Pedersen".
     """
     if min(len(word), len(other)) < _LONG_WORD or word[0] != other[0]:
@@ -94,7 +95,7 @@ def _candidates(texts: Sequence[str]) -> list[tuple[str, str]]:
     return [(texts[left], texts[right]) for left, right in sorted(pairs)]
 
 
-# A text of fewer words has no copies: it may be repeated by chance.
+# A shorter text has no copies: it may be repeated by chance.
 _MIN_COPY_WORDS = 5
 
 
@@ -106,9 +107,9 @@ def divide(
     *,
     duplicate_threshold: float,
 ) -> tuple[Source, ...]:
-    """Sources from equal and near-equal pieces, with their copies outside of the documents.
+    """Sources from equal and nearly equal pieces, with their copies outside of the documents.
 
-    For each located text `places` are its locations, `cuts` its pieces, and `holders` the indices
+    For each located text, `places` are its locations, `cuts` its pieces, and `holders` the indices
     of the documents with this text.
     """
     pieces = _SourcePieces(prompt)
@@ -140,7 +141,7 @@ def divide(
 class _SourcePiece:
     """Characters [start, end) of the prompt, and `text`, the same without escape sequences.
 
-    `spans` are the characters of the documents that hold at least half of it.
+    `spans` are the characters of the documents that have at least half of it.
     """
 
     start: int
@@ -155,7 +156,7 @@ class _SourcePiece:
 
 
 class _SourcePieces:
-    """Disjoint pieces of the prompt, split as the longest document around them."""
+    """Disjoint pieces of the prompt, split as in the longest document around them."""
 
     def __init__(self, prompt: TextIndex) -> None:
         self._index = prompt
@@ -169,7 +170,7 @@ class _SourcePieces:
     def add_documents(
         self, text: str, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
     ) -> None:
-        """Credit documents of equal text with shared pieces, and add their other pieces."""
+        """Add documents of equal text to shared pieces, and add their other pieces."""
         for interval in overlapping(self._intervals, (location.start, location.end)):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             shared = len(self._prompt[start:end].strip())
@@ -186,7 +187,7 @@ class _SourcePieces:
                     self._insert(free, shown, [DocumentSpan(i, *span) for i in documents])
 
     def copies(self, text: str) -> Iterator[Occurrence]:
-        """The copies of a text outside of the documents, in an earlier turn for example."""
+        """The copies of a text outside of the documents, for example in an earlier turn."""
         for start in self._index.find_all(text):
             copy = start, start + len(text)
             if stands_alone(self._prompt, *copy) and not overlapping(self._intervals, copy):

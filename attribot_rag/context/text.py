@@ -29,22 +29,22 @@ _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)](?=[ \t]+\S)", re.MULTILINE)
 
 
 def words(text: str) -> list[str]:
-    """Words of a text; single characters in scripts without spaces."""
+    """The words of a text; in scripts without spaces, single characters."""
     return _WORD.findall(text)
 
 
 def has_words(text: str, number: int) -> bool:
-    """Whether a text has at least so many words; it is not read beyond them."""
+    """Whether a text has at least so many words. It is read no further."""
     return any(islice(_WORD.finditer(text), number - 1, None))
 
 
 def num_unspaced(text: str) -> int:
-    """The number of characters of scripts without spaces."""
+    """How many characters belong to scripts without spaces."""
     return len(_UNSPACED_LETTER.findall(text))
 
 
 def single_spaced(text: str) -> str:
-    """The text with a single space between its words."""
+    """The text with a single space between words."""
     return " ".join(text.split())
 
 
@@ -54,12 +54,12 @@ def stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _within_word(text: str, index: int) -> bool:
-    """Whether the characters on both sides of this place are letters or digits."""
+    """Whether the characters on both sides of this position are letters or digits."""
     return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
 
 
 def find_all(text: str, needle: str) -> Iterator[int]:
-    """Start positions of all places of the needle that do not overlap; none for an empty needle."""
+    """The start of each place of the needle, without overlaps; none for an empty needle."""
     start = text.find(needle) if needle else -1
     while start >= 0:
         yield start
@@ -72,9 +72,9 @@ UNSPACED = "\u3040"  # from here on, words have no spaces between them
 
 
 def same_word(first: str, second: str) -> bool:
-    """Whether two words in lower case differ at most by an ending, as in 'include' and 'includes'.
+    """Whether two words in lower case differ at most in an ending, as 'include' and 'includes'.
 
-    Of scripts without spaces, the first characters are compared.
+    In scripts without spaces, the first characters are compared.
     """
     if first == second:
         return True
@@ -94,7 +94,7 @@ _DIGITS = re.compile(r"(?<![\d.,])\d+(?:[.,'’\u00a0\u202f]\d{3})*(?![.,]?\d)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"\D")
 GROUPING = " \u00a0\u2009\u202f'’٬"
-"""Signs between thousands that stand for nothing else."""
+"""Signs between thousands that have no other meaning."""
 _MARKS = re.compile("[.,٫]")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})*|\d{1,2}(?:,\d\d)*,\d{3}")  # also 12,34,500
 _WITHOUT_GROUPING = str.maketrans("", "", GROUPING)
@@ -140,9 +140,9 @@ def number_words(text: str, language: str) -> list[NumberWords]:
 
 
 def number_values(numeral: str) -> frozenset[Decimal]:
-    """The possible values of a number in digits: 7,200 is 7200, or 7.2 where the comma is decimal.
+    """The possible values of a number in digits: 7,200 is 7200, or 7.2 with a decimal comma.
 
-    White space and apostrophes may group its digits; none for what is no number, such as 1.2.3.
+    White space and apostrophes may group its digits. Empty for anything else, such as 1.2.3.
     """
     numeral = numeral.translate(_WITHOUT_GROUPING)
     groups, marks = _MARKS.split(numeral), _MARKS.findall(numeral)
@@ -163,8 +163,8 @@ def number_values(numeral: str) -> frozenset[Decimal]:
 def other_spellings(text: str, language: str) -> frozenset[str]:
     """Other spellings of the whole numbers of a text, in lower case.
 
-    Numbers in words as digits, and digits, without the separators of thousands, as the words of the
-    language.
+    These are numbers in words as digits, and digits, without the separators of thousands, as words
+    of the language.
     """
     spelled = {f"{number.value.normalize():f}" for number in number_words(text, language)}
     for match in _DIGITS.finditer(text):
@@ -182,7 +182,7 @@ def _words_of(number: int, language: str) -> frozenset[str]:
 
 
 def _composed(numbers: Sequence[int]) -> int:
-    """The sum of number words: 2, 1000, 5, 100, 3 is 2503."""
+    """The value of number words: 2, 1000, 5, 100, 3 is 2503."""
     total = group = last = 0
     for number in numbers:
         if number >= 1_000:
@@ -197,7 +197,7 @@ def _composed(numbers: Sequence[int]) -> int:
 
 @cache
 def _spelled(language: str) -> dict[str, tuple[int, bool]]:
-    """Words of numbers in all cases, with spaces between: their values, and whether ordinals."""
+    """Words of numbers in all cases, separated by spaces: their values, and whether ordinals."""
     cardinal, ordinal = _purposes()
     spelled: dict[str, tuple[int, bool]] = {}
     for purpose in (cardinal, ordinal):
@@ -211,7 +211,7 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
 
 @cache
 def _first_words(language: str) -> frozenset[str]:
-    """The words with which these begin."""
+    """The first words of these."""
     return frozenset(words.partition(" ")[0] for words in _spelled(language))
 
 
@@ -222,13 +222,13 @@ def power_words(language: str) -> dict[str, int]:
 
 @cache
 def _last_words(language: str, powers: tuple[int, ...]) -> dict[str, int]:
-    """The last words of spelled powers of ten, each of the least that ends in it."""
+    """The last words of spelled powers of ten, each with the smallest power that ends in it."""
     cardinal, _ = _purposes()
     last: dict[str, int] = {}
     for power in powers:
         for times in (1, 2, 5):  # forms of the plural
             for words in _words(language, times * power, cardinal):
-                if times == 1 or len(words) > 1:  # not one word for both, as in 'zweitausend'
+                if times == 1 or len(words) > 1:  # not a single word, such as 'zweitausend'
                     last.setdefault(words[-1], power)
     return last
 
@@ -263,7 +263,7 @@ def _spellings(language: str, number: int, purpose: FormatPurpose) -> list[str]:
 
     try:
         spellings = _engine(language).format_number(number, purpose).text_by_ruleset.values()
-    except (ValueError, RbnfError):  # the language is not known, or has no ordinals
+    except (ValueError, RbnfError):  # an unknown language, or one without ordinals
         return []
     return [spelling.replace("\u00ad", "").lower() for spelling in spellings]
 
@@ -279,7 +279,7 @@ Interval = tuple[int, int]
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The intervals sorted, with overlapping and touching intervals joined."""
+    """The intervals sorted, with overlapping and touching ones joined."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:
@@ -290,7 +290,7 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
-    """The rest of an interval without the removed intervals, which are sorted."""
+    """What remains of an interval without the removed ones, which are sorted."""
     start, end = interval
     kept = []
     for first, last in removed:
@@ -304,7 +304,7 @@ def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
 
 
 def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
-    """The intervals, of sorted and disjoint ones, that overlap with this one."""
+    """Those of the sorted, disjoint intervals that overlap this one."""
     start, end = interval
     first = bisect_left(intervals, (start, start))
     if first and intervals[first - 1][1] > start:
@@ -313,12 +313,12 @@ def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[I
 
 
 def at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
-    """The interval, of sorted and disjoint ones, with this position; empty without one."""
+    """The interval, among sorted, disjoint ones, with this position; empty without one."""
     return overlapping(intervals, (position, position + 1))
 
 
 def add(intervals: list[Interval], interval: Interval) -> None:
-    """Add an interval to sorted and disjoint intervals, and join it with its neighbours."""
+    """Add an interval to sorted, disjoint ones, and join it with its neighbours."""
     start, end = interval
     first = bisect_left(intervals, (start, start))
     if first and intervals[first - 1][1] >= start:
@@ -330,5 +330,5 @@ def add(intervals: list[Interval], interval: Interval) -> None:
 
 
 def blank_list_numbers(text: str) -> str:
-    """The text with white space in the place of the numbers that count the items of a list."""
+    """The text with white space in place of the numbers of list items."""
     return _LIST_NUMBER.sub(lambda number: " " * len(number[0]), text)

@@ -1,4 +1,4 @@
-"""The model with its tokenizer, its generations, its loading, and the turns of its users."""
+"""Models with their tokenizers: loading, generations, servers, chat messages and turns."""
 
 from __future__ import annotations
 

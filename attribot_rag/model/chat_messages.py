@@ -1,4 +1,4 @@
-"""Chat messages: their texts, and prompts of them by a tokenizer's chat template."""
+"""Chat messages: their texts, and the prompts that a chat template makes of them."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Message = Any
-"""A message by its shape: a mapping, or an object that has the fields as attributes.
+"""A message: a mapping, or an object that has the fields as attributes.
 
-Messages of OpenAI and Anthropic, items of OpenAI's Responses, contents of Gemini, and the message
-objects of LangChain and LlamaIndex.
-"""
+These are messages of OpenAI and Anthropic, items of OpenAI's Responses, contents of Gemini, and the
+message objects of LangChain and LlamaIndex."""
 
 _CONTENTS = ("blocks", "content", "parts")
-# What a model reads of a message or of a block stands in the first of these that is there.
+# A model reads the first of these fields that a message or a block has.
 _BODIES = (
     *(*_CONTENTS, "output", "results", "source", "text", "document"),
     *("function_response", "functionResponse", "toolResult", "searchResult"),
     *("response", "json", "data", "value"),
 )
-_HEADS = ("title", "context", "source")  # what is read with a document
+_HEADS = ("title", "context", "source")  # fields that are read with a document
 _NO_TEXT = ("base64", "image", "audio", "video", "thinking", "reasoning")
 _FOUND = ("tool_result", "function_response", "functionResponse", "toolResult")
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant"}
 
 
 def is_message(value: object) -> bool:
-    """Whether it has the shape of a message."""
+    """Whether it has the form of a message."""
     return isinstance(value, Mapping) or any(hasattr(value, name) for name in _CONTENTS)
 
 
 def message_role(message: Message) -> str:
-    """'user', 'assistant', 'system', 'tool', or what else the message names.
+    """'user', 'assistant', 'system', 'tool', or the message's own name for it.
 
-    A message that has nothing but what tools found is the tool's.
+    A message that has only results of tools has the role 'tool'.
     """
     content = next(filter(None, (_field(message, name) for name in _CONTENTS)), None)
     if isinstance(content, list | tuple) and all(map(_is_found, content)):
@@ -59,7 +58,7 @@ def message_role(message: Message) -> str:
 
 
 def message_text(message: Message) -> str:
-    """The text of a message, whatever its parts; '' without, as in a message that calls tools."""
+    """The text of a message with all its parts; '' if it has none, for example only tool calls."""
     texts: list[str] = []
 
     def collected(text: str) -> str:
@@ -71,13 +70,13 @@ def message_text(message: Message) -> str:
 
 
 def verbatim_texts(messages: Sequence[Message]) -> list[str]:
-    """Texts that stand in a prompt as they are, whatever a template makes of earlier answers."""
+    """Texts that stand in the prompt word for word, whatever the template does with others."""
     texts = (message_text(turn).strip() for turn in messages if message_role(turn) != "assistant")
     return list(filter(None, texts))
 
 
 def with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """The message, or a part of one, with each of its texts changed, one after the other."""
+    """The message, or a part of one, with each of its texts changed, in order."""
     if isinstance(message, str):
         return change(message)
     if isinstance(message, list | tuple):
@@ -108,23 +107,23 @@ def _field(value: object, name: str) -> Any:
 
 
 def _is_body(value: object, name: str) -> bool:
-    """Whether a message or block has its text there."""
+    """Whether a message or block has its text in this field."""
     inner = _field(value, name)
     kinds = {str(_field(value, kind)) for kind in ("type", "block_type", "source_type")}
     if inner is None or isinstance(inner, bytes) or not kinds.isdisjoint(_NO_TEXT):
         return False
-    if name == "source":  # of a search result it is an address
+    if name == "source":  # in a search result, it is an address
         return not isinstance(inner, str)
     return name != "data" or isinstance(value, Mapping)
 
 
 def _is_found(block: object) -> bool:
-    """Whether it is what a tool found."""
+    """Whether it is a tool's result."""
     return _field(block, "type") in _FOUND or any(_field(block, name) for name in _FOUND)
 
 
 def _with_value(value: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
-    """What a function returned: its only text, or else all of it as JSON."""
+    """The result of a function with its only text changed, or else with all of it as JSON."""
     if len(value) == 1:
         ((name, text),) = value.items()
         if isinstance(text, str):
@@ -135,11 +134,11 @@ def _with_value(value: Mapping[str, Any], change: Callable[[str], str]) -> Mappi
 
 
 def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The prompt that the chat template makes, with the beginning of the answer.
+    """The prompt that the chat template makes, up to the beginning of the answer.
 
-    A message of the assistant at the end is continued, as pipelines do. Content that is null is
-    empty, and parts are one string for a template that takes strings only. Raises InvalidInput for
-    messages that the template does not take.
+    If the last message is the assistant's, the answer continues it, as in pipelines. Content that
+    is null is empty. For a template that takes only strings, the parts of a message become one
+    string. Raises InvalidInput for messages that the template does not take.
     """
     messages = list(map(_as_template_message, messages))
     contents = [_content(message) for message in messages]
@@ -160,8 +159,9 @@ def readable(
 ) -> Sequence[Message] | str:
     """A prompt of these messages for a model that they were not written for.
 
-    The messages themselves where its chat template takes them and writes down what was asked and
-    found; else one message of the user's that has them all; of a model that takes neither, a text.
+    These are the messages themselves, if the model's chat template takes them and keeps the
+    question and the documents. Otherwise, it is one message of the user with all of them. If the
+    template does not take that, it is a text.
     """
     told = [message for message in messages if message_text(message).strip()]
     asked = verbatim_texts(told)
@@ -176,7 +176,7 @@ def readable(
 
 
 def continued_text(messages: Sequence[Message]) -> str:
-    """The text of a last message of the assistant's, which an answer continues; or ''."""
+    """The text of a last message by the assistant, which the answer continues; or ''."""
     return message_text(messages[-1]) if message_role(messages[-1]) == "assistant" else ""
 
 
@@ -207,7 +207,7 @@ def _applied(
 
 
 def _as_template_message(message: Message) -> Mapping[str, Any]:
-    """The message with a `role` and a `content`, which chat templates take."""
+    """The message with a `role` and a `content`, as chat templates take it."""
     role = message_role(message)
     if isinstance(message, Mapping) and message.get("role") == role and "parts" not in message:
         return message
@@ -222,6 +222,6 @@ def _content(message: Mapping[str, Any]) -> Any:
 
 
 def _is_spelled_out(parts: Sequence[object], rendered: str) -> bool:
-    """Whether a template that takes strings wrote the list itself, or its parts are not there."""
+    """Whether a template for strings wrote the list itself, or left out its parts."""
     texts = map(message_text, parts)
     return str(parts) in rendered or not all(text.strip() in rendered for text in texts)

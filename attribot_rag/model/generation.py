@@ -1,4 +1,4 @@
-"""A generation as it happened: the ids that the model saw, the ids that it gave, its KV cache."""
+"""A generation as it happened: the ids that the model saw and gave, and its KV cache."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ PromptCache = tuple[LayerCache, ...]
 
 
 def cache_size(cache: PromptCache) -> int:
-    """Bytes of memory that a cache keeps alive."""
+    """How many bytes of memory a cache uses."""
     return sum(tensor.untyped_storage().nbytes() for tensor in chain.from_iterable(cache))
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationSettings:
-    """Arguments of `generate` besides its inputs, with which another prompt is answered alike.
+    """Arguments of `generate`, without its inputs, to answer another prompt in the same way.
 
-    `values` are limits, beams, sampling by name. `left_out` names arguments that shaped the answer,
-    too, but may hold a state: processors of logits, criteria to stop. `constraints` names those
-    that made the model's own choice of a token another one.
+    `values` has limits, beams and sampling by name. `left_out` names other arguments that affect
+    the answer but may have a state: logits processors and stopping criteria. `constraints` names
+    those that changed the model's choice of a token.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -52,20 +52,24 @@ class GenerationSettings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation:
-    """A prompt and the response that a model gave to it, in token ids.
+    """A prompt and the response that a model gave to it, as token ids.
 
-    `response_ids` hold neither the end-of-sequence token nor tokens after it. `cache`, if not
-    None, covers the beginning of the prompt; a recorded one, at least all tokens but the last.
-    `retokenized` says that the ids were made from text afterwards and may differ from the ids that
-    the model saw or gave. `conditioned_on` names inputs besides ids that shaped the answer, such as
-    images. `model_version` is that of the model when it answered, None if that is not known.
-    `cut_at` is the limit in tokens at which the model had to stop, None if it ended otherwise;
-    `unfinished` says that it, a stop string or a reader ended the response and not the model,
-    `out_of_time` that the end of its seconds did. `settings` are how it was generated, None if that
-    is not known; `span` is the OpenTelemetry span in which it answered, None without any. `refusal`
-    says why it cannot be attributed, None if it can. `dropped_bytes` are those of a recorded cache
-    that was let go before the answer was attributed. Raises InvalidInput for an empty response, and
-    for an empty prompt that nothing else conditioned.
+    Raises InvalidInput for an empty response, and for an empty prompt without other inputs.
+
+    - `response_ids` end before the end-of-sequence token.
+    - `cache` covers the beginning of the prompt; a recorded one has at least all tokens except the
+      last. It may be None.
+    - `retokenized` says that the ids were made from text, so they may differ from those that the
+      model saw or gave.
+    - `conditioned_on` names inputs other than ids, such as images.
+    - `model_version` is the version of the model when it answered; None if unknown.
+    - `cut_at` is the limit in tokens that ended the response; None if it ended otherwise.
+    - `unfinished` says that a limit, a stop string or a reader ended the response, and
+      `out_of_time` that a time limit did.
+    - `settings` are those of `generate`; None if unknown.
+    - `span` is the OpenTelemetry span of the call, or None.
+    - `refusal` says why it cannot be attributed; None if it can.
+    - `dropped_bytes` is the size of a recorded cache that was dropped before the attribution.
     """
 
     prompt_ids: tuple[int, ...]
@@ -107,32 +111,32 @@ class Generation:
 
     @property
     def num_cached(self) -> int:
-        """Tokens of the prompt, but for its last one, that need not be read."""
+        """How many tokens of the prompt, without its last one, need not be read again."""
         length = self.cache[0].keys.shape[2] if self.cache else 0
         return min(length, len(self.prompt_ids) - 1)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of memory that the cache keeps alive."""
+        """How many bytes of memory the cache uses."""
         return cache_size(self.cache or ())
 
 
-_CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
+_CPU_TOKENS = 512  # in one piece; larger ones are no faster, and delay a deadline
 _GPU_TOKENS = 2048
 
 
 CACHE_NAMES = ("cache", "past_key_values")
-"""Names under which models take a cache, by their release of transformers."""
+"""Names of models' cache argument, which depend on the release of transformers."""
 
 
 def cache_inputs(model: PreTrainedModel, cache: Cache) -> dict[str, Any]:
-    """A cache as an argument of the model's forward pass; nothing if it takes none."""
+    """A cache as an argument of the model's forward pass; empty if the model takes none."""
     parameters = inspect.signature(model.forward).parameters
     return dict.fromkeys([n for n in CACHE_NAMES if n in parameters][:1], cache)
 
 
 def piece_size(device: torch.device) -> int:
-    """The number of tokens of a prompt that are read at once."""
+    """How many tokens of a prompt are read at once."""
     return _CPU_TOKENS if device.type == "cpu" else _GPU_TOKENS
 
 
@@ -143,10 +147,10 @@ def read_in_pieces(
     before_piece: Callable[[int], None],
     start: int = 0,
 ) -> None:
-    """Encode ids into an empty cache, or into one of the tokens before `start`.
+    """Encode ids into an empty cache, or into one that has the tokens before `start`.
 
-    `cache` is that as an argument (`cache_inputs`): a body may take it without naming it.
-    `before_piece` is called with the position of each piece; what it raises ends the reading.
+    `cache` is the argument for it (`cache_inputs`); the model's body may take it without naming it.
+    `before_piece` is called with the position of each piece. If it raises an error, reading ends.
     """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     size = piece_size(model.device)

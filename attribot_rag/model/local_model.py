@@ -1,4 +1,4 @@
-"""A model in this process, whose weights all of its users share, and its state."""
+"""A model in this process, with its state. All its users share the weights."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _making = threading.Lock()
 class LocalModel(LanguageModel):
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    Raises InvalidInput if either is not loaded, TokenizerMismatch as `LanguageModel`,
+    Raises InvalidInput if one of them is not loaded, TokenizerMismatch as LanguageModel does, and
     UnsupportedModel for PEFT's prompt learning, an encoder-decoder and RWKV.
 
     Args:
-        model: Perhaps compiled, or wrapped with PEFT's adapters; the attribute `model` is the model
-            inside, and `weights` is shared by all that use it.
+        model: The model, perhaps compiled or with PEFT's adapters. The attribute `model` is the
+            model inside. All users of a model share its `weights`.
         tokenizer: The model's own.
     """
 
@@ -50,9 +50,9 @@ class LocalModel(LanguageModel):
 def language_model_of(
     model: PreTrainedModel | LanguageModel, tokenizer: PreTrainedTokenizerBase | None
 ) -> LanguageModel:
-    """A LanguageModel as it is, or one of a model with its tokenizer.
+    """A LanguageModel as it is, or a new one from a model and its tokenizer.
 
-    Raises InvalidInput for a model without tokenizer, and a LanguageModel with another one.
+    Raises InvalidInput for a model without a tokenizer, and for a LanguageModel with another one.
     """
     if isinstance(model, LanguageModel):
         if tokenizer is not None and tokenizer is not model.tokenizer:
@@ -63,11 +63,11 @@ def language_model_of(
             f"the {type(model).__name__} came without its tokenizer; pass that as the second "
             "argument, or a LanguageModel, such as load_model gives, alone"
         )
-    return LocalModel(model, tokenizer)  # raises for what is not loaded
+    return LocalModel(model, tokenizer)  # raises InvalidInput if they are not loaded
 
 
 def model_here(language_model: LanguageModel) -> PreTrainedModel:
-    """The model of transformers; raises UnsupportedModel where the weights are on a server."""
+    """The model of transformers. Raises UnsupportedModel if the weights are on a server."""
     if isinstance(language_model, LocalModel):
         return language_model.model
     raise UnsupportedModel(
@@ -77,7 +77,7 @@ def model_here(language_model: LanguageModel) -> PreTrainedModel:
 
 
 class LocalWeights:
-    """The weights of a loaded model, used by one thread at a time; see `Weights`."""
+    """The weights of a loaded model, which one thread uses at a time; see `Weights`."""
 
     concurrency: ClassVar[int] = 1
     noise: ClassVar[float | None] = None
@@ -91,9 +91,9 @@ class LocalWeights:
 
     @classmethod
     def of(cls, model: object) -> LocalWeights:
-        """The weights that all users of this model share, compiled or with PEFT's adapters.
+        """The weights of this model, compiled or with PEFT's adapters, which all its users share.
 
-        Raises InvalidInput for a model that is not loaded, UnsupportedModel for PEFT's prompt
+        Raises InvalidInput for a model that is not loaded, and UnsupportedModel for PEFT's prompt
         learning, an encoder-decoder and RWKV.
         """
         model = _plain_model(model)
@@ -150,7 +150,7 @@ class LocalWeights:
 
 
 def check_architecture(config: Any) -> None:
-    """Raises UnsupportedModel for an encoder-decoder, and for RWKV."""
+    """Raises UnsupportedModel for an encoder-decoder and for RWKV."""
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedModel(
             f"{config.model_type!r} is an encoder-decoder, which is not scored; answer with a "
@@ -164,7 +164,7 @@ def check_architecture(config: Any) -> None:
 
 
 def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
-    """Ids that stand for something else than text, by the model's configuration."""
+    """Ids that stand for something other than text, by the model's configuration."""
     return frozenset(
         value
         for name, value in vars(model.config).items()
@@ -175,7 +175,7 @@ def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
 def _plain_model(model: object) -> object:
     """The model of transformers inside the wrappers of `torch.compile` and PEFT.
 
-    Raises UnsupportedModel where PEFT puts virtual tokens before the prompt.
+    Raises UnsupportedModel if PEFT puts virtual tokens before the prompt.
     """
     while True:
         compiled = getattr(model, "_orig_mod", None)
@@ -212,25 +212,25 @@ _PLAIN = frozenset({type(None), bool, int, float, str})
 
 @dataclass(frozen=True, eq=False)
 class ModelState:
-    """Everything on the modules of a model that its forward pass may go by.
+    """Everything on a model's modules that may affect its forward pass.
 
-    The tensors that they hold, and all that is set on them: active adapters, hooks, replaced
-    attributes and methods, the configuration. Two states are equal if none of that changed in
+    This includes their tensors and everything that is set on them: active adapters, hooks, replaced
+    attributes and methods, the configuration. Two states are equal if none of it changed in
     between. A hook or a replaced method may read something else, which is not noticed
     (`reads_elsewhere`).
     """
 
     key: tuple[object, ...]
     by_identity: tuple[weakref.ref[Any], ...]
-    """The objects that stand in the key by their identity, which is another object's later."""
+    """Objects that the key has by identity. They must stay alive, because ids are reused."""
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> ModelState:
-        """The state of a model at this moment; takes about 10 ms for 400 modules."""
+        """The current state of a model. This takes about 10 ms for 400 modules."""
         reader = _StateReader()
         key: list[object] = []
         for module in model.modules():
-            own = vars(module).copy()  # other threads may attach a recorder meanwhile
+            own = vars(module).copy()  # another thread may attach a recorder at the same time
             key += (
                 (name, value if type(value) in _PLAIN else reader.describe(value))
                 for name, value in own.items()
@@ -256,7 +256,7 @@ _comparing = threading.Lock()
 
 
 def model_version(model: torch.nn.Module) -> int:
-    """A number that becomes larger with every change of the model's state that is noticed here."""
+    """A number that grows with every change of the model's state that is noticed here."""
     current = ModelState.of(model)
     with _comparing:
         version, latest = _versions.get(model, (0, None))
@@ -287,7 +287,7 @@ class _StateReader:
         if isinstance(value, _CONTAINERS) and not value:
             return ()
         if id(value) not in self._described:
-            self._described[id(value)] = id(value)  # for what holds itself
+            self._described[id(value)] = id(value)  # for values that contain themselves
             self._described[id(value)] = self._describe(value)
         return self._described[id(value)]
 
@@ -309,6 +309,6 @@ class _StateReader:
         return self._identity(value)
 
     def _identity(self, value: object) -> int:
-        with suppress(TypeError):  # of an object with slots
+        with suppress(TypeError):  # an object with slots
             self.by_identity.append(weakref.ref(value))
         return id(value)

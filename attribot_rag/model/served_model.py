@@ -1,4 +1,4 @@
-"""A model that another machine serves."""
+"""A model that a server runs."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _TEST_TEXT = (
     "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "
     "Café, naïve, 条約は町で署名された。 In 1844 the lamp was lit for the first time."
 )
-_NUM_SCORED = 16  # tokens at its end
+_NUM_SCORED = 16  # tokens at the end of the text
 _PROTOCOLS = {kind.name: kind for kind in (VllmCompletions, VllmGenerate, SglangGenerate)}
 
 logger = logging.getLogger(__name__)
 
 
 class ServedModel(LanguageModel):
-    """A LanguageModel whose weights are behind an HTTP server; its tokenizer is here."""
+    """A LanguageModel whose weights are behind an HTTP server. Its tokenizer is here."""
 
     weights: ServedWeights
 
@@ -65,18 +65,18 @@ class ServedModel(LanguageModel):
         """The model at a URL, after a test of the server's log-probabilities.
 
         An API key is read from ATTRIBOT_RAG_SERVER_KEY. Raises ServerFailed if the server does not
-        answer, UnsupportedServer without log-probabilities of a prompt, TokenizerMismatch if its
-        tokenizer, or that of the reference, gives other ids, InvalidInput for a model that it does
-        not serve.
+        answer, UnsupportedServer if it gives no log-probabilities of a prompt, TokenizerMismatch if
+        the server's or the reference's tokenizer gives other ids, and InvalidInput for a model that
+        it does not serve.
 
         Args:
-            url: http://HOST:PORT, also with the /v1 that OpenAI's clients need.
-            tokenizer: The model's own, its folder or its Hugging Face id.
-            model: The server's name for it; needed if it serves several models.
-            num_parameters: For the FLOPs of the result, which are 0 without it.
-            options: Options of the requests.
-            reference: The same weights on this machine, with which the log-probabilities of a test
-                text are compared, and those of each attribution if `self_check` is set.
+            url: http://HOST:PORT, with or without the /v1 for OpenAI's clients.
+            tokenizer: The model's own tokenizer, its folder or its Hugging Face id.
+            model: The server's name for the model; needed if it serves several.
+            num_parameters: For the FLOPs of the result, which are otherwise 0.
+            options: How to send requests.
+            reference: The same weights on this machine. Their log-probabilities of a test text are
+                compared with the server's, and with `self_check` also those of each attribution.
         """
         client = Client(url, options or ServerOptions())
         entry = _chosen(client, _served_models(client), model)
@@ -101,14 +101,17 @@ class ServedModel(LanguageModel):
         return language_model
 
     def _check_tokenizer(self) -> None:
-        """Raises TokenizerMismatch if the server tells other ids for a text; some tell none."""
+        """Raises TokenizerMismatch if the server gives other ids for a text.
+
+        Some servers give none.
+        """
         with self._private.locked() as tokenizer:
             ours = list(tokenizer(_TEST_TEXT)["input_ids"])
         theirs = self._their_ids(prompt=_TEST_TEXT, add_special_tokens=True)
         if theirs is not None and theirs != ours:
             name = without_folder(self.tokenizer.name_or_path)
             raise TokenizerMismatch(
-                f"the tokenizer {name!r} and that of the server at "
+                f"the tokenizer {name!r} and the one of the server at "
                 f"{self.weights.client.url} give different ids for a text; pass the tokenizer of "
                 f"{self.public_name!r}"
             )
@@ -132,12 +135,12 @@ class ServedModel(LanguageModel):
         return answer.get("tokens") if isinstance(answer, dict) else None
 
     def _test_ids(self) -> tuple[tuple[int, ...], int]:
-        """The ids of the test text, and the number of those at its end that are scored."""
+        """The ids of the test text, and how many of them, at its end, are scored."""
         ids = self.encode(_TEST_TEXT)
         return ids, min(_NUM_SCORED, len(ids) - 1)
 
     def _prefer_generate(self) -> None:
-        """Take vLLM's faster endpoint if it gives log-probabilities; most servers lack it."""
+        """Use vLLM's faster endpoint if it gives log-probabilities. Most servers lack it."""
         ids, num_scored = self._test_ids()
         protocol = VllmGenerate(self.name)
         body = protocol.uncached(protocol.scoring(ids, num_scored))
@@ -151,9 +154,9 @@ class ServedModel(LanguageModel):
             self.weights = replace(self.weights, protocol=protocol)
 
     def _measured_noise(self, reference: LocalModel | None) -> float:
-        """The largest difference in nats at a token from a call alone.
+        """The largest difference in nats at a token from a call without others.
 
-        To a call among calls for other ids, and to the reference.
+        It is compared with a call among calls for other ids, and with the reference.
         """
         ids, num_scored = self._test_ids()
         try:
@@ -198,7 +201,7 @@ def _served_models(client: Client) -> list[dict[str, Any]]:
 
 
 def _chosen(client: Client, models: Sequence[dict[str, Any]], name: str | None) -> dict[str, Any]:
-    """The model of this name; raises InvalidInput if there is none, or another one is needed."""
+    """The model of this name. Raises InvalidInput if there is none, or if a name is needed."""
     names = [str(model.get("id")) for model in models]
     if name is None and len(names) == 1:
         return models[0]
@@ -224,7 +227,7 @@ def _loaded(tokenizer: PreTrainedTokenizerBase | str) -> PreTrainedTokenizerBase
     return cast(PreTrainedTokenizerBase, loaded)
 
 
-_MOST_TOKENS = 1 << 15  # of a list: gateways refuse requests of a megabyte
+_MOST_TOKENS = 1 << 15  # in a list: gateways refuse requests of a megabyte
 
 _SERVERS = (
     "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
@@ -236,11 +239,12 @@ _SERVERS = (
 class ServedWeights:
     """The weights behind an HTTP server, which takes many requests at once.
 
-    Log-probabilities come from the server, with `noise`: the largest difference in nats at a token
-    between two calls for the same tokens, the second among others, and to the `reference`, the same
-    weights on this machine, if there is one. `max_length` is the server's limit in tokens;
-    `num_parameters` is 0 where nobody said. `device` and `dtype` are those of the log-probabilities
-    once they have come.
+    - `noise` is the largest difference in nats at a token between two calls for the same tokens,
+      where the second is among others. It also counts the difference from the `reference`, the same
+      weights on this machine, if there is one.
+    - `max_length` is the server's limit in tokens.
+    - `num_parameters` is 0 if it is unknown.
+    - `device` and `dtype` are those of the log-probabilities after they have arrived.
     """
 
     device: ClassVar[torch.device] = torch.device("cpu")
@@ -268,7 +272,7 @@ class ServedWeights:
 
     @property
     def max_positions(self) -> int | None:
-        """Two less than the server's limit: it takes the whole response and one token more."""
+        """Two less than the server's limit: it takes the whole response and one more token."""
         return None if self.max_length is None else self.max_length - 2
 
     @property
@@ -287,10 +291,10 @@ class ServedWeights:
         num_scored: Sequence[int],
         deadline: float | None = None,
     ) -> list[ScoredSequence]:
-        """Log-probabilities of the last tokens of each sequence, given all tokens before.
+        """Log-probabilities of the last tokens of each sequence, given all tokens before them.
 
-        `num_scored` are the numbers of these tokens. The sequences are asked for in their order,
-        several at once, in lists where the server takes them. Raises NoAnswerInTime after the
+        `num_scored` says how many tokens of each. The sequences are requested in their order,
+        several at once, in lists if the server takes lists. Raises NoAnswerInTime after the
         deadline, a time of `time.perf_counter`.
         """
         protocol = self.protocol
@@ -331,7 +335,10 @@ class ServedWeights:
     def _answers(
         self, bodies: Sequence[Any], num_tokens: Sequence[int], deadline: float | None
     ) -> list[Any]:
-        """The reply to each request; in lists, unless the server refuses the first of them."""
+        """The reply to each request.
+
+        Requests go in lists, unless the server refuses the first list.
+        """
         protocol, client = self.protocol, self.client
         groups = [bodies[start:end] for start, end in self._lists(num_tokens)]
         lists = [*map(protocol.joined, groups)]
@@ -349,9 +356,9 @@ class ServedWeights:
             return answers
 
     def _lists(self, num_tokens: Sequence[int]) -> list[tuple[int, int]]:
-        """Where the lists of sequences with these numbers of tokens start and end.
+        """Where to split sequences with these numbers of tokens into lists: [start, end) of each.
 
-        Up to half of the concurrency, so that the server is not idle between two lists.
+        A list has up to half of the concurrency, so that the server is not idle between two lists.
         """
         most = 1 if self.protocol.refuses_lists else max(1, self.concurrency // 2)
         starts: list[int] = []
@@ -368,7 +375,7 @@ class ServedWeights:
         options: dict[str, Any],
         deadline: float | None = None,
     ) -> ServedAnswer:
-        """The server's answer to a prompt, greedy by default; `options` are its sampling options.
+        """The server's answer to a prompt, greedy by default. `options` go to its sampling.
 
         Raises NoAnswerInTime as `score` does.
         """

@@ -1,4 +1,4 @@
-"""HTTP with a server of models, and the forms of its requests and replies."""
+"""HTTP requests to a server of models, and the forms of its requests and replies."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _REJECTED = frozenset({400, 413, 422})
 _CONNECT_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds
-_SHOWN = 200  # characters of a server's own words
+_SHOWN = 200  # characters of a server's message
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Options of the requests to a server; raises InvalidInput for another value.
+    """Options of the requests to a server. Raises InvalidInput for other values.
 
     Args:
-        concurrency: The most sequences under way at once, over all threads; a request holds up to
+        concurrency: The most sequences in requests at once, over all threads. A request has up to
             half of them.
-        timeout: Seconds after which a request is sent again, as it is after 429 or 5xx, or when the
-            connection breaks.
-        attempts: Times that a request is sent at most, with growing random pauses between.
-        protocol: 'vllm', 'vllm-generate' or 'sglang'; by default that of the server, and of vLLM's
-            two the faster one that it has.
-        replica_header: A header that has the same value in all requests of an attribution, by which
-            a router can send them to the replica whose prefix cache serves.
+        timeout: Seconds after which a request is sent again. This also happens after 429 or 5xx, or
+            when the connection breaks.
+        attempts: How often a request is sent at most, with growing random pauses.
+        protocol: 'vllm', 'vllm-generate' or 'sglang'. By default it is detected; with vLLM, the
+            faster one that it has.
+        replica_header: A header with the same value in all requests of an attribution. A router can
+            use it to send them to one replica, which has their prefix in its cache.
     """
 
     concurrency: int = 16
@@ -69,7 +69,7 @@ class ServerOptions:
 
 
 class NoAnswerInTime(ServerFailed):
-    """The deadline came before the answers."""
+    """The deadline passed before the answers arrived."""
 
 
 class _Again(Exception):
@@ -85,7 +85,7 @@ _replica: ContextVar[str | None] = ContextVar("replica", default=None)
 
 @contextmanager
 def on_one_replica() -> Iterator[None]:
-    """The requests within have the same value in the header by which replicas are chosen."""
+    """All requests within the block have the same value in the replica header."""
     token = _replica.set(uuid4().hex)
     try:
         yield
@@ -94,9 +94,9 @@ def on_one_replica() -> Iterator[None]:
 
 
 class Client(ForkSafe):
-    """Requests to one server, from any number of threads; all of them run in one event loop.
+    """Requests to one server, from any number of threads. All run in one event loop.
 
-    The API key is read from the environment and only ever sent to this server.
+    The API key is read from the environment, and only sent to this server.
     """
 
     def __init__(self, url: str, options: ServerOptions) -> None:
@@ -112,7 +112,7 @@ class Client(ForkSafe):
         return f"Client({self.url!r})"
 
     def ask(self, path: str, body: Any = None) -> Any:
-        """The JSON that answers a body, or is at a path, asked for once; None where there is none.
+        """The JSON reply to a body, or at a path, requested once; None if there is none.
 
         Raises ServerFailed if the server cannot be reached or refuses the key.
         """
@@ -125,12 +125,12 @@ class Client(ForkSafe):
         deadline: float | None = None,
         sizes: Sequence[int] | None = None,
     ) -> list[Any]:
-        """The JSON that answers each body, in their order.
+        """The JSON reply to each body, in order.
 
-        `sizes` are the numbers of sequences that they hold, 1 by default, at most `concurrency`.
-        `deadline` is a time of `time.perf_counter`: then, and if the caller is interrupted, what is
-        under way is cancelled. Raises NoAnswerInTime, and ServerFailed for a request that failed
-        for good, after which the others are cancelled.
+        `sizes` are the numbers of sequences in the bodies, by default 1, at most `concurrency`.
+        `deadline` is a time of `time.perf_counter`. After it, and if the caller is interrupted,
+        running requests are cancelled. Raises NoAnswerInTime, and ServerFailed when a request fails
+        for good; the others are then cancelled.
         """
         replica, name = _replica.get(), self.options.replica_header
         headers = {name: replica} if name and replica else {}
@@ -217,10 +217,10 @@ class Client(ForkSafe):
 
     @asynccontextmanager
     async def _turn(self, size: int) -> AsyncIterator[None]:
-        """The block of a request, once it holds so many of the turns."""
+        """The block of a request, which begins when it holds enough turns."""
         taken = 0
         try:
-            async with self._next:  # who waits for several turns keeps them from no one else
+            async with self._next:  # only one request at a time collects turns
                 while taken < size:
                     await self._turns.acquire()
                     taken += 1
@@ -230,9 +230,9 @@ class Client(ForkSafe):
                 self._turns.release()
 
     async def _send(self, path: str, body: Any, headers: dict[str, str], size: int = 1) -> Any:
-        """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed.
+        """The JSON of the reply; None for 404 and 405. Raises _Again and ServerFailed.
 
-        In the order of asking, which httpx's pool of connections does not keep.
+        Requests keep their order, which httpx's connection pool does not guarantee.
         """
         method = "GET" if body is None else "POST"
         try:
@@ -266,13 +266,13 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop, http: httpx.AsyncClient)
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """The Retry-After header in seconds, if it is a number of them."""
+    """The Retry-After header in seconds, if it is a number."""
     seconds = response.headers.get("retry-after", "")
     return min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0
 
 
 def _base(url: str) -> str:
-    """The URL without the `/v1` that OpenAI's clients need."""
+    """The URL without the `/v1` for OpenAI's clients."""
     invalid = InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT")
     try:
         parsed = httpx.URL(url)
@@ -291,7 +291,7 @@ _OTHER_TOKENS = "{} gave log-probabilities of other tokens than it was given"
 class ScoredSequence(NamedTuple):
     """Log-probabilities of the last tokens of a sequence, in nats.
 
-    `num_tokens` went through the model for them.
+    `num_tokens` tokens went through the model for them.
     """
 
     log_probabilities: tuple[float, ...]
@@ -299,7 +299,7 @@ class ScoredSequence(NamedTuple):
 
 
 class ServedAnswer(NamedTuple):
-    """An answer: its ids where the server tells them, its text, and whether it was cut."""
+    """An answer: its ids if the server gives them, its text, and whether it was cut."""
 
     ids: tuple[int, ...] | None
     text: str
@@ -310,7 +310,7 @@ class Protocol(ABC):
     """An endpoint of a server, with the form of its requests and replies.
 
     `reads_cache` says that the common beginning of sequences is encoded once, as far as the
-    server's prefix cache holds it; `refuses_lists` that the server took no list of sequences.
+    server's prefix cache has it. `refuses_lists` says that the server took no list of sequences.
     """
 
     name: ClassVar[str]
@@ -326,17 +326,17 @@ class Protocol(ABC):
         """The request for the log-probabilities of the last tokens of a sequence."""
 
     def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
-        """The request without the prefix cache; None where replies hold all tokens with it."""
+        """The request without the prefix cache; None if replies have all tokens with it."""
         return None
 
     def joined(self, scorings: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-        """One request in place of several; None where the endpoint takes one sequence only."""
+        """One request for several sequences; None if the endpoint takes only one."""
         return None
 
     def parted(self, answer: Any, scorings: Sequence[dict[str, Any]]) -> list[Any]:
-        """The reply to each of the joined requests, in their order.
+        """The reply to each joined request, in order.
 
-        Raises LookupError or TypeError where one is missing, or is another one's.
+        Raises LookupError or TypeError if one is missing, or belongs to another request.
         """
         return [answer]
 
@@ -344,13 +344,13 @@ class Protocol(ABC):
     def scored(
         self, answer: Any, token_ids: Sequence[int], num_scored: int
     ) -> ScoredSequence | None:
-        """The prompt's log-probabilities, or None; raises ServerFailed if of other tokens."""
+        """The prompt's log-probabilities, or None. Raises ServerFailed for other tokens."""
 
     @abstractmethod
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
     ) -> dict[str, Any]:
-        """The request for an answer; `options` go to the server's sampling as they are."""
+        """The request for an answer. `options` go to the server's sampling unchanged."""
 
     @abstractmethod
     def completion(self, answer: Any) -> ServedAnswer:
@@ -358,9 +358,9 @@ class Protocol(ABC):
 
 
 class VllmCompletions(Protocol):
-    """vLLM of any version: OpenAI's completions with vLLM's `prompt_logprobs`.
+    """Any vLLM: OpenAI's completions with vLLM's `prompt_logprobs`.
 
-    vLLM encodes such a prompt from its beginning, and generates a token that nobody needs.
+    vLLM encodes the whole prompt for it, and generates one token that nobody needs.
     """
 
     name = "vllm"
@@ -408,11 +408,11 @@ class VllmCompletions(Protocol):
 
 
 class VllmGenerate(Protocol):
-    """vLLM's endpoint of ids, which takes those to score (its Model Runner V2; not on CPUs).
+    """vLLM's endpoint for ids, which takes the ids to score (Model Runner V2; not on CPUs).
 
-    The head runs on the answer's rows only, and the prefix cache is read: a hit ends where a source
-    was removed. Where it goes on into the answer, which has been scored or generated there before,
-    vLLM gives no log-probabilities at all.
+    The head runs only on the answer's rows, and the prefix cache is read: a hit ends where a source
+    was removed. If a hit goes into the answer, which was scored or generated there before, vLLM
+    gives no log-probabilities at all.
     """
 
     name = "vllm-generate"
@@ -461,7 +461,7 @@ class VllmGenerate(Protocol):
 
 
 class SglangGenerate(Protocol):
-    """SGLang's own endpoint, which encodes the tokens that its radix cache lacks."""
+    """SGLang's own endpoint, which encodes only the tokens that its radix cache lacks."""
 
     name = "sglang"
     path = "/generate"
@@ -482,10 +482,10 @@ class SglangGenerate(Protocol):
     def parted(self, answer: Any, scorings: Sequence[dict[str, Any]]) -> list[Any]:
         if not isinstance(answer, list) or len(answer) != len(scorings):
             raise TypeError(f"no list of {len(scorings)} replies")
-        # The scored tokens are the answer's in each: only the lengths tell whose reply it is.
+        # All replies score the same tokens, so only the lengths identify the request.
         for reply, scoring in zip(answer, scorings, strict=True):
             if reply["meta_info"]["prompt_tokens"] != len(scoring["input_ids"]):
-                raise LookupError("a reply is that to another sequence")
+                raise LookupError("a reply belongs to another sequence")
         return answer
 
     def scored(

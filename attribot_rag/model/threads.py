@@ -1,4 +1,4 @@
-"""Threads that share a model: turns, tasks in the background, and locks in forked processes."""
+"""Threads that share a model: turns, background tasks, and locks in forked processes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from attribot_rag.errors import QueueFull
 
 
 class ForkSafe(ABC):
-    """An object with locks, which are made in `_begin`, and made again in a forked child.
+    """An object with locks that `_begin` makes, and makes again in a forked process.
 
-    There nobody would release the locks of the parent's threads.
+    There, nobody would release the locks of the parent's threads.
     """
 
     _instances: ClassVar[weakref.WeakSet[ForkSafe]] = weakref.WeakSet()
@@ -31,7 +31,7 @@ class ForkSafe(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Make the locks, and all state that belongs to the threads of this process."""
+        """Make the locks, and all state that belongs to this process's threads."""
 
 
 def _begin_all() -> None:
@@ -47,9 +47,9 @@ Result = TypeVar("Result")
 
 
 class Background(ForkSafe):
-    """Tasks run in one thread, in their order, and are finished before the interpreter exits.
+    """Runs tasks in one thread, in order, and finishes them before the interpreter exits.
 
-    A forked process has a background of its own, which is empty.
+    A forked process begins with no tasks.
     """
 
     def _begin(self) -> None:
@@ -59,14 +59,14 @@ class Background(ForkSafe):
 
     @property
     def num_pending(self) -> int:
-        """The number of tasks that wait or run."""
+        """How many tasks wait or run."""
         with self._submitting:
             return sum(not future.done() for future in self._futures)
 
     def submit(
         self, task: Callable[[], Result], *, max_pending: int, after: Future[Any] | None = None
     ) -> Future[Result]:
-        """Run the task once `after` is done; raises QueueFull if `max_pending` wait or run."""
+        """Run the task when `after` is done. Raises QueueFull if `max_pending` wait or run."""
         future: Future[Result] = Future()
         with self._submitting:
             if self.num_pending >= max_pending:
@@ -80,7 +80,7 @@ class Background(ForkSafe):
         def begin(_: object = None) -> None:
             try:
                 self._thread.submit(_run, task, future)
-            except RuntimeError:  # the interpreter exits, and waits for this thread
+            except RuntimeError:  # the interpreter is exiting, and waits for this thread
                 _run(task, future)
 
         if after is None:
@@ -103,17 +103,18 @@ def _run(task: Callable[[], Result], future: Future[Result]) -> None:
 
 @dataclass(eq=False)
 class _Share:
-    """The time of a thread with the turn, added to the smallest share when it came."""
+    """How long a thread has had the turn, plus the smallest share when it came."""
 
     seconds: float
 
 
 class Turn(ForkSafe):
-    """A reentrant lock that a thread hands over between the steps of its work.
+    """A reentrant lock that a thread passes on between the steps of its work.
 
-    Two attributions at once would share a model's twin and its memory. The thread with the smallest
-    share is next, so that threads which give way have the turn for equal times (start-time fair
-    queueing, Goyal et al. 1996); those that never do have it in the order in which they came.
+    Two attributions at the same time would share a model's twin and its memory. The thread with the
+    smallest share is next, so threads that give way have the turn for equal times (start-time fair
+    queueing, Goyal et al. 1996). Threads that never give way get it in the order in which they
+    came.
     """
 
     def _begin(self) -> None:
@@ -135,13 +136,14 @@ class Turn(ForkSafe):
             yield
         finally:
             with self._changed:
-                if self._owner == threading.get_ident():  # else it was interrupted in line
+                if self._owner == threading.get_ident():  # otherwise it was interrupted in the line
                     self._leave()
 
     def give_way(self) -> float:
-        """Let threads with smaller shares go first; returns the seconds in which they had the turn.
+        """Let threads with smaller shares go first. Returns the seconds that they had the turn.
 
-        For the thread that has it, between two of its steps; nothing in any other.
+        Call it between two steps of the thread that has the turn. In other threads, it does
+        nothing.
         """
         with self._changed:
             share = self._current
@@ -155,7 +157,10 @@ class Turn(ForkSafe):
             return time.perf_counter() - started
 
     def _least(self) -> float:
-        """The smallest share so far; newcomers start there, and do not catch up with the past."""
+        """The smallest share so far.
+
+        New threads start there, so they do not catch up on the past.
+        """
         present = list(self._line)
         if self._current is not None:
             self._count(self._current)
@@ -163,7 +168,7 @@ class Turn(ForkSafe):
         return min((share.seconds for share in present), default=0.0)
 
     def _count(self, current: _Share) -> float:
-        """Add the time until now to the current share; returns now."""
+        """Add the time until now to the current share. Returns the time."""
         now = time.perf_counter()
         current.seconds += now - self._since
         self._since = now
@@ -173,14 +178,14 @@ class Turn(ForkSafe):
         self._line.append(share)
         try:
             self._changed.wait_for(lambda: self._current is None and self._next() is share)
-        finally:  # interrupted, too
+        finally:  # also after an interruption
             self._line.remove(share)
             self._changed.notify_all()
         self._current, self._owner = share, threading.get_ident()
         self._since = time.perf_counter()
 
     def _next(self) -> _Share:
-        return min(self._line, key=lambda share: share.seconds)  # the first of equal shares
+        return min(self._line, key=lambda share: share.seconds)  # of equal shares, the first
 
     def _leave(self) -> None:
         self._current = self._owner = None

@@ -1,1 +1,1 @@
-"""Cuts texts into sentences and blocks."""
+"""Splits texts into sentences and blocks."""

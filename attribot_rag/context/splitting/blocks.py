@@ -20,7 +20,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:={3,}|-{3,})\s*\Z")
 _BULLET = re.compile(r"\s*[-*+•‣◦▪]\s+\S")
 _NUMBERED = re.compile(r"\s*\(?(?:(\d{1,3})|[A-Za-z])[.)]\s+\S")
 _LETTERED = re.compile(r"\s*[A-Za-z]\.\s")
-# The key of an entry, of YAML, of a settings file or of the head of a letter.
+# The key of an entry: in YAML, in a settings file, or in the head of a letter.
 _WORD = r"[^\W\d][\w./-]*"
 _KEY = rf"\"[^\"\n]{{1,60}}\"|'[^'\n]{{1,60}}'|{_WORD}|(?![a-z]){_WORD}(?: [\w./-]+){{1,2}}"
 _COLON = r"(?:：|:[*_]{0,2}(?=\s|\Z)|=(?=\S))"
@@ -31,10 +31,10 @@ _OPEN = re.compile(r"[^\n]*[:=：][ \t]*[|>{\[]?[-+]?\s*\Z")
 def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     """Blocks of neighbouring lines, each with the characters in which sentences may end.
 
-    Joined, the blocks are the text. Wrapped lines belong together; a blank line, a heading, a list
-    item, a row or an entry ("key: value", next to another) begins another block. A key without a
-    value belongs to what comes next. Of JSON, each member is a block. No sentence ends within a
-    row, nor within JSON but for long strings.
+    Joined, the blocks are the text. Wrapped lines are one block. A blank line, a heading, a list
+    item, a row or an entry ("key: value", next to another one) begins a new block. A key without a
+    value belongs to the text after it. Each member of JSON is a block. No sentence ends within a
+    row, or within JSON except in long strings.
     """
     done = 0
     is_html = _tags_of(text).is_html
@@ -84,7 +84,7 @@ def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
 def _entries(lines: Sequence[str]) -> set[int]:
     """The lines that begin an entry.
 
-    The neighbouring entry is on the next line, or on the next line with less indentation than the
+    Another entry must stand on the next line, or on the next line that is indented less than the
     continuation of the value.
     """
     entries: set[int] = set()
@@ -113,7 +113,7 @@ def _parted(before: str, line: str) -> bool:
 def _is_item(line: str, before: str, listed: bool) -> bool:
     """Whether a line begins a list item.
 
-    A wrapped line may begin with a number, too; so a number has to be 1, or follow another item, a
+    A wrapped line may begin with a number too. So the number must be 1, or follow another item, a
     blank line or a colon.
     """
     if _BULLET.match(line):
@@ -125,7 +125,7 @@ def _is_item(line: str, before: str, listed: bool) -> bool:
 
 
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
-# Delimiters of cells, and the number of consecutive lines with them that make a table.
+# Delimiters of cells, and how many consecutive lines with them make a table.
 _DELIMITERS = (
     (re.compile(r"\|"), 2),
     (re.compile(r"\t"), 2),
@@ -149,7 +149,7 @@ _LATEX = r"\{(?:array|(?:long|super|x)?tab(?:le|ular)[xy]?|tabulary|tblr)\*?\}"
 _LATEX_BEGIN, _LATEX_END = (re.compile(rf"\s*\\{word}{_LATEX}") for word in ("begin", "end"))
 _LATEX_ROW = re.compile(r"[^&]*(?<!\\)&.*\\\\", re.DOTALL)
 _LATEX_RULE = re.compile(r"\s*(?:\\(?:[a-z]*rule|[hc]line)\b(?:[\[({][^\])}]*[\])}])*\s*)+\Z")
-# A cell of CSV in quotes; where one begins that does not end on its line, and where it ends.
+# A cell of CSV in quotes; the beginning of one that goes on after its line, and its end.
 _QUOTED = re.compile(r'(?<![^,;\t\n])"(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
 _OPEN_QUOTED = re.compile(r'(?:\A|[,;\t])"(?:[^"]|"")*\Z')
 _CLOSED = re.compile(r'(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
@@ -157,13 +157,15 @@ _MOST_LINES = 20  # of a record of CSV
 
 
 def _rows_of(lines: Sequence[str]) -> dict[int, int]:
-    """For the first line of each row the line after its last.
+    """For the first line of each row, the line after its last one.
 
-    The separator row of a table belongs to its header. Consecutive lines with the same number (at
-    least two) of pipes or tabs are rows, too, and so are at least three lines with the same number
-    of commas or semicolons that no space follows; a cell in quotes may have them, and lines of its
-    own. So are the rows of reStructuredText's and LaTeX's tables, with the rules below them. A
-    record of a log begins with a time or a level; there are at least two.
+    The separator row of a table belongs to its header. Other rows are:
+
+    - consecutive lines with the same number (at least two) of pipes or tabs;
+    - at least three lines with the same number of commas or semicolons that no space follows. A
+      cell in quotes may contain these, and several lines;
+    - rows of reStructuredText's and LaTeX's tables, with the rules below them;
+    - at least two records of a log, which begin with a time or a level.
     """
     rows: dict[int, int] = {}
     index = 0
@@ -189,8 +191,8 @@ def _ruled_table(lines: Sequence[str], start: int) -> list[int]:
 def _records(lines: Sequence[str], start: int) -> list[int]:
     """The first lines of the records of the log at `start`, and its end; none without a log.
 
-    Lines without a stamp, such as a traceback's, belong to the record before them up to a blank
-    line, and so do blank lines within the log.
+    Lines without a stamp, such as a traceback, belong to the record before them up to a blank line.
+    Blank lines within the log also belong to the record before them.
     """
     begin, end, index = [], start, start
     while index < len(lines):
@@ -206,7 +208,7 @@ def _records(lines: Sequence[str], start: int) -> list[int]:
 def _grid_table(lines: Sequence[str], start: int) -> list[int]:
     """The first lines of the rows of a table like reStructuredText's grids, and its end.
 
-    A row goes on to the next rule; but without "=" and with three rules, as databases print them,
+    A row ends at the next rule. But without "=" and with three rules, as databases print tables,
     each line is a row.
     """
     if not _GRID.match(lines[start]):
@@ -223,7 +225,7 @@ def _grid_table(lines: Sequence[str], start: int) -> list[int]:
 def _simple_table(lines: Sequence[str], start: int) -> list[int]:
     """The first lines of the rows of reStructuredText's simple table, and its end.
 
-    A line that begins with spaces goes on with the row before it.
+    A line that begins with spaces continues the row before it.
     """
     rules = [start] if _SIMPLE.match(lines[start]) else []
     index = start + 1
@@ -267,9 +269,9 @@ def _latex_table(lines: Sequence[str], start: int) -> list[int]:
 
 
 def _delimited(lines: Sequence[str], start: int) -> list[int]:
-    """The first lines of the records with as many cells as that at `start`, and their end.
+    """The first lines of the records with as many cells as the one at `start`, and their end.
 
-    None if there are too few, or if each has one delimiter and none a cell in quotes.
+    Empty if there are too few, or if each has one delimiter and none has a cell in quotes.
     """
     for delimiter, min_lines in _DELIMITERS:
         starts, num_parted, quoted = [start], 0, False
@@ -332,18 +334,18 @@ _MAX_NESTED = 4
 class Tags:
     """The tag names of a document, in lower case; none without HTML.
 
-    The name of an element in angle brackets is no tag unless the document closes it, gives it an
-    attribute, or is HTML in which it need not be closed: `List<A>` and `cp <data>` stay. So does
-    Markdown's code.
+    A name in angle brackets is a tag only if the document closes it, gives it an attribute, or is
+    HTML in which it needs no closing. So `List<A>` and `cp <data>` stay, and so does Markdown's
+    code.
     """
 
     names: frozenset[str] = frozenset()
     is_html: bool = False
 
     def without(self, text: str) -> str:
-        """A part of the document as a reader of the page sees it; as it is if it is only tags."""
+        """A part of the document as the page shows it; as it is if it has only tags."""
         kept = text
-        for _ in range(_MAX_NESTED):  # what stood around a tag may make another
+        for _ in range(_MAX_NESTED):  # the text around a tag may form another tag
             shown = _CODE_OR_TAG.sub(self._rendered, kept)
             if shown == kept:
                 return kept.strip() or text
@@ -359,7 +361,7 @@ class Tags:
 
 @lru_cache(maxsize=256)
 def _tags_of(document: str) -> Tags:
-    """The tags of a document, read once however many ask."""
+    """The tags of a document. Each document is read only once."""
     tags, text = Tags(), document
     for _ in range(_MAX_NESTED):
         names, is_html = set(tags.names), tags.is_html
@@ -382,21 +384,21 @@ def _tags_of(document: str) -> Tags:
 
 
 def without_tags(text: str, document: str | None = None) -> str:
-    """The text as a reader of the page sees it; it may be a part of a longer `document`."""
+    """The text as the page shows it. It may be a part of a longer `document`."""
     return _tags_of(text if document is None else document).without(text)
 
 
-# Elsewhere in a line, square brackets are the text's own.
+# Square brackets elsewhere in a line are ordinary text.
 _JSON_START = re.compile(r"(?P<fence>```\w*\s*)?(?:\{|^[ \t]*\[)", re.MULTILINE)
 _REST = re.compile(r"(?:\s*```)?")
 _LINE_REST = re.compile(r"[ \t,]*(?:\r?\n|\Z)")
 _DECODER = json.JSONDecoder()
-# Each reads the text up to its place; so many other brackets are code or broken.
+# Each failure reads the text up to its place. After so many, brackets are code or broken.
 _MAX_FAILURES = 200
 _STRING = r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?'
 _LEAF = re.compile(_STRING + r"|-?\d[\d.eE+-]*|true|false")
 _TOKEN = re.compile(_STRING + r"|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,\s*)")
-# A longer object or list is no part but has parts, as it has if others are within it.
+# A longer object or list is split into its members, like one that contains others.
 _MAX_RECORD = 200
 
 
@@ -424,14 +426,17 @@ def json_in(text: str, first: int, last: int) -> Iterator[Interval]:
 
 
 def _is_data(value: Any, text: str, end: int) -> bool:
-    """Whether JSON is data, not text in brackets: an object, or a list on its own line."""
+    """Whether JSON is data and not text in brackets: an object, or a list on its own line."""
     if isinstance(value, dict):
         return True
     return bool(value) and _LINE_REST.match(text, end) is not None
 
 
 def json_values(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
-    """Strings, numbers and truth values of the JSON in [first, last); `string` is one's content."""
+    """Strings, numbers and truth values of the JSON in [first, last).
+
+    `string` is the content of one.
+    """
     for leaf in _LEAF.finditer(text, first, last):
         if leaf["key"] is None and (leaf["string"] is None or leaf["string"].strip()):
             yield leaf
@@ -449,10 +454,10 @@ class _JsonContainer:
 def _json_members(
     text: str, first: int, last: int, *, is_line: bool = False
 ) -> Iterator[tuple[Interval, Interval]]:
-    """The members of the JSON in [first, last), each with its only string, if there is one.
+    """The members of the JSON in [first, last), each with its only string, if it has one.
 
-    Together they are the whole JSON. A short object or list without others in it is one member;
-    the outermost only if it `is_line`, one of several. The string is empty if there is none.
+    Together they are the whole JSON. A short object or list without others in it is one member; the
+    outermost one only if it `is_line`, one of several. The string is empty if there is none.
     """
     cuts: list[int] = []
     records: list[Interval] = []

@@ -1,4 +1,4 @@
-"""Splitters of documents into sentences, paragraphs or the caller's pieces."""
+"""Splits documents into sentences, paragraphs or the caller's pieces."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def sentences(text: str, language: str | None = None) -> list[str]:
     """The sentences of a text, in its language (ISO 639-1), which is detected by default.
 
     Headings, list items, rows of tables, records of logs, entries of YAML and members of JSON are
-    not joined with what stands around them; rows and records are not split. The number or mark of
-    an item belongs to its first sentence, and a piece without letters or digits (a rule) to the
+    not joined with the text around them. Rows and records are not split. The number or mark of an
+    item belongs to its first sentence. A piece without letters or digits (a rule) belongs to the
     piece before it.
     """
     language = language or language_of(text)
@@ -50,7 +50,7 @@ def _says_nothing(piece: str) -> bool:
 
 
 def _begins(piece: str) -> bool:
-    """Whether a piece belongs to the next: a number, a list mark, an opening bracket."""
+    """Whether a piece belongs to the next one: a number, a list mark, an opening bracket."""
     return _MARK.fullmatch(piece) is not None or not _has_words(piece)
 
 
@@ -78,10 +78,10 @@ def make_splitter(unit: str | Splitter, language: str | None) -> Splitter:
 
 
 def split_spans(text: str, splitter: Splitter) -> list[Interval]:
-    """Character spans [start, end) of the pieces; together they cover the text.
+    """Characters [start, end) of the pieces. Together they cover the text.
 
-    A blank piece is joined with the piece before it. Raises InvalidInput if the pieces do not
-    join to the text.
+    A blank piece is joined with the piece before it. Raises InvalidInput if the pieces do not join
+    to the text.
     """
     pieces = list(splitter(text))
     if not all(isinstance(piece, str) for piece in pieces) or "".join(pieces) != text:
@@ -102,16 +102,16 @@ def split_spans(text: str, splitter: Splitter) -> list[Interval]:
 
 
 _DEFAULT = "en"
-# Below this, too many single sentences are taken for another language:
+# Below this, too many single sentences are detected as another language:
 # see docs/evaluation/reliability.md.
 _MIN_CONFIDENCE = 0.5
 _MAX_LENGTH = 400
 
 
 def check_language(code: object) -> None:
-    """Raises InvalidInput for what is neither of ISO 639-1's form nor a longer code known here.
+    """Raises InvalidInput for a code that has not the form of ISO 639-1 and is not known here.
 
-    The splitter has more languages than are detected, such as `nb`, and asking it tells nothing.
+    The splitter has more languages than are detected, such as `nb`, and does not list them.
     """
     has_form = isinstance(code, str) and re.fullmatch("[a-z]{2}", code)
     if not has_form and (code not in _identifier().nb_classes or code == "zxx"):
@@ -122,10 +122,10 @@ def check_language(code: object) -> None:
 
 
 def language_of(text: str, further: Iterable[str] = ()) -> str:
-    """The ISO 639 code of a text's language, by its beginning.
+    """The ISO 639 code of a text's language, detected from its beginning.
 
-    If the text is too short, the first long enough of the `further` texts decides, or else it is
-    English.
+    If the text is too short, the first of the `further` texts that is long enough decides.
+    Otherwise it is English.
     """
     detected = (_detected(candidate[:_MAX_LENGTH]) for candidate in (text, *further))
     return next(filter(None, detected), _DEFAULT)
@@ -145,29 +145,29 @@ def _identifier() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-# Unpaired surrogates, which a broken text may hold and sentencex does not accept.
+# Unpaired surrogates, which a broken text may contain and sentencex does not accept.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Quotation marks and brackets in a row; what so many of them open and close says nothing.
+# Quotation marks and brackets in a row; beyond so many, they are ignored.
 _MAX_MARKS = 16
 _RUN = re.compile(r"[\"'`´«»‹›„‚“”‘’「」『』()\[\]{}]{17,}")
 _WINDOW = 8_192
 
 _CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)|(?<=[。｡！？])[』」）】》〉”’]+\s*")
 _OPENING = re.compile(r"(?<=\s)[\"'”“„»«‘‚]+\Z")
-# Full stops of scripts in which they stand for nothing else, with what closes after them.
+# Full stops of scripts in which they have no other meaning, with closing marks after them.
 _STOP = re.compile(r"[。｡！？।॥؟۔።։។៕။]+[）】』」》〉)\]]*\s*")
 _BRACKET = re.compile(r"[（【「『《〈(\[）】」』》〉)\]]")
 _PAIRS = dict(zip("（【「『《〈([", "）】」』》〉)]", strict=True))
 # A quotation that the sentence goes on after: "yes", he said.
 _GOES_ON = re.compile(r"(?:と|って)")
-# Languages that write the third as "3.".
+# Languages that write "third" as "3.".
 _ORDINALS = re.compile(r"bs|cs|da|de|et|eu|fi|fo|hr|hsb|hu|is|lb|lv|nb|nn|no|pl|se|sk|sl|sr|tr")
 _ORDINAL = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,2}\.\s+\Z")
 # A number or an abbreviation, if a lower-case letter comes next.
 _SHORT = re.compile(r"(?:\d|(?<!\w)\w{1,4})\.\s+\Z")
 # Titles before a name, in French, Spanish and Portuguese.
 _TITLES = {"fr": "MM?|[Pp]rof|Mgr|Me", **dict.fromkeys(("es", "pt"), "[Ss]r(?:t?as?|es)?")}
-# Abbreviations that stand before the number of an article, a page, a figure, and so on.
+# Abbreviations before the number of an article, a page, a figure, and so on.
 _REFERENCE = re.compile(
     r"(?<!\w)(?:§§?|abb|abs|al|amend|anm|art|arts|ch|cf|cl|eq|ec|fig|figs|fn|kap|lit|nn?|nos?|nr|nrs"
     r"|núm|num|odst|pp?|p[áa]gs?|paras?|par|pkt|poz|reg|rn|sec|sect|ss?|str|subd|tab|tit|ust|vol|z"
@@ -182,12 +182,12 @@ _MIN_SPACED = 40
 
 
 def _sentence_ends(text: str, language: str) -> list[int]:
-    """The ends of sentences, ascending, by sentencex; the last is the end of the text.
+    """The ends of sentences, ascending, by sentencex. The last is the end of the text.
 
-    Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
-    end a sentence too; ordinals, dates and references such as "3. Mai", "3 janv. 1983", "n.º 7" and
-    "Art. 5"; Thai and Lao, whose sentences end in spaces. Closing quotation marks and mark-up
-    belong to the sentence before them.
+    Some rules are added: full stops before a digit or a bracket, which end a sentence in Chinese or
+    Hindi too; ordinals, dates and references such as "3. Mai", "3 janv. 1983", "n.º 7" and "Art.
+    5"; Thai and Lao, whose sentences end in spaces. Closing quotation marks and mark-up belong to
+    the sentence before them.
     """
     readable = _SURROGATE.sub("?", _RUN.sub(_without_marks, text))
     ends = {_with_closing(text, end) for end in _segmented(readable, language)}
@@ -199,10 +199,10 @@ def _sentence_ends(text: str, language: str) -> list[int]:
 
 
 def _segmented(text: str, language: str) -> Iterator[int]:
-    """The ends of sentencex.
+    """The ends of sentences by sentencex.
 
-    Its time grows with the square of the text, so a long text is read in windows. Each begins with
-    the sentence that the window before did not see the end of.
+    Its time grows with the square of the text, so a long text is read in windows. Each window
+    begins with the sentence that the one before did not finish.
     """
     start = 0
     while len(text) - start > _WINDOW:
@@ -268,7 +268,7 @@ def _enclosed(text: str, start: int, end: int) -> Iterator[Interval]:
 
 
 def _spaces(text: str) -> Iterator[int]:
-    """The spaces of Thai and Lao after a text that is long enough to be read alone."""
+    """The spaces of Thai and Lao after a text that is long enough to be a sentence."""
     start = 0
     for space in _SPACED.finditer(text):
         if len(_SPACED_LETTER.findall(text, start, space.start())) >= _MIN_SPACED:
@@ -294,9 +294,9 @@ def _is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
     """Whether the full stop before this end belongs to a month or weekday in a date.
 
     Such words are short. A month stands between a day and a year, or before a year that ends its
-    clause; a day of the week before a day, a month and a year, or, where both names are written
-    with a capital, before a day and a month. `has_dotted_ordinals` says whether the language writes
-    the third as "3.".
+    clause. A weekday stands before a day, a month and a year. If both names have a capital, it may
+    stand before only a day and a month. `has_dotted_ordinals` says whether the language writes
+    "third" as "3.".
     """
     if not text[end : end + 1].isdigit():
         return False
@@ -314,7 +314,7 @@ def _is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
 
 
 def _are_names(weekday: re.Match[str], month: str) -> bool:
-    """Whether both have a capital, the first within its sentence."""
+    """Whether both have a capital, the first one within its sentence."""
     before = weekday["before"] or ","
     return weekday["word"].istitle() and month.istitle() and (before == "," or before.islower())
 
@@ -326,7 +326,7 @@ def _is_joined(text: str, end: int) -> bool:
     return text[end - 1 : end] == "." and (is_raised or sign in ("°", "-"))
 
 
-# No library has the abbreviations of citations. Those in lower case may have a capital, too.
+# No library has the abbreviations of citations. A lower-case one may have a capital, too.
 _CITING = {
     "de": (
         "Abl Abs Abschn Ag Alt Angekl Anh Anl Anm Ast Aufl Ausf Ausn Az BGBl BStBl Bd Begr Bek"
@@ -359,7 +359,7 @@ def _in_cases(words: str) -> Iterator[str]:
             yield word.capitalize()
 
 
-# What begins a sentence nevertheless.
+# Words that begin a sentence nevertheless.
 _BEGINNINGS = {
     "de": (
         "Aber Alle Als Am An Auch Auf Aus Bei Beide Da Daher Damit Danach Dann Darauf Darin Das Dem"
@@ -391,10 +391,10 @@ _NO_WORD = re.compile(r"(?<![\w.])[B-DF-HJ-NP-TV-Z][b-df-hj-np-tv-xz]{1,4}\.\s+\
 
 
 def _is_within_citation(text: str, end: int, language: str) -> bool:
-    """Whether the full stop before this end belongs to an abbreviation as citations have it.
+    """Whether the full stop before this end belongs to an abbreviation in a citation.
 
-    As in 'Fed. R. Civ. P. 12', 'Az. I ZR 121/08' or 'Cass. civ. 1re'; in English, German and
-    French, unless an article, a pronoun or a quotation begins a sentence there.
+    As in 'Fed. R. Civ. P. 12', 'Az. I ZR 121/08' or 'Cass. civ. 1re', in English, German and
+    French. But an article, a pronoun or a quotation begins a sentence there.
     """
     citing = _CITING_BEFORE.get(language)
     first = max(0, end - _LONGEST)
@@ -405,6 +405,6 @@ def _is_within_citation(text: str, end: int, language: str) -> bool:
 
 
 def _begins_sentence(text: str, start: int, language: str) -> bool:
-    """Whether an article or the like with a capital, or a quotation mark, stands at this place."""
+    """Whether an article or the like with a capital, or a quotation mark, stands here."""
     beginning = _BEGINNING.get(language)
     return beginning is not None and beginning.match(text, start) is not None
