@@ -24,6 +24,15 @@ _UNSPACED = (
 )
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+NUMBER = r"\d+(?:[.,:]\d+)*"
+"""The pattern of a number in digits, as it is written: 7,200, 3.5 or 10:30."""
+_NUMBER = re.compile(NUMBER)
+_WORD_OR_NUMBER = re.compile(rf"{NUMBER}|[^\W\d_]+")
+LEAST_LETTERS = 4
+"""Those of a word that says something; shorter ones mostly join others."""
+QUESTION_WORDS = 3
+"""The least words of a question, or of another request."""
+_QUESTION_MARKS = ("?", "？", "؟")
 
 _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)](?=[ \t]+\S)", re.MULTILINE)
 
@@ -31,6 +40,21 @@ _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)](?=[ \t]+\S)", re.MULTILINE)
 def words(text: str) -> list[str]:
     """The words of a text; in scripts without spaces, single characters."""
     return _WORD.findall(text)
+
+
+def words_and_numbers(text: str) -> Iterator[re.Match[str]]:
+    """The places of the words and numbers of a text; letters in a row in any script."""
+    return _WORD_OR_NUMBER.finditer(text)
+
+
+def numbers(text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
+    """The places of the numbers in digits at the characters [start, end) of a text."""
+    return _NUMBER.finditer(text, start, len(text) if end is None else end)
+
+
+def asks(text: str) -> bool:
+    """Whether a sentence ends as a question does."""
+    return text.rstrip().endswith(_QUESTION_MARKS)
 
 
 def has_words(text: str, number: int) -> bool:

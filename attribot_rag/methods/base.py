@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -10,14 +9,13 @@ from math import isnan
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.text import LEAST_LETTERS, words_and_numbers
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import LogLikelihoods, Scorer
 
-_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
-_LEAST_LETTERS = 4
 
 TokenScores = tuple[float, ...]
 """[response tokens]"""
@@ -209,11 +207,6 @@ def answer_sentences(scorer: Scorer) -> list[range]:
     return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
 
 
-def words_in(text: str) -> list[str]:
-    """The words and numbers of a text."""
-    return _WORD.findall(text)
-
-
 def parts_of(
     parts: Sequence[Sequence[int]],
     text: str,
@@ -228,17 +221,17 @@ def parts_of(
     on the context, as "two" may. Words of the `question` text are not new, so they are left out of
     a part that has others.
     """
-    repeated = {word.casefold() for word in words_in(question)}
+    repeated = {word[0].casefold() for word in words_and_numbers(question)}
     holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
     words: list[list[tuple[tuple[int, ...], str]]] = [[] for _ in parts]
-    for match in _WORD.finditer(text):
+    for match in words_and_numbers(text):
         word = match.group()
         own = tuple(i for i in tokens_in(*match.span()) if i in holders)
         if not own:
             continue
         index = holders[own[0]]
         is_name = word != word.lower() and own[0] != parts[index][0]
-        is_long = word[0].isdigit() or len(word) >= _LEAST_LETTERS
+        is_long = word[0].isdigit() or len(word) >= LEAST_LETTERS
         if is_long or is_name or total(reliance, own) >= Limits.min_short_word:
             words[index].append((own, word.casefold()))
     new = [[word for word in of if word[1] not in repeated] or of for of in words]

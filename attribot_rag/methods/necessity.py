@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.context import group
-from attribot_rag.context.text import other_spellings
-from attribot_rag.methods.base import Carriers, Part, Ranking, best, words_in
+from attribot_rag.context.text import other_spellings, words_and_numbers
+from attribot_rag.methods.base import Carriers, Part, Ranking, best
 from attribot_rag.methods.evidence import PartLosses, Steps
 from attribot_rag.methods.limits import Limits
 
@@ -170,8 +170,9 @@ class Order:
         if unit not in self._words:
             sources, language = self._scorer.context.sources, self._language
             texts = [sources[i].text.casefold() for i in self._scorer.units[unit]]
+            written = (word[0] for text in texts for word in words_and_numbers(text))
             spelled = (other_spellings(text, language) for text in texts)
-            self._words[unit] = frozenset(chain(*map(words_in, texts), *spelled))
+            self._words[unit] = frozenset(chain(written, *spelled))
         return self._words[unit]
 
     def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:

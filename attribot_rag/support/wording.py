@@ -11,7 +11,13 @@ from math import log
 
 import Stemmer
 
-from attribot_rag.context.text import UNSPACED, number_values, number_words, same_word
+from attribot_rag.context.text import (
+    LEAST_LETTERS,
+    UNSPACED,
+    number_values,
+    number_words,
+    same_word,
+)
 
 # A number with its separators, a character of a script without spaces, or letters in a row.
 _WORD = re.compile(
@@ -23,7 +29,6 @@ _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
 _AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
 _MOST_CAPITALS = 0.22  # share of words with a capital if capitals mark names
 _FEW = 10  # words: too few to tell
-_LEAST_LETTERS = 4
 _TELLING = 0.6  # share of the weight of the most informative word
 
 
@@ -48,7 +53,7 @@ class Word:
         return (
             self.is_number
             or self.is_name
-            or len(self.text) >= _LEAST_LETTERS
+            or len(self.text) >= LEAST_LETTERS
             or self.text[0] >= UNSPACED
         )
 

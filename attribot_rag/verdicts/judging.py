@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
-from attribot_rag.context.text import Interval, has_words, num_unspaced, words
+from attribot_rag.context.text import Interval
 from attribot_rag.methods import Scores
 from attribot_rag.methods.ahead import first_step
 from attribot_rag.methods.base import (
@@ -101,7 +100,7 @@ def judge(
     sentences = sentences_of(response, marked, thinking, language, pieces.question)
     words = None if read is None else ByWords(read, pieces.asked, scorer.context.asked)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits, words)
+    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, pieces, limits, words)
 
     def scores() -> Scores:
         so_far = judged.evidence.refine(ranking.scores)
@@ -165,6 +164,7 @@ class _Judge:
         likely: TokenScores | None,
         ranking: Ranking,
         response: ResponseText,
+        pieces: PromptPieces,
         limits: Limits,
         words: ByWords | None = None,
     ) -> None:
@@ -173,6 +173,7 @@ class _Judge:
         self._scorer = scorer
         self._meter = scorer.session.meter
         self._response = response
+        self._pieces = pieces
         self._limits = limits
         self._reliance = reliance
         self._likely = likely
@@ -317,7 +318,7 @@ class _Judge:
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:
-        return PromptOrigins(self.evidence, self._response, self._limits)
+        return PromptOrigins(self.evidence, self._pieces, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Steps[Origin | None]:
         """The origin of a sentence in earlier sentences or the conversation, None without one.
@@ -345,56 +346,14 @@ class _Judge:
 
     def _stated(self, index: int, reliance: float) -> Stated:
         """The origin of a sentence in the rest of the prompt."""
-        sentence, context = self._sentences[index], self._scorer.context
-        if may_rest_on_unlocated(context, sentence.words):
+        sentence = self._sentences[index]
+        if self._pieces.may_rest_on_unlocated(sentence.words):
             return Stated(is_unlocated=True)
         search = self._prompt_origins.find(sentence.tokens, reliance)
         (found,) = self.evidence.in_rounds([search])
         if found is not None:
             return Stated(found.part, found.effect)
         return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))
-
-
-_STATEMENT_END = re.compile(r"(?<=[.!?。！？؟\n])")
-_QUESTION_MARKS = ("?", "？", "؟")
-_TAG = re.compile(r"<[^<>\s]{1,40}>")
-_HIRAGANA = re.compile("[\u3040-\u309f]")  # endings and particles
-_QUESTION_WORDS = 3
-_LEAST_LETTERS = 4
-_STEM = 5
-
-
-def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
-    """Whether an unlocated or partly located document may have caused a sentence.
-
-    Text of a document that was located in part, or was not looked for, may stand anywhere. A
-    document of which nothing was located was most likely dropped, by a reranker for example. If it
-    was put in other words instead, the rest of the prompt states what the sentence says: without
-    its questions, it has 40 % of the sentence's numbers and longer words.
-    """
-    if context.unseen or not context.absent:
-        return bool(context.unseen)
-    stems = list(_stems(sentence))
-    stated = {stem for statement in _statements(context.asked) for stem in _stems(statement)}
-    num_stated = sum(stem in stated for stem in stems)
-    return bool(stems) and num_stated >= Limits.unlocated_share * len(stems)
-
-
-def _statements(asked: str) -> list[str]:
-    """The sentences and lines but for questions; without a question, but for the last long one."""
-    pieces = [piece.strip() for piece in _STATEMENT_END.split(_TAG.sub("\n", asked))]
-    statements = [piece for piece in pieces if not piece.endswith(_QUESTION_MARKS)]
-    if len(statements) == len(pieces):
-        long = (i for i, piece in enumerate(pieces) if has_words(piece, _QUESTION_WORDS))
-        del statements[max(long, default=0)]
-    return statements
-
-
-def _stems(text: str) -> Iterator[str]:
-    """The beginnings of the longer words of a text, its numbers, and ideographs."""
-    for word in words(_HIRAGANA.sub(" ", text.casefold())):
-        if len(word) >= _LEAST_LETTERS or word.isdecimal() or num_unspaced(word):
-            yield word[:_STEM]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz
 
@@ -15,25 +14,28 @@ from attribot_rag.context import Ablation, Context
 from attribot_rag.context.context import PromptPart
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.text import (
+    LEAST_LETTERS,
+    QUESTION_WORDS,
     UNSPACED,
     Interval,
+    asks,
     has_words,
     merge,
+    num_unspaced,
+    numbers,
     same_word,
     subtract,
     words,
+    words_and_numbers,
 )
-from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, total, words_in
+from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, total
 from attribot_rag.methods.evidence import Evidence, Steps
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
 from attribot_rag.result import ResponseText
 from attribot_rag.scoring.row import Request
-from attribot_rag.verdicts.sentences import AnswerSentence, numbers_in
-
-if TYPE_CHECKING:
-    pass
+from attribot_rag.verdicts.sentences import AnswerSentence
 
 Ids = tuple[int, ...]
 
@@ -161,13 +163,13 @@ class Origins:
         earlier text, at least one loses half of its surprise with it.
         """
         least, share = self._limits.min_figure, self._limits.kept_word
-        said = {number for i in earlier for number in numbers_in(self._sentences[i].text)}
+        said = {each[0] for i in earlier for each in numbers(self._sentences[i].text)}
         explained = []
         for figure in self._sentences[index].figures:
             after = self._likely(self._bare, index, figure)
             alone = self._likely(self._saying([], index), index, figure)
             assert after is not None and alone is not None
-            if -after >= least and not numbers_in(self._text(figure)) <= said:
+            if -after >= least and not {each[0] for each in numbers(self._text(figure))} <= said:
                 return False
             if -alone >= least:
                 explained.append(after - alone >= share * -alone)
@@ -182,7 +184,8 @@ class Origins:
         told apart, and do not count.
         """
         part = self._parts.get(index, Part())
-        said = [word.casefold() for i in earlier for word in words_in(self._sentences[i].text)]
+        texts = [self._sentences[i].text.casefold() for i in earlier]
+        said = [word[0] for text in texts for word in words_and_numbers(text)]
         first = self._sentences[index].tokens[:1]
         unexplained = 0.0
         for tokens, word in zip(part.words, part.texts, strict=True):
@@ -259,11 +262,11 @@ class Origins:
         return total(row.log_likelihoods, [token + moved for token in tokens])
 
 
-_QUESTION_MARKS = ("?", "？", "؟")
 _COLON = re.compile(r"[:：]\s")
-_REQUEST_WORDS = 3
+_HIRAGANA = re.compile("[\u3040-\u309f]")  # endings and particles
 _STATEMENT_WORDS = 2
-_ALIKE = 3
+_ALIKE = 3  # letters with which words begin that may be one
+_STEM = 5  # letters
 
 
 @dataclass(frozen=True)
@@ -284,10 +287,6 @@ class _Piece:
     part: PromptPart
     span: Interval
     text: str
-
-    @property
-    def asks(self) -> bool:
-        return self.text.rstrip().endswith(_QUESTION_MARKS)
 
     def holds(self, word: str) -> bool:
         """Whether the word stands in it, perhaps with another ending; a number, as it is.
@@ -367,11 +366,11 @@ class PromptPieces:
         Where the last message asks nothing, as with what an agent's tool returned, the last
         question of the turns before it; then what stands before the documents.
         """
-        long = [piece for piece in self._pieces if has_words(piece.text, _REQUEST_WORDS)]
+        long = [piece for piece in self._pieces if has_words(piece.text, QUESTION_WORDS)]
         asked = [piece for piece in long if piece.part == "question"]
-        asked = asked or [piece for piece in long if piece.part == "turn" and piece.asks][-1:]
+        asked = asked or [piece for piece in long if piece.part == "turn" and asks(piece.text)][-1:]
         asked = asked or [piece for piece in long if piece.part == "instructions"]
-        return [piece for piece in asked if piece.asks] or asked[-1:]
+        return [piece for piece in asked if asks(piece.text)] or asked[-1:]
 
     @cached_property
     def question(self) -> str:
@@ -396,9 +395,33 @@ class PromptPieces:
             piece
             for piece in self._pieces
             if has_words(piece.text, _STATEMENT_WORDS)
-            and not piece.asks
+            and not asks(piece.text)
             and piece not in self.requests
         ]
+
+    def may_rest_on_unlocated(self, sentence: str) -> bool:
+        """Whether an unlocated or partly located document may have caused a sentence.
+
+        Text of a document that was located in part, or was not looked for, may stand anywhere. A
+        document of which nothing was located was most likely dropped, by a reranker for example. If
+        it was put in other words instead, the last message or the instructions state what the
+        sentence says: without their questions, they have a share of its numbers and longer words.
+        """
+        if self._context.unseen or not self._context.absent:
+            return bool(self._context.unseen)
+        stems = list(_stems(sentence))
+        own = [piece for piece in self._pieces if piece.part != "turn"]
+        asked = [piece for piece in own if asks(piece.text)] or self.requests
+        stated = {stem for piece in own if piece not in asked for stem in _stems(piece.text)}
+        num_stated = sum(stem in stated for stem in stems)
+        return bool(stems) and num_stated >= Limits.unlocated_share * len(stems)
+
+
+def _stems(text: str) -> Iterator[str]:
+    """The beginnings of the longer words of a text, its numbers, and ideographs."""
+    for word in words(_HIRAGANA.sub(" ", text.casefold())):
+        if len(word) >= LEAST_LETTERS or word.isdecimal() or num_unspaced(word):
+            yield word[:_STEM]
 
 
 class PromptOrigins:
@@ -408,10 +431,12 @@ class PromptOrigins:
     its topic: what it asks, and so its words, count for nothing.
     """
 
-    def __init__(self, evidence: Evidence, response: ResponseText, limits: Limits) -> None:
+    def __init__(
+        self, evidence: Evidence, pieces: PromptPieces, response: ResponseText, limits: Limits
+    ) -> None:
         self._ahead = evidence.ahead
-        self._scorer = scorer = evidence.scorer
-        self._prompt = PromptPieces(scorer.context, scorer.language_model.boundary_ids)
+        self._scorer = evidence.scorer
+        self._prompt = pieces
         self._response = response
         self._limits = limits
 
@@ -489,7 +514,7 @@ class PromptOrigins:
 def _after_colon(text: str) -> str:
     """The text after its last colon, if a question is left."""
     rest = _COLON.split(text)[-1]
-    return rest if has_words(rest, _REQUEST_WORDS) else text
+    return rest if has_words(rest, QUESTION_WORDS) else text
 
 
 def _after_role(text: str, start: int, end: int) -> int:

@@ -12,9 +12,11 @@ from attribot_rag.context import TokenizedText
 from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import (
     Interval,
+    asks,
     at,
     blank_list_numbers,
     merge,
+    numbers,
     overlapping,
     subtract,
     words,
@@ -70,9 +72,7 @@ _INTRODUCES = re.compile(r"\D*[:：][*_\s]*")
 _ITEM = re.compile(r"\s*(?:[-*+•>|]|\(?(?:\d{1,3}|[A-Za-z])[.)]\s)")
 _TITLES = ("title", "underlined", "bold", "columns")
 _LABEL = re.compile(r"\A\W*[^\W\d_]+\W*[:：]")
-_QUESTION_MARKS = ("?", "？", "؟")
 _STATES = re.compile(r"\d|[.!。！।]\W*\Z")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -123,9 +123,7 @@ def is_trivial(text: str) -> bool:
 def _repeats(text: str, question: str) -> bool:
     """Whether a text asks the question again, perhaps after a label such as "Query:"."""
     asked = _LABEL.sub("", text).strip()
-    return asked.endswith(_QUESTION_MARKS) and {*words(asked.casefold())} <= {
-        *words(question.casefold())
-    }
+    return asks(asked) and {*words(asked.casefold())} <= {*words(question.casefold())}
 
 
 def sentences_of(
@@ -180,16 +178,11 @@ def _begins_item(text: str, start: int, marks: AnswerMarks) -> bool:
     return bool(leads) or _ITEM.match(text, start) is not None
 
 
-def numbers_in(text: str) -> frozenset[str]:
-    """The numbers of a text, as they are written there."""
-    return frozenset(_NUMBER.findall(text))
-
-
 def _figures(
     response: ResponseText, start: int, end: int, tokens: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
     """The tokens of each number in [start, end), of these tokens."""
-    for match in _NUMBER.finditer(response.text, start, end):
+    for match in numbers(response.text, start, end):
         of_number = tuple(index for index in response.tokens_in(*match.span()) if index in tokens)
         if of_number:
             yield of_number
