@@ -1,4 +1,4 @@
-"""Log-likelihoods of a response under ablations, by interchangeable backends."""
+"""Log-likelihoods of a response under ablations, by exchangeable backends."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ else:
     __all__ = [*__all__, "scoring_backend"]
 
 
-# By the weights, which all users of a model share: what was probed once holds for all of them.
+# By the weights, which all users of a model share, so each model is probed only once.
 _backends: WeakKeyDictionary[Any, Backend] = WeakKeyDictionary()
 
 
 def scoring_backend(language_model: LanguageModel) -> Backend:
-    """What scores for a model: its weights here, or the server that has them.
+    """The backend that scores for a model: its weights here, or its server.
 
-    All who score with the same weights here share it. Raises UnsupportedModel for any other model.
+    All users of the same weights here share one backend. Raises UnsupportedModel for any other
+    model.
     """
     from attribot_rag.model.local_model import LocalModel
     from attribot_rag.scoring.local_backend import LocalBackend
 
     if isinstance(language_model, LocalModel):
         return _backends.setdefault(language_model.weights, LocalBackend(language_model.model))
-    from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
+    from attribot_rag.model.served_model import ServedModel  # imports HTTP, which few need
     from attribot_rag.scoring.served import ServedBackend
 
     if not isinstance(language_model, ServedModel):

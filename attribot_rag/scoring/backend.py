@@ -1,4 +1,4 @@
-"""The contract of scoring: a backend encodes prompts, and rows go on from such a prefix."""
+"""The contract of scoring: a backend encodes prompts as prefixes, and scores rows after them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from attribot_rag.scoring.session import Requested
 
 
 class Unsupported(Exception):
-    """A way of scoring cannot serve this model; the message says why."""
+    """A way of scoring cannot serve this model. The message says why."""
 
 
 class OutOfTime(Exception):
-    """The budget ended while the prompt was read, or while a server was waited for."""
+    """The budget ended while the prompt was read, or while waiting for a server."""
 
 
 class Backend(Protocol):
-    """What computes log-likelihoods: a model in this process, or a server."""
+    """Computes log-likelihoods, with a model in this process or on a server."""
 
     def encode_prefix(
         self,
@@ -36,40 +36,41 @@ class Backend(Protocol):
         implementation: Requested = "auto",
         pass_tokens: int | None = None,
     ) -> Prefix:
-        """The prompt of a generation, not read yet, for the fastest way that is right for it.
+        """The prompt of a generation for the fastest way of scoring that is right, not read yet.
 
-        `pass_tokens` are those of the prefix, None for what is measured. Raises UnsupportedModel if
-        no way is right, or if the one that is asked for is not.
+        `pass_tokens` are those of the prefix; None takes the measured number. Raises
+        UnsupportedModel if no way is right, or the requested one is not.
         """
 
     def reference(self, generation: Generation) -> Prefix:
         """The prompt for the reference implementation, on the user's own model.
 
-        Raises UnsupportedModel where there is none on this machine.
+        Raises UnsupportedModel if there is none on this machine.
         """
 
     def make_ready(self, generation: Generation, implementation: Requested) -> None:
-        """Do what can be done before the prompt is read.
+        """Do everything that is possible before the prompt is read.
 
         Raises UnsupportedModel or InvalidInput for a generation that cannot be scored.
         """
 
     def for_attribution(self) -> AbstractContextManager[None]:
-        """The block of one attribution, in which the model stays as it is."""
+        """The block of one attribution, in which the model stays unchanged."""
 
     def changed_since(self, generation: Generation) -> bool:
         """Whether the model was changed after it answered, as far as that is known."""
 
 
 class Prefix(ABC):
-    """The prompt of a generation, from which rows go on; it is read once, by `read`.
+    """The encoded prompt of a generation, after which rows are scored. `read` encodes it once.
 
-    `masked_refusal` says why rows cannot hide a part of the prompt, None if they can; `fallback`
-    why a faster way of scoring was not chosen. Whoever writes a prefix adds the tokens that went
-    through the model to `prefilled_tokens` and `scored_tokens`, which the budget goes by.
-    `packs_rows` says that all rows of a call go through it in one forward pass; it is worth
-    `pass_tokens` to save one, 0 where tokens are the price. A prompt that was read may be kept as
-    its `prompt_cache`, by the state of the model that is `model_version`.
+    - `masked_refusal` says why rows cannot hide a part of the prompt; None if they can.
+    - `fallback` says why a faster way of scoring was not chosen.
+    - `prefilled_tokens` and `scored_tokens` count the tokens that went through the model. Every
+      subclass has to add to them, because the budget uses them.
+    - `packs_rows` says that all rows of a call share one forward pass. Saving a pass is worth
+      `pass_tokens` tokens, 0 if only tokens cost time.
+    - `prompt_cache` may be kept for later, with `model_version`, the state of the model.
     """
 
     name: ClassVar[str]
@@ -95,27 +96,27 @@ class Prefix(ABC):
 
     @property
     def attention(self) -> Attention | None:
-        """None where attention is not seen."""
+        """The attention of the prefix; None if it cannot be observed."""
         return None
 
     @property
     def num_unread(self) -> int:
-        """Tokens of the prompt that have to be read before anything can be scored."""
+        """How many tokens of the prompt must be read before anything can be scored."""
         return 0
 
     @abstractmethod
     def read(self, reading: Reading | None = None) -> None:
-        """Encode the prompt, unless that was done or is not needed."""
+        """Encode the prompt, unless that is done or not needed."""
 
     @abstractmethod
     def num_tokens(self, row: Row) -> int:
-        """Tokens of the row that have to go through the model."""
+        """How many tokens of the row must go through the model."""
 
     @abstractmethod
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens].
 
-        NaN at tokens that a row does not say.
+        NaN at tokens that a row does not score.
         """
 
     @abstractmethod
@@ -123,17 +124,17 @@ class Prefix(ABC):
         """How many rows are scored at a time, once the prompt is read."""
 
     def footprint(self, branch: int, num_units: int) -> Footprint | None:
-        """The memory of rows that go on from `branch` or later; None if they take none here."""
+        """The memory of rows that start at `branch` or later; None if they need none here."""
         return None
 
 
 class Attention(Protocol):
-    """A prefix whose attention is seen."""
+    """A prefix whose attention can be observed."""
 
     def effects(self, row: Row, patch: Patch) -> Effects:
-        """The drop of the log-likelihood of each part of the response without each unit.
+        """How much the log-likelihood of each part of the response drops without each unit.
 
-        A forward pass over each row, and as many back as the patch says.
+        This takes a forward pass over each row, and as many backward passes as the patch says.
         """
 
 
@@ -141,8 +142,8 @@ class Attention(Protocol):
 class Reading:
     """How a prompt is read, before the first row.
 
-    `before_piece` is called with the position of each piece; it may raise OutOfTime. `deadline` is
-    the end of the budget's seconds, a time of `time.perf_counter`; another machine is waited for no
+    `before_piece` is called with the position of each piece, and may raise OutOfTime. `deadline` is
+    the end of the budget's seconds, a time of `time.perf_counter`. A server is not waited for any
     longer.
     """
 
@@ -152,15 +153,15 @@ class Reading:
 
 @dataclass
 class Batching:
-    """Divides rows into batches by a budget; `cost` is a row's share of it."""
+    """Divides rows into batches by a budget. `cost` is a row's share of it."""
 
     budget: int
     cost: Callable[[Row], int]
 
     def next_batch(self, waiting: list[Row], rows: Iterator[Row]) -> list[Row]:
-        """As many rows as the budget allows, at least one if there is one: those that are waiting.
+        """The next rows that the budget allows, at least one if there is one.
 
-        Further ones are taken from `rows`, and wait from then on.
+        Waiting rows come first. Others are taken from `rows`; those that do not fit then wait.
         """
         used = 0
         for index in count():
@@ -174,7 +175,7 @@ class Batching:
         return [*waiting]
 
     def halve(self, batch: Sequence[Row]) -> None:
-        """Make room after this batch did not fit into memory."""
+        """Make later batches smaller, because this one did not fit into memory."""
         self.budget = min(self.budget, sum(map(self.cost, batch))) // 2
 
 
@@ -184,7 +185,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def in_columns(scores: Tensor, rows: Sequence[Row], num_response_tokens: int) -> Tensor:
-    """The scores of all rows' targets as [rows, response tokens], NaN at tokens not said."""
+    """The scores of all rows' targets as [rows, response tokens]; NaN at other tokens."""
     if all(row.said is None for row in rows):
         return scores.view(len(rows), -1)
     every = range(num_response_tokens)

@@ -1,4 +1,4 @@
-"""The backend of a model in this process: the fastest implementation that is right for it."""
+"""The backend of a model in this process, with the fastest implementation that is right."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
-"""Errors of models for inputs that they do not take."""
+"""Errors that models raise for inputs that they do not take."""
 
-_SAME = 1e-5  # nats: a token that is not seen changes nothing, not even by rounding
+_SAME = 1e-5  # nats; a hidden token must change nothing, not even by rounding
 _PROMPT_TOKENS = 24
 _RESPONSE_TOKENS = 4
 _FEW, _MANY = 4, 32
 _LEAST_REPEATS, _MOST_REPEATS = 2, 4
-_LEAST_SECONDS = 0.01  # less is waited for by nobody
+_LEAST_SECONDS = 0.01  # nobody notices less
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096
 
 Value = TypeVar("Value")
@@ -53,9 +53,9 @@ logger = logging.getLogger(__name__)
 class LocalBackend:
     """The twins of a model, and the implementations that are right for it.
 
-    An implementation is right if the configuration does not rule it out and a small probe gives
-    the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
-    are renewed when the model is changed.
+    An implementation is right if the configuration allows it, and a small probe gives the numbers
+    of `Reference`. A failed probe is logged once. Thread-safe. Twins and probes are made again
+    after the model changes.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -67,11 +67,11 @@ class LocalBackend:
 
     @cached_property
     def pass_tokens(self) -> int:
-        """What a pass is worth in tokens, measured once; see `Prefix`."""
+        """How many tokens a pass is worth, measured once; see `Prefix`."""
         return measured_pass_tokens(self.twin())
 
     def for_attribution(self) -> AbstractContextManager[None]:
-        """Within it the model is taken for unchanged, see `Derived.taken_for_unchanged`."""
+        """Within the block, changes of the model are not looked for; see `Derived`."""
         return self._derived.taken_for_unchanged()
 
     def twin(self, attention_function: str | None = None) -> PreTrainedModel:
@@ -88,7 +88,7 @@ class LocalBackend:
         masked_refusal: str | None = None,
         fallback: str | None = None,
     ) -> LocalPrefix:
-        """The prompt of a generation for an implementation, whether it is right or not."""
+        """The prompt of a generation for an implementation, whether that is right or not."""
         return kind(
             self.twin(kind.attention_function),
             generation,
@@ -96,13 +96,13 @@ class LocalBackend:
             pass_tokens=pass_tokens,
             masked_refusal=masked_refusal,
             fallback=fallback,
-            # A cache may outlive what such a hook reads.
+            # The values that such a hook reads may change while a cache lives.
             model_version=None if reads_elsewhere(self._model) else self._derived.version,
             without_gradients=self._without_gradients,
         )
 
     def reference(self, generation: Generation) -> LocalPrefix:
-        """On the model itself; in training mode, where it draws at random, on its twin."""
+        """On the model itself. In training mode, in which it draws at random, on its twin."""
         model = self.twin() if self._model.training else self._model
         return Reference(model, generation, without_gradients=self._without_gradients)
 
@@ -118,7 +118,7 @@ class LocalBackend:
         implementation: Requested = "auto",
         pass_tokens: int | None = None,
     ) -> LocalPrefix:
-        """See `Backend`; raises InvalidInput for an unknown name."""
+        """See `Backend`. Raises InvalidInput for an unknown name."""
         kinds = requested_kinds(implementation)
         unscorable = self._derived.value("unscorable", self._probes.unscorable)
         if unscorable is not None:
@@ -163,7 +163,7 @@ class LocalBackend:
             )
 
     def _check_twin(self) -> None:
-        """Compare a twin with the model, where no state shows all that the model does."""
+        """Compare a twin with the model, because no state shows everything that the model does."""
         if self._model.training or not reads_elsewhere(self._model):
             return
         limit = tolerance(self._model.dtype)
@@ -178,7 +178,7 @@ class LocalBackend:
             )
 
     def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
-        """Why this implementation is not right for a generation, or None if it is."""
+        """Why this implementation is not right for a generation; None if it is."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
@@ -186,7 +186,7 @@ class LocalBackend:
         return self._probe(kind, masked=False)
 
     def masked_refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
-        """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        """Why this implementation cannot hide a part of the prompt; None if it can."""
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
@@ -196,7 +196,7 @@ class LocalBackend:
     def _tokens_of_a_pass(
         self, kind: type[LocalPrefix], generation: Generation, asked: int | None
     ) -> int:
-        """What a pass is worth; 0 where layers would not attend to all keys at once, or wrongly."""
+        """What a pass is worth; 0 if layers do not attend to all keys at once, or do so wrongly."""
         if not issubclass(kind, Packed):
             return 0
         worth = self.pass_tokens if asked is None else asked
@@ -205,7 +205,7 @@ class LocalBackend:
         return min(worth, most_tokens_at_once(self.twin(), len(generation.prompt_ids)))
 
     def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
-        """Why a probe rules the implementation out, or None."""
+        """Why a probe rejects the implementation, or None."""
         run = self._probes.masked if masked else self._probes.exact
         outcome = partial(self._outcome, kind, partial(run, kind), masked=masked)
         return self._derived.value((kind, masked), outcome)
@@ -238,7 +238,7 @@ class LocalBackend:
 
 
 def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
-    """The implementations to try, fastest first; raises InvalidInput if there is none."""
+    """The implementations to try, fastest first. Raises InvalidInput for an unknown name."""
     if isinstance(requested, type) and issubclass(requested, LocalPrefix):
         return (requested,)
     kinds = tuple(kind for kind in IMPLEMENTATIONS if requested in ("auto", kind.name))
@@ -252,7 +252,7 @@ def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
 
 
 class Derived(ForkSafe):
-    """Values by their keys, which are forgotten when the model is changed: moved, adapted, patched.
+    """Values by key, which are dropped when the model changes: moved, adapted, patched.
 
     One thread at a time makes them.
     """
@@ -269,7 +269,7 @@ class Derived(ForkSafe):
 
     @contextmanager
     def taken_for_unchanged(self) -> Iterator[None]:
-        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
+        """Within the block, changes are not looked for: that takes 10 ms for 400 modules."""
         self._look()
         self._num_trusting_blocks += 1  # attributions may take turns
         try:
@@ -279,13 +279,13 @@ class Derived(ForkSafe):
 
     @property
     def version(self) -> int:
-        """The version of the model, see `model_version`."""
+        """The version of the model; see `model_version`."""
         if not self._num_trusting_blocks:
             self._look()
         return self._version
 
     def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of this key, made if it is not there."""
+        """The value of this key. It is made if it does not exist."""
         with self._lock:
             _ = self.version
             if key not in self._values:
@@ -304,10 +304,10 @@ class Derived(ForkSafe):
 
 
 class Probes:
-    """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
+    """Differences in nats over 24 prompt and 4 response tokens, the same in every run.
 
-    `make` gives the prefix of a generation, `twin` the twin with an attention function. What the
-    reference says of the plain prompt is kept in `derived`, as several probes go by it.
+    `make` returns the prefix of a generation, and `twin` the twin with an attention function.
+    `derived` keeps the reference's numbers for the plain prompt, which several probes need.
     """
 
     def __init__(
@@ -344,8 +344,8 @@ class Probes:
     def masked(self, kind: type[LocalPrefix]) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
 
-        Recomputed tokens with gaps between them reveal an architecture that uses their place in
-        the input instead of their position.
+        Gaps between recomputed tokens reveal an architecture that uses a token's place in the input
+        instead of its position.
         """
         generation = self._generation
         tail = range(18, len(generation.prompt_ids))
@@ -373,7 +373,7 @@ class Probes:
         return _largest(self._score(Reference, self._generation, rows), truth)
 
     def runs_in_inference_mode(self) -> bool:
-        """Whether the model does; with weights that quanto holds in 4 bits it does not."""
+        """Whether the model runs in inference mode. With quanto's 4-bit weights, it does not."""
         try:
             with torch.inference_mode():
                 Reference(self._twin(None), self._generation).score([_full(self._generation)])
@@ -384,7 +384,7 @@ class Probes:
         return True
 
     def unscorable(self) -> str | None:
-        """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
+        """Why the model does not predict tokens only from earlier tokens; None if it does."""
         *before, late, last = self._generation.response_ids
         changed = (*before, (late + 1) % self._num_ids, last)
         other = replace(self._generation, response_ids=changed)
@@ -421,7 +421,7 @@ class Probes:
         self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
         make = partial(self._make, kind, generation)
-        is_plain = generation is self._generation  # whose prompt is read once
+        is_plain = generation is self._generation  # its prompt is read only once
         prefix = self._derived.value(("probed", kind), make) if is_plain else make()
         with torch.no_grad():
             return prefix.log_likelihoods(rows)
@@ -436,11 +436,11 @@ def _largest(scores: Tensor, truth: Tensor) -> float:
 
 
 def measured_pass_tokens(model: PreTrainedModel) -> int:
-    """The number of tokens that take as long as what a pass takes whatever its tokens.
+    """How many tokens cost as much as one launch of a forward pass.
 
-    0 if that is little: then tokens are the price of a pass. By passes over few and over many
-    tokens in turn, the fastest of each: other work slows some down, and may hide what tokens take,
-    so that a price of passes is looked at again.
+    0 if a launch costs little. Passes over few and over many tokens are timed in turn, and the
+    fastest of each count. Other work may slow a pass down and hide what tokens cost, so a launch
+    that seems expensive is measured again.
     """
     few = many = math.inf
     worth = 0
@@ -450,7 +450,7 @@ def measured_pass_tokens(model: PreTrainedModel) -> int:
         few, many = min(few, _seconds(model, _FEW)), min(many, _seconds(model, _MANY))
         worth = _worth(few, many)
         if model.device.type == "cpu" and not _worth(2 * few, many):
-            break  # far from a price; on other devices, the first passes also load kernels
+            break  # a launch costs little; on other devices, the first passes also load kernels
     return worth
 
 
@@ -471,15 +471,14 @@ def _seconds(model: PreTrainedModel, count: int) -> float:
 
 
 def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
-    """Copy the modules and the configuration; every weight stays the same tensor.
+    """Copy the modules and the configuration. Every weight stays the same tensor.
 
-    The twin is in evaluation mode and may use another attention implementation while the model
-    generates in another thread: settings of either do not affect the other. Buffers that a
-    checkpoint does not hold are copied, because rotary embeddings write to their own while they
-    run. Weights that Accelerate keeps on the CPU or on disk stay there: the twin's layers load them
-    when they run, as the model's do. Raises UnsupportedModel if the first weights, which tell the
-    device, are offloaded too, or weights are nowhere, for tensor-parallel models, and for
-    bitsandbytes' 8 bits.
+    The twin is in evaluation mode. It may use another attention implementation while the model
+    generates in another thread: their settings do not affect each other. Buffers that are not in
+    the checkpoint are copied, because rotary embeddings write to them. Weights that Accelerate
+    keeps on the CPU or on disk stay there; the twin's layers load them as the model's do. Raises
+    UnsupportedModel if the first weights, which determine the device, are offloaded or missing, for
+    tensor-parallel models, and for bitsandbytes' 8 bits.
     """
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise UnsupportedModel(
@@ -502,7 +501,7 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     shared: dict[int, Any] = {
         id(value): value for value in chain(model.parameters(), persistent, offloaded)
     }
-    shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
+    shell = copy.copy(model)  # another thread may start or stop recording at the same time
     for hooked in ("generate", "_get_logits_processor"):
         shell.__dict__.pop(hooked, None)
     twin: PreTrainedModel = copy.deepcopy(shell, shared)
@@ -515,7 +514,7 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
 
 
 def check_placed(model: PreTrainedModel) -> None:
-    """Raises UnsupportedModel if the first weights, which tell the device, are on none."""
+    """Raises UnsupportedModel if the first weights, which determine the device, are on none."""
     is_partly_meta = any(parameter.is_meta for parameter in model.parameters())
     if model.device.type == "meta" or (is_partly_meta and not _offloaded_weights(model)):
         raise UnsupportedModel(
@@ -525,7 +524,7 @@ def check_placed(model: PreTrainedModel) -> None:
 
 
 def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
-    """The maps from which Accelerate's hooks load weights, which all layers share."""
+    """The maps from which Accelerate's hooks load weights. All layers share them."""
     hooks = [vars(module).get("_hf_hook") for module in model.modules()]
     maps: list[Any] = []
     while hooks:

@@ -47,18 +47,18 @@ from attribot_rag.scoring.row import Row
 _SOFTMAX_ELEMENTS = 1 << 22
 
 PACKED_ATTENTION = "attribot_packed"
-"""The name of the attention function, and of its mask, by which transformers knows them."""
+"""The name under which transformers knows the attention function and its mask."""
 
-# Any: of the batch, the head, the query and the key; transformers types them as numbers.
+# Any: batch, head, query and key, which transformers types as numbers.
 MaskFunction = Callable[[Any, Any, Any, Any], Any]
 
 
 class LocalPrefix(Prefix):
-    """A prefix on a twin of the model, by one way of running it.
+    """A prefix that runs a twin of the model in one way.
 
-    `attention_function` is the one that the twin needs, None for the model's own; `native` is the
-    twin with that, which is this one by default. `without_gradients` makes the context of each
-    pass.
+    `attention_function` is the function that the twin needs, None for the model's own. `native` is
+    the twin with the model's own function, by default this twin. `without_gradients` makes the
+    context of each pass.
     """
 
     attention_function: ClassVar[str | None] = None
@@ -90,12 +90,12 @@ class LocalPrefix(Prefix):
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
-        """Why the architecture rules this implementation out for rows of this length, or None."""
+        """Why the architecture does not allow this implementation for such long rows, or None."""
         return None
 
     @classmethod
     def masking_refusal(cls, model: PreTrainedModel) -> str | None:
-        """Why the architecture rules out rows that hide a part of the prompt, or None."""
+        """Why the architecture does not allow rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
         if keeps_states(model):
             return "it has layers that keep states, in which nothing can be hidden"
@@ -106,7 +106,7 @@ class LocalPrefix(Prefix):
         return None
 
     def read(self, reading: Reading | None = None) -> None:
-        """Nothing: rows that share nothing are read one by one."""
+        """Nothing to do: rows that share no cache are read one by one."""
 
     def num_tokens(self, row: Row) -> int:
         return row.num_visible + row.num_tokens
@@ -125,7 +125,7 @@ class LocalPrefix(Prefix):
         return Footprint.of(self.twin, self.generation, num_units)
 
     def batching(self, token_budget: int | None) -> Batching:
-        """By tokens; a position whose logits are needed counts as several, by its memory."""
+        """By tokens. A position whose logits are needed counts as several, by its memory."""
         token = token_bytes(self.twin)
         head = logit_bytes(self.twin)
 
@@ -135,11 +135,11 @@ class LocalPrefix(Prefix):
         return Batching(token_budget or default_budget(self.device, token), cost)
 
     def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
-        """The addend to attention scores under a masked row; by type of layers, if there are types.
+        """The numbers added to attention scores under a masked row, perhaps by type of layer.
 
-        For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
-        [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
-        number in place of -inf.
+        For the new tokens after a cache, or with `encoded` for the whole sequence. [1, 1, queries,
+        num_visible + new tokens]: 0 or, as in transformers, the least finite number instead of
+        -inf.
         """
         positions = torch.tensor([*range(row.num_visible), *row.positions])
         visible = visible_in(row)
@@ -170,7 +170,7 @@ class LocalPrefix(Prefix):
     def target_log_probabilities(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """From [targets of the rows, vocab] to float32 [rows, response tokens] on the CPU.
 
-        NaN at tokens that a row does not say.
+        NaN at tokens that a row does not score.
         """
         ids = [token_id for row in rows for token_id in row.targets(self.generation)]
         targets = torch.tensor(ids, device=logits.device)
@@ -182,7 +182,7 @@ class LocalPrefix(Prefix):
 
 
 class Reference(LocalPrefix):
-    """A plain forward pass over each row without a cache; any causal model."""
+    """A plain forward pass over each row without a cache, for any causal model."""
 
     name: ClassVar[str] = "reference"
 
@@ -193,7 +193,7 @@ class Reference(LocalPrefix):
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last, num_targets = ids.shape[1], len(row.targets(self.generation))
         if length_dependent_rope(self.twin) is not None:
-            # A short pass forgets the frequencies that a longer row has set.
+            # A short pass resets the frequencies that a longer row has set.
             self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
             if rope_changes(self.twin, last - num_targets + 1, last):
                 return self._generated(ids, row)
@@ -203,9 +203,9 @@ class Reference(LocalPrefix):
         return self.target_log_probabilities(logits, [row])
 
     def _generated(self, ids: Tensor, row: Row) -> Tensor:
-        """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
+        """The row as `generate` computes it: token by token, choosing the response's tokens.
 
-        The model itself decides at which length it encodes earlier tokens again.
+        The model decides at which length it encodes earlier tokens again.
         """
         targets = torch.tensor(row.targets(self.generation), device=self.device)
         num_prompt = ids.shape[1] - len(targets) + 1
@@ -229,7 +229,7 @@ class Reference(LocalPrefix):
 
 
 class _Forced(LogitsProcessor):
-    """Chooses the target tokens one after the other, and keeps the logits that they had."""
+    """Chooses the target tokens one after the other, and keeps their logits."""
 
     def __init__(self, targets: Tensor) -> None:
         self._targets = targets
@@ -242,7 +242,7 @@ class _Forced(LogitsProcessor):
 
 
 class CachedPrefix(LocalPrefix):
-    """Shares the prefix cache: the generation's own, or a cache that is read once."""
+    """Shares the prefix cache: the generation's own, or one that is read once."""
 
     _is_read = False
 
@@ -297,7 +297,7 @@ class CachedPrefix(LocalPrefix):
 
 
 class Cropped(CachedPrefix):
-    """One forward pass per row on the prompt's cache, cropped to what the row sees."""
+    """One forward pass for each row on the prompt's cache, cropped to what the row sees."""
 
     name: ClassVar[str] = "cropped"
 
@@ -334,11 +334,11 @@ def prefill(
     *,
     begun: PromptCache = (),
 ) -> PromptCache:
-    """Encode the ids into a cache that keeps every position, sliding windows included.
+    """Encode the ids into a cache that keeps every position, also in sliding windows.
 
-    In pieces, before each of which `before_piece` is called with its position. What is `begun` is a
-    cache of the first ids, which stays as it is. Raises Unsupported if the architecture keeps
-    anything else than keys and values.
+    The ids are read in pieces. `before_piece` is called with the position of each piece. `begun` is
+    a cache of the first ids, which does not change. Raises Unsupported if the architecture keeps
+    anything other than keys and values.
     """
     start = begun[0].keys.shape[2] if begun else 0
     cache = as_dynamic_cache(begun, start)
@@ -361,7 +361,7 @@ def prefill(
 
 
 def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCache:
-    """A fresh cache of the first positions: views, which the model's next step replaces."""
+    """A new cache of the first positions: views, which the model's next step replaces."""
     cache = DynamicCache()
     for layer in prompt_cache:
         dynamic = DynamicLayer()  # type: ignore[no-untyped-call]
@@ -390,7 +390,7 @@ def visible_in(row: Row) -> Tensor:
 
 
 def keeps_states(model: PreTrainedModel) -> bool:
-    """Whether it has layers that keep states, which cannot be cropped as keys and values can."""
+    """Whether it has layers with states, which cannot be cropped as keys and values can."""
     kinds = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ()
     layers = DynamicCache(config=model.config).layers
     return (
@@ -401,14 +401,14 @@ def keeps_states(model: PreTrainedModel) -> bool:
 
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:
-    """Tokens up to which the rotary frequencies stay constant, None if they never change."""
+    """Up to how many tokens the rotary frequencies are constant; None if they never change."""
     return min((limit for _, limit in _rope_limits(model)), default=None)
 
 
 def rope_changes(model: PreTrainedModel, num_prompt: int, num_tokens: int) -> bool:
-    """Whether rotary frequencies change while a model goes on from a prompt to so many tokens.
+    """Whether rotary frequencies change while a model continues a prompt up to so many tokens.
 
-    Then the keys of earlier tokens differ from those of one pass over all tokens.
+    Then the keys of earlier tokens differ from those of a single pass over all tokens.
     """
     return any(
         num_tokens > limit and (num_prompt <= limit or kind == "dynamic")
@@ -433,14 +433,14 @@ def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Visibility:
-    """The mask of a kind of layers, as a function of positions.
+    """The mask of one kind of layers, as a function of positions.
 
-    transformers hands it to the attention function of each layer in place of a mask tensor.
+    transformers passes it to the attention function of each layer in place of a mask tensor.
     """
 
     function: MaskFunction
     device: torch.device | str = "cpu"
-    """That of the tensors that the function may hold."""
+    """The device of the tensors that the function may use."""
 
     @property
     def is_causal(self) -> bool:
@@ -448,7 +448,7 @@ class Visibility:
         return self.function is causal_mask_function
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Whether the query at a position sees the key at another one: bool [queries, keys]."""
+        """Whether the query at one position sees the key at another: bool [queries, keys]."""
         zero = torch.zeros((), dtype=torch.long, device=self.device)
         queries, keys = queries.to(self.device), keys.to(self.device)
         visible = self.function(zero, zero, queries[:, None], keys[None])
@@ -456,7 +456,10 @@ class Visibility:
 
 
 def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
-    """The mask of each type of layers by the configuration; of None if there are no types."""
+    """The mask of each type of layer in the configuration.
+
+    The key is None if there are no types.
+    """
     config = copy.copy(config.get_text_config(decoder=True))
     config._attn_implementation = PACKED_ATTENTION
     token = torch.ones(1, 1)
@@ -467,7 +470,7 @@ def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
     ]
     values = (config, token[..., None], token, *(None,) * len(required[3:]))
     arguments = dict(zip(required, values, strict=True))
-    if "cache_position" in arguments:  # which older releases go by
+    if "cache_position" in arguments:  # older releases use it
         arguments["cache_position"] = torch.zeros(1, dtype=torch.long)
     masks = create_masks_for_generate(**arguments)
     return dict(masks) if isinstance(masks, dict) else {None: masks}

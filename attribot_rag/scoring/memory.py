@@ -1,4 +1,4 @@
-"""The memory that an attribution takes."""
+"""How much memory an attribution needs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from attribot_rag.model.generation import Generation
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 """Layers that keep each token's keys and values."""
 
-_SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to the full prompt's
+_SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and its difference from the full prompt
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that scoring takes beyond the model, and beyond a cache that was recorded.
+    """Bytes that scoring needs in addition to the model and a recorded cache.
 
-    `cache` holds the keys and values of a prompt that has to be read, `piece` the states of the
-    largest piece of it, `row` the states and logits of the longest row. `token` are the bytes of
-    one token's states. The other fields are numbers of tokens and units.
+    `cache` is for the keys and values of a prompt that must be read, `piece` for the states of its
+    largest piece, and `row` for the states and logits of the longest row. `token` is the size of
+    one token's states. The other fields count tokens and units.
     """
 
     num_prompt: int
@@ -50,20 +50,20 @@ class Footprint:
 
     @property
     def scores(self) -> int:
-        """The log-likelihoods of all units."""
+        """The size of the log-likelihoods of all units."""
         return self.num_units * self.num_response * _SCORE_BYTES
 
     def batch_tokens(self, limit: int) -> int:
-        """The tokens that a forward pass may have within so many bytes, at least 1."""
+        """How many tokens a forward pass may have within so many bytes, at least 1."""
         return max(1, (limit - self.cache - self.scores) // self.token)
 
     @property
     def least(self) -> int:
-        """The need of scoring each row by itself."""
+        """The need of scoring one row at a time."""
         return self.cache + max(self.row, self.piece) + self.scores
 
     def check(self, limit: int | None, device: torch.device) -> None:
-        """Raises ScoringOutOfMemory if `limit`, or else the device's free memory, is less."""
+        """Raises ScoringOutOfMemory if `limit`, or else the device's free memory, is smaller."""
         allowed = free_memory(device) if limit is None else limit
         if allowed is None or self.least <= allowed:
             return
@@ -117,7 +117,7 @@ def _key_size(layer: Any) -> int:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that are free now; None for a device that does not tell."""
+    """Free bytes; None for a device that does not report them."""
     if device.type == "cpu":
         return int(psutil.virtual_memory().available)
     if device.type != "cuda":
@@ -138,7 +138,7 @@ Result = TypeVar("Result")
 
 
 def default_budget(device: torch.device, bytes_per_token: int) -> int:
-    """The tokens of a pass: of a GPU, by its free memory; on a CPU more are not faster."""
+    """How many tokens a pass has: on a GPU, by its free memory. On a CPU, more are not faster."""
     if device.type != "cuda":
         return _CPU_TOKENS
     free, _ = torch.cuda.mem_get_info(device)
@@ -146,7 +146,7 @@ def default_budget(device: torch.device, bytes_per_token: int) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """CUDA has an error of its own; the CPU allocator raises a plain RuntimeError."""
+    """Whether memory ran out. CUDA has its own error; the CPU raises a plain RuntimeError."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     messages = ("not enough memory", "can't allocate memory")
@@ -155,7 +155,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
-    """Raises the errors of any allocator as ScoringOutOfMemory."""
+    """Raise the out-of-memory errors of any allocator as ScoringOutOfMemory."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -167,7 +167,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
 
 
 def unless_out_of_memory(compute: Callable[[], Result]) -> Result | None:
-    """The result computed without gradients, or None if it does not fit into memory."""
+    """The result, computed without gradients; None if it does not fit into memory."""
     try:
         with torch.no_grad():
             return compute()

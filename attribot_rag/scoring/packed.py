@@ -1,4 +1,4 @@
-"""Many rows in a single forward pass that shares the prefix cache; what its attention shows."""
+"""Scores many rows in one forward pass that shares the prefix cache, and observes attention."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from attribot_rag.scoring.row import Row
 _HARMLESS = frozenset(
     {
         *("position_ids", "use_cache", "return_dict", "cache_position", "position_embeddings"),
-        "sliding_window",  # it is in the layer's mask, too, which counts here
+        "sliding_window",  # the layer's mask has it too, and is used here
     }
 )
 
 _MOST_AT_ONCE = 1 << 26  # places of the mask, of up to 4 bytes each
-_MASKED_QUERIES = 512  # at a time, where the mask is more than causal
+_MASKED_QUERIES = 512  # at a time, if the mask is not just causal
 
 Attended = tuple[Tensor, Tensor]
 """The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries]."""
 
 
 class Packed(CachedPrefix):
-    """Rows end to end in a sequence: large matrices for the linear layers, no padding.
+    """Rows end to end in one sequence: large matrices for the linear layers, no padding.
 
-    Where a pass is worth tokens, small ones attend to all keys in one operation a layer.
+    If a pass is worth tokens, small passes attend to all keys in one operation for each layer.
     """
 
     name: ClassVar[str] = "packed"
@@ -77,7 +77,7 @@ class Packed(CachedPrefix):
 
     @property
     def attends_at_once(self) -> bool:
-        """Whether layers attend to all keys in one operation, as far as the mask's size allows."""
+        """Whether layers attend to all keys in one operation, if the mask is small enough."""
         return self.pass_tokens > 0
 
     @property
@@ -92,7 +92,7 @@ class Packed(CachedPrefix):
             return observer.effects(self.score([row] * patch.num_rows, observer))
 
     def patched(self, row: Row, patch: Patch) -> PatchedAttention:
-        """What observes the rows of a patch."""
+        """The observer of the rows of a patch."""
         num_cached = self.prompt_cache[0].keys.shape[2] if self.prompt_cache else 0
         num_response = len(self.generation.response_ids)
         return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
@@ -118,7 +118,7 @@ class Packed(CachedPrefix):
 
 
 class PackedAtOnce(Packed):
-    """Packed where passes are dear, for probes."""
+    """Packed as it runs if passes are expensive, for probes."""
 
     name: ClassVar[str] = "packed at once"
     attends_at_once = True
@@ -128,10 +128,10 @@ class PackedAtOnce(Packed):
 class PackedLayout:
     """Rows in one sequence, block by block.
 
-    `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
-    so that a layer of another kind is noticed. With `at_once`, layers attend to all keys in one
-    operation, where their attention and the size of the mask allow it; with an `observer`, always,
-    and it sees that.
+    `positions` [tokens] are the positions of all tokens. `layers_seen` collects the layers that
+    attended, to notice layers of another kind. With `at_once`, layers attend to all keys in one
+    operation if their attention and the size of the mask allow it. With an `observer`, they always
+    do, and it sees that.
     """
 
     cache: PromptCache
@@ -163,7 +163,7 @@ class PackedLayout:
         return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
 
     def views(self, visibility: Visibility, device: torch.device) -> tuple[View, ...]:
-        """The views of all tokens in the layers with this mask, made once, on this device."""
+        """The views of all tokens in the layers with this mask. Made once, on this device."""
         views = self._views.get(id(visibility))
         if views is None:
             if visibility.is_causal:
@@ -177,17 +177,17 @@ class PackedLayout:
         return views
 
     def is_at_once(self, num_groups: int) -> bool:
-        """Whether a mask for so many groups of query heads may be made."""
+        """Whether a mask for so many groups of query heads is small enough."""
         most = _tokens_within(self.num_cached, num_groups)
         return self.at_once and len(self.positions) <= most
 
     def bias(
         self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor:
-        """The addend to all scores in the layers with this mask, made once: 0 or -inf.
+        """The numbers added to all scores in the layers with this mask: 0 or -inf. Made once.
 
-        [tokens, keys of the cache and of the sequence], for each of the groups of query heads one
-        after the other; with the gates of an observer.
+        [tokens, keys of the cache and of the sequence], for each group of query heads one after the
+        other, with the gates of an observer.
         """
         key = id(visibility), num_groups
         bias = self._biases.get(key)
@@ -221,7 +221,7 @@ _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
 
 @contextmanager
 def packed_layout(layout: PackedLayout) -> Iterator[None]:
-    """The layout that packed attention follows in this thread."""
+    """The layout that packed attention uses in this thread."""
     token = _layout.set(layout)
     try:
         yield
@@ -230,7 +230,7 @@ def packed_layout(layout: PackedLayout) -> Iterator[None]:
 
 
 def most_tokens_at_once(model: PreTrainedModel, num_cached: int) -> int:
-    """Tokens after a cache that may attend to all keys in one operation, by their mask's size."""
+    """How many tokens after a cache may attend to all keys at once, by the size of their mask."""
     config = model.config.get_text_config(decoder=True)
     num_heads = config.num_attention_heads
     num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
@@ -238,7 +238,7 @@ def most_tokens_at_once(model: PreTrainedModel, num_cached: int) -> int:
 
 
 def _tokens_within(num_cached: int, num_groups: int) -> int:
-    """Tokens after a cache for which a mask for so many groups of query heads may be made."""
+    """How many tokens after a cache a mask may have for so many groups of query heads."""
     most_pairs = _MOST_AT_ONCE // max(num_groups, 4)
     return (math.isqrt(num_cached**2 + 4 * most_pairs) - num_cached) // 2
 
@@ -259,7 +259,7 @@ class PackedBlock(NamedTuple):
     def masked_views(
         self, visibility: Visibility, positions: Tensor, device: torch.device
     ) -> Iterator[View]:
-        """Views of pieces of the block; `positions` [tokens] are those of the sequence."""
+        """Views of pieces of the block. `positions` [tokens] are those of the sequence."""
         for first in range(*self.span, _MASKED_QUERIES):
             last = min(first + _MASKED_QUERIES, self.span[1])
             queries = positions[first:last]
@@ -277,7 +277,7 @@ class PackedBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
+    """Tokens of the sequence and the keys that they see: in their own row, and in the cache."""
 
     queries: Interval
     own: tuple[Keys, ...]
@@ -286,10 +286,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """An interval of keys; with `causal` each query sees a key more than the query before it.
+    """An interval of keys. With `causal`, each query sees one key more than the query before it.
 
-    `mask` [queries, keys] says which query sees which key, None if all see all, and `blind`
-    [queries] which sees none, None if each sees any.
+    `mask` [queries, keys] says which query sees which key; None if all see all. `blind` [queries]
+    says which sees none; None if each sees some.
     """
 
     interval: Interval
@@ -299,7 +299,7 @@ class Keys:
 
     @classmethod
     def visible(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
-        """The smallest interval of all keys that any query sees, with masks on the device.
+        """The smallest interval with all keys that any query sees, with masks on the device.
 
         `visible` [queries, keys] is on the CPU.
         """
@@ -316,7 +316,7 @@ class Keys:
         )
 
     def biased(self, scores: Tensor) -> Tensor:
-        """The scores, -inf where a query does not see a key."""
+        """The scores, with -inf where a query does not see a key."""
         return scores if self.mask is None else scores.masked_fill(~self.mask, float("-inf"))
 
 
@@ -334,11 +334,11 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """An attention function for transformers' AttentionInterface.
 
-    query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads, the
-    values perhaps of another width; returns [1, tokens, num_heads, value_dim]. Each row attends
-    to its own tokens and to its segments of the cache, as far as the layer's own mask lets it. The
-    cache is never copied; the parts are merged by their log-sum-exp, which attention sinks (`s_aux`
-    [num_heads]) enter last. Raises Unsupported for a keyword that would change attention.
+    query is [1, num_heads, tokens, head_dim]. key and value have num_key_value_heads, and values
+    may have another width. Returns [1, tokens, num_heads, value_dim]. Each row attends to its own
+    tokens and to its segments of the cache, within the layer's own mask. The cache is never copied.
+    The parts are merged by their log-sum-exp, and attention sinks (`s_aux` [num_heads]) come last.
+    Raises Unsupported for a keyword that would change attention.
     """
     for name, keyword in keywords.items():
         harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
@@ -379,10 +379,10 @@ def packed_attention(
 
 
 def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:
-    """The cached keys and values that a layer attends to, as it attends to them.
+    """The cached keys and values that a layer attends to, in the form that it uses.
 
-    Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);
-    compressed ones (multi-head latent attention) are expanded first.
+    Layers without their own use those of an earlier layer (Gemma 3n, Gemma 4). Compressed ones
+    (multi-head latent attention) are expanded first.
     """
     if layer_index >= len(cache):
         config: Any = module.config
@@ -399,9 +399,10 @@ def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tu
 def attend_at_once(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor, scaling: float
 ) -> Tensor:
-    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` of their scores.
+    """Attention [1, heads, queries, value_dim] to all keys, with a `bias` added to their scores.
 
-    [groups * queries, keys]: query heads that share keys count as queries, group after group.
+    The bias is [groups * queries, keys]: query heads that share keys count as queries, group after
+    group.
     """
     grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
     output = scaled_dot_product_attention(grouped, key, value, attn_mask=bias, scale=scaling)
@@ -410,7 +411,7 @@ def attend_at_once(
 
 @dataclass(frozen=True)
 class Kernel:
-    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2)."""
+    """Scaled dot-product attention. `softcap` limits the scores smoothly (Gemma 2)."""
 
     scaling: float
     softcap: float | None = None
@@ -418,8 +419,8 @@ class Kernel:
     def attend(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
         """The attention of a query [1, heads, queries, head_dim] to these keys.
 
-        key and value [1, key-value heads, all keys, ...]. A query that sees none of the keys has
-        the output 0 and a log-sum-exp of -inf.
+        key and value are [1, key-value heads, all keys, ...]. A query that sees no key has the
+        output 0 and a log-sum-exp of -inf.
         """
         key, value = (tensor[:, :, slice(*keys.interval)] for tensor in (key, value))
         if keys.causal:
@@ -443,7 +444,7 @@ class Kernel:
         return scores
 
     def _run(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
-        """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
+        """Call PyTorch's kernels, because its public function does not return the log-sum-exp."""
         device, width = query.device.type, value.shape[-1]
         is_biased = keys.mask is not None
         is_plain = self.softcap is not None or key.shape[-1] < width
@@ -491,40 +492,41 @@ def _without_blind(output: Tensor, log_sum: Tensor, blind: Tensor | None) -> Att
 
 
 def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attended:
-    """Attention over two sets of keys from the attention over each and their log-sum-exps."""
+    """Attention over two sets of keys, from the attention over each and their log-sum-exps."""
     weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
     merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
     return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
 
 
 class Observer(Protocol):
-    """Observes each layer's attention to the cache's keys, followed by those of the sequence.
+    """Observes each layer's attention to the keys of the cache and, after them, of the sequence.
 
-    `gates` [tokens, keys] are added to the scores, None for nothing. The output of each layer
-    depends on the `leaf`, as far as PyTorch knows: a backward pass to it goes through all layers.
+    `gates` [tokens, keys] are added to the scores; None adds nothing. For PyTorch, the output of
+    each layer depends on the `leaf`, so a backward pass to it goes through all layers.
     """
 
     leaf: Tensor
     gates: Tensor | None
 
     def see(self, weights: Tensor) -> None:
-        """Take note of a layer's weights [heads, tokens, keys] in the forward pass."""
+        """Record a layer's weights [heads, tokens, keys] in the forward pass."""
 
     def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
-        """Take note of a layer in the backward pass.
+        """Record a layer in the backward pass.
 
-        `moved` [heads, tokens, keys] are the weights, each times the product of its value and the
-        gradient by the output; `mean` [heads, tokens, 1] their sums.
+        `moved` [heads, tokens, keys] has each weight times the product of its value and the
+        gradient by the output. `mean` [heads, tokens, 1] has their sums.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedAttention:
-    """A layer's attention to cached keys and values, which may be inference tensors, and its own.
+    """A layer's attention to its own keys and values and to cached ones, perhaps inference tensors.
 
-    `bias` [groups * tokens, keys] as in `attend_at_once`, in float32; `sinks` [num_heads] are
-    scores of no key. The backward pass computes the weights anew, as FlashAttention's does (section
-    3.1, arXiv 2205.14135): kept for all layers they would be many times what else is kept.
+    `bias` [groups * tokens, keys] is as in `attend_at_once`, in float32. `sinks` [num_heads] are
+    scores of no key. The backward pass computes the weights again, as FlashAttention does (section
+    3.1, arXiv 2205.14135): the weights of all layers would need far more memory than everything
+    else.
     """
 
     observer: Observer
@@ -545,7 +547,7 @@ class ObservedAttention:
         return query.reshape(key.shape[1], -1, query.shape[-1]), key[0], value[0]
 
     def weights(self, scores: Tensor) -> Tensor:
-        """The weights of scores [key-value heads, groups * tokens, keys]."""
+        """The weights for scores [key-value heads, groups * tokens, keys]."""
         scores = scores + self.bias
         if self.sinks is None:
             return scores.softmax(-1)

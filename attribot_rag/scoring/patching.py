@@ -1,4 +1,4 @@
-"""Attribution patching: the effects of all units from one pass back."""
+"""Attribution patching: the effects of all units from one backward pass."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
+_LEAST = 1e-4  # of the weight; keeps the estimate finite if a token attends to nothing else
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
     """Units whose attention is patched, for each part of a response.
 
-    `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
-    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
-    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
-    that of removing the unit from each head.
+    `members` [num_prompt_tokens, num_units] is 1 if a token belongs to a unit. `parts` are response
+    tokens. With `factors`, each row scales the attention weights of all units by one factor, and
+    the effect is the mean derivative by a unit's own factor. Without, it is the effect of removing
+    the unit from each head.
 
-    If it is `located`, only the whole response is differentiated: the attention with which a
-    response token is predicted counts for its part, that of the question's tokens for each part.
+    With `located`, only the whole response is differentiated. The attention that predicts a
+    response token counts for its part, and the attention of the question's tokens for each part.
     """
 
     members: Tensor
@@ -31,13 +31,13 @@ class Patch:
     located: bool = False
 
     def values(self, responses: Tensor) -> list[Tensor]:
-        """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
+        """The sums to differentiate, of log-likelihoods [num_rows, num_response_tokens]."""
         if self.located:
             return [responses.sum()]
         return [responses[:, list(part)].sum() for part in self.parts]
 
     def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
-        """[num_parts, row_length]: 1 where a token's attention counts for a part."""
+        """[num_parts, row_length]: 1 if a token's attention counts for a part."""
         first = row_length - num_response_tokens  # it predicts the response's first token
         if not self.located:
             return torch.ones(len(self.parts), row_length)
@@ -49,7 +49,7 @@ class Patch:
 
     @property
     def num_backward(self) -> int:
-        """The number of backward passes through each row."""
+        """How many backward passes go through each row."""
         return 1 if self.located else len(self.parts)
 
     @property
@@ -59,11 +59,11 @@ class Patch:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """The drop of each part's log-likelihood without each unit, to first order.
+    """How much each part's log-likelihood drops without each unit, to first order.
 
-    `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
-    the attention weights on the prompt's tokens in the last row: the largest from any token of the
-    row, summed over heads and layers.
+    `by_part` [num_parts, num_units] is in nats, float32 on the CPU. `weights` [num_prompt_tokens]
+    are the attention weights on the prompt's tokens in the last row: the largest from any token of
+    the row, summed over heads and layers.
     """
 
     by_part: Tensor
@@ -74,7 +74,7 @@ class PatchedAttention:
     """Observes the effects of a patch's units, and the attention weights on the prompt.
 
     `num_rows` rows of `row_length` tokens follow `num_cached` tokens of the prompt. `gates`
-    [tokens, keys] are the logarithms of the factors of each key's weight.
+    [tokens, keys] are the logarithms of the factors on each key's weight.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class PatchedAttention:
         """Add the effects of units in a layer.
 
         To first order: a head's output at a token is o = sum of w v over all keys, with weights w
-        and values v. A factor on the weights of a unit's keys, which are normalised again, moves it
+        and values v. A factor on the weights of a unit's keys, which are normalised again, moves o
         along the sum of w (v - o) over these keys. With g the gradient by the output, that is
-        g·(sum of w v) - share (g·o), with `share` the unit's part of the weight. Without the keys,
-        o moves by as much divided by the others' weight, 1 - share (attribution patching with the
-        softmax as it is: AtP*, section 3.1, arXiv 2403.00745). With gates, factors on all units at
-        once, it is the derivative by the factor, averaged over them.
+        g·(sum of w v) - share (g·o), where `share` is the unit's part of the weight. Without the
+        keys, o moves by this divided by the weight of the others, 1 - share (attribution patching
+        with the softmax as it is: AtP*, section 3.1, arXiv 2403.00745). With gates, which are
+        factors on all units at once, it is the derivative by the factor, averaged over them.
         """
         share = weights @ self._members
         effect = moved @ self._members - share * mean
@@ -117,7 +117,7 @@ class PatchedAttention:
         self._of_value.addmm_(self._counted_of_value, effect.sum(0))
 
     def effects(self, responses: Tensor) -> Effects:
-        """By a pass back for each value of the log-likelihoods [num_rows, num_response_tokens]."""
+        """By a backward pass for each value of log-likelihoods [num_rows, num_response_tokens]."""
         values = self._patch.values(responses)
         for index, value in enumerate(values):
             parts = slice(None) if self._patch.located else slice(index, index + 1)

@@ -1,4 +1,4 @@
-"""Rows, the requests to implementations: new tokens on top of the encoded prompt."""
+"""Rows: the new tokens that implementations score after the encoded prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Reencoded = Literal["response", "question", "document", "rest"]
 
 @dataclass(frozen=True)
 class Request:
-    """The row of an ablation; if it is masked, with the tokens that are encoded again."""
+    """The row of an ablation.
+
+    If it is masked, `recompute` names the tokens that are encoded again.
+    """
 
     ablation: Ablation
     recompute: Reencoded | None = None
@@ -36,7 +39,7 @@ FULL_PROMPT = Request(Ablation())
 class TokenBlock:
     """New tokens at consecutive positions from `first_position` on.
 
-    `segments` are positions [start, end) of the full prompt whose keys and values they see.
+    `segments` are the positions [start, end) of the full prompt whose keys and values they see.
     """
 
     segments: tuple[Interval, ...]
@@ -50,11 +53,13 @@ class TokenBlock:
 
 @dataclass(frozen=True)
 class Row:
-    """The new tokens of an ablation in blocks, which see their segments and the new tokens before.
+    """The new tokens of an ablation in blocks.
 
-    The last tokens are the response without its last token: their outputs and the output of the
-    token before them predict the response. Of the response, only some tokens may be `said`, by
-    their indices; None is all of them. `in_step` says whether text was removed exactly.
+    They see their segments and the new tokens before them.
+
+    The last tokens are the response without its last token. Their outputs, and the output of the
+    token before them, predict the response. `said` has the indices of the response tokens to score;
+    None scores all. `in_step` says whether text was removed exactly.
     """
 
     blocks: tuple[TokenBlock, ...]
@@ -62,7 +67,7 @@ class Row:
     in_step: bool = False
     num_tokens: int = field(init=False)
     num_visible: int = field(init=False)
-    """The number of positions of the prompt up to the last visible position."""
+    """The number of positions of the prompt up to the last visible one."""
 
     def __post_init__(self) -> None:
         ends = (end for block in self.blocks for _, end in block.segments)
@@ -71,7 +76,7 @@ class Row:
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
-        """A row that encodes everything after the shared beginning of an ablated prompt again.
+        """A row that encodes again everything after the shared beginning of an ablated prompt.
 
         This includes the prompt's last token, whose output predicts the response's first token.
         """
@@ -85,8 +90,8 @@ class Row:
     ) -> Row:
         """A row whose recomputed tokens and response do not see the prompt's hidden positions.
 
-        All tokens keep their positions. The last visible position is always recomputed, because
-        its output predicts the response. If all positions are hidden, that is the prompt's last
+        All tokens keep their positions. The last visible position is always recomputed, because its
+        output predicts the response. If all positions are hidden, this is the prompt's last
         position, which sees only itself.
         """
         prompt_ids = generation.prompt_ids
@@ -124,7 +129,7 @@ class Row:
         return len(self.blocks) == 1 and self.blocks[0].segments == beginning
 
     def targets(self, generation: Generation) -> tuple[int, ...]:
-        """The ids that it predicts: the response's, or those of them that are said."""
+        """The ids that it predicts: the response's ids, or those to score."""
         ids = generation.response_ids
         return ids if self.said is None else tuple(ids[index] for index in self.said)
 
@@ -136,7 +141,7 @@ class Row:
 def make_row(
     request: Request, context: Context, generation: Generation, language_model: LanguageModel
 ) -> Row:
-    """The row of a request; without `recompute`, it may be as long as the prompt."""
+    """The row of a request. Without `recompute`, it may be as long as the prompt."""
     ablation, recompute = request.ablation, request.recompute
     answer = saying(generation, ablation.said)
     if recompute is not None:
@@ -156,7 +161,7 @@ def runs(positions: NDArray[np.int64]) -> list[Interval]:
 
 
 def check_recompute(recompute: str) -> None:
-    """Raises InvalidInput unless it names tokens that masked ablation can encode again."""
+    """Raises InvalidInput unless masked ablation can encode these tokens again."""
     if recompute not in get_args(Reencoded):
         raise InvalidInput(
             f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
@@ -168,9 +173,9 @@ def masked_row(
 ) -> Row:
     """A row that hides the ablated tokens from the tokens that are encoded again.
 
-    These are the 'response'; for 'question' also all tokens after the documents; for 'document'
-    also the tokens after the ablated sources within their documents; for 'rest' all tokens after
-    the first ablated token. Raises InvalidInput for another value.
+    With 'response', these are the response's tokens. 'question' adds all tokens after the
+    documents. 'document' also adds the tokens after the ablated sources within their documents.
+    'rest' adds all tokens after the first ablated one. Raises InvalidInput for another value.
     """
     check_recompute(recompute)
     hidden = context.hidden_tokens(ablation)
@@ -185,7 +190,7 @@ def masked_row(
 
 
 def saying(generation: Generation, said: tuple[int, ...] | None) -> Generation:
-    """The generation with only these tokens of its response; with None, as it is."""
+    """The generation with only these tokens of its response; None leaves it unchanged."""
     if said is None:
         return generation
     return replace(generation, response_ids=tuple(generation.response_ids[i] for i in said))

@@ -37,16 +37,17 @@ from attribot_rag.scoring.session import Requested, ScoringOptions, Session, Usa
 
 Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
-_SPARE_ROW = 2  # the tokens of a row, in those of its question and response
+_SPARE_ROW = 2  # tokens of a row, as a multiple of those of its question and response
 
 
 @dataclass(frozen=True, eq=False)
 class LogLikelihoods:
     """Log-probabilities in nats of each response token.
 
-    `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
-    num_response_tokens]; both are NaN where the budget ran out, and at tokens that an ablation does
-    not say. `in_step` says for each ablation that was scored whether its text was removed exactly.
+    `full` [num_response_tokens] is the baseline with nothing removed, and `ablated` is
+    [num_ablations, num_response_tokens]. Both are NaN after the budget ran out, and at tokens that
+    an ablation does not score. `in_step` says for each scored ablation whether its text was removed
+    exactly.
     """
 
     full: Matrix
@@ -60,7 +61,7 @@ class LogLikelihoods:
 
     @property
     def changes(self) -> list[tuple[float, ...] | None]:
-        """For each ablation the drop of each token's log-likelihood in nats, None if not scored."""
+        """For each ablation the drop of each token's log-likelihood in nats; None if not scored."""
         return [
             tuple((self.full - row).tolist()) if scored else None
             for row, scored in zip(self.ablated, self.scored, strict=True)
@@ -69,7 +70,7 @@ class LogLikelihoods:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRow:
-    """The log-likelihood of each response token in a row, and what it loses, in nats.
+    """The log-likelihood of each response token in a row, and its loss, in nats.
 
     `in_step` says whether its text was removed exactly.
     """
@@ -84,10 +85,10 @@ class Scorer:
     """Scores a response under any ablations of its context.
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
-    source alone. A scorer is never changed: `narrowed`, `rebased` and `rebased_without` return
-    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
-    `decoded` is the response's text, where it is known. `scored` has all rows that were scored of
-    this prompt, whoever asked for them: each is scored once.
+    source alone. A scorer never changes: `narrowed`, `rebased` and `rebased_without` return new
+    scorers with the same session. `prompt_input` lets a proxy encode the same prompt. `decoded` is
+    the response's text, if it is known. `scored` has all scored rows of this prompt, so each is
+    scored only once.
     """
 
     language_model: LanguageModel
@@ -120,7 +121,7 @@ class Scorer:
 
     @property
     def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation for this model, None if it does."""
+        """Why 'auto' does not use the fastest implementation for this model; None if it does."""
         return self._engine.fallback
 
     @property
@@ -135,24 +136,24 @@ class Scorer:
 
     @cached_property
     def response(self) -> TokenizedText:
-        """The response's tokens with their text, in which special tokens are empty."""
+        """The response's tokens with their text. Special tokens are empty."""
         return self.decoded or TokenizedText.of(
             self.generation.response_ids, self.language_model, skip_special_tokens=True
         )
 
     @property
     def masked_refusal(self) -> str | None:
-        """Why masked ablation is not available here, or None if it is."""
+        """Why masked ablation is not available here; None if it is."""
         return self._engine.prefix.masked_refusal
 
     @property
     def attention(self) -> UnitAttention | None:
-        """The attention to the units, None where it is not seen."""
+        """The attention to the units; None if it cannot be observed."""
         is_seen = self._engine.prefix.attention is not None
         return UnitAttention(self._engine, self.context, self.units) if is_seen else None
 
     def require_attention(self) -> UnitAttention:
-        """The attention to the units; raises UnsupportedModel where it is not seen."""
+        """The attention to the units. Raises UnsupportedModel if it cannot be observed."""
         if self.attention is not None:
             return self.attention
         reason = f": {self.masked_refusal}" if self.masked_refusal else ""
@@ -162,9 +163,9 @@ class Scorer:
 
     @property
     def num_spare(self) -> int:
-        """Rows, of the response after a short prompt, that add next to nothing to a pass's time.
+        """How many rows, of the response after a short prompt, add almost no time to a pass.
 
-        0 where tokens are the price of a pass, or bounded.
+        0 if tokens determine the time of a pass, or if they are limited.
         """
         if self.session.meter.counts_tokens:
             return 0
@@ -174,9 +175,9 @@ class Scorer:
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
     def filled(self, asked: Sequence[Request], others: Iterable[Request]) -> dict[Request, Row]:
-        """The rows that are asked for, and those others that fit a pass with them, in their order.
+        """The requested rows, and other rows that fit into a pass with them, in their order.
 
-        It ends once the shortest row so far would not fit: to make a row takes time as well.
+        It ends when the shortest row so far would not fit, because making a row takes time as well.
         """
         prefix, made = self._engine.prefix, dict[Request, Row]()
         room = shortest = prefix.pass_tokens
@@ -204,9 +205,9 @@ class Scorer:
         return other
 
     def rebased(self, kept: Collection[int]) -> Scorer | None:
-        """A scorer whose prompt holds only these sources, with a baseline of its own.
+        """A scorer whose prompt has only these sources, with its own baseline.
 
-        A reduced prompt is prefilled again; None if the budget does not allow that. Units lose
+        The shorter prompt is prefilled again; None if the budget does not allow that. Units lose
         the sources that the prompt lacks.
         """
         gone = Ablation(frozenset(self.context.present) - frozenset(kept))
@@ -229,28 +230,28 @@ class Scorer:
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
-        """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
+        """Log-likelihoods with nothing removed, and under each ablation that the budget allows.
 
-        An ablation that was scored before is not scored again.
+        An ablation is scored only once.
 
-        Without `recompute` the ablated text is removed and everything after it is encoded again:
-        exact. With `recompute` the prompt stays encoded, and only some tokens are encoded again,
-        without attending to the ablated tokens (see `masked_row`). With 'rest' no remaining token
-        has attended to the ablated tokens, so it differs from the exact score only in the
+        Without `recompute`, the ablated text is removed, and everything after it is encoded again.
+        This is exact. With `recompute`, the prompt stays encoded, and only some tokens are encoded
+        again, without attending to the ablated tokens (see `masked_row`). With 'rest', no remaining
+        token has attended to the ablated tokens. So it differs from the exact score only in the
         positions of tokens.
 
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
-        single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
+        single ablation does not fit, and ScoringFailed for a log-likelihood that is not finite.
         """
         return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
     def score_each(
         self, requests: Sequence[Request], also: Iterable[Request] = ()
     ) -> LogLikelihoods:
-        """As `score`, with a `recompute` of each ablation's own.
+        """As `score`, with its own `recompute` for each ablation.
 
-        Those of the rows in `also` that fit are scored in the same pass: `scored` has them. None
-        are where tokens are the price of a pass.
+        Rows in `also` that fit are scored in the same pass, and `scored` has them. None are if only
+        tokens cost time.
         """
         if any(request.recompute for request in requests) and self.masked_refusal is not None:
             raise UnsupportedModel(
@@ -269,7 +270,7 @@ class Scorer:
         )
 
     def _score(self, requests: Sequence[Request], also: Iterable[Request]) -> None:
-        """Score those of the requests that were not scored, after the full prompt."""
+        """Score the requests that are not scored yet, after the full prompt."""
         new = [x for x in dict.fromkeys([FULL_PROMPT, *requests]) if x not in self.scored]
         if not new:
             return
@@ -307,8 +308,8 @@ class Scorer:
 class Estimates:
     """Estimated effects of a scorer's units: `effects` [num_parts, num_units] in nats.
 
-    `attention` [num_units] is the largest attention weight on each of a unit's tokens, summed over
-    them, heads and layers.
+    `attention` [num_units] sums the largest attention weights on a unit's tokens, over tokens,
+    heads and layers.
     """
 
     effects: Tensor
@@ -326,16 +327,22 @@ class UnitAttention:
     def patched(
         self, parts: Sequence[Sequence[int]], gates: int = 1, *, located: bool = False
     ) -> Estimates | None:
-        """Estimated effects of each unit on each part of the response; parts are response tokens.
+        """Estimated effects of each unit on each part of the response. Parts are response tokens.
 
         The attention of question and response to a unit is removed from each attention head, and
-        the log-likelihood follows to first order (attribution patching): a forward pass, and a
-        backward pass for each part. With several `gates` the attention to all units is scaled
-        by as many factors between 0 and 1, in rows of one pass, and derivatives are averaged along
-        that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. If they
-        are `located`, there is one backward pass: an effect counts for the part whose tokens attend
-        to the unit, one through the question's tokens for each part; the ranks are nearly the same.
+        the log-likelihood follows to first order (attribution patching). This takes a forward pass,
+        and a backward pass for each part.
+
         None beyond the budget, and if it does not fit into memory.
+
+        Args:
+            parts: The response tokens of each part.
+            gates: With several, the attention to all units is scaled by as many factors between 0
+                and 1, in rows of one pass, and the derivatives are averaged (integrated gradients,
+                arXiv 1703.01365). This sees effects that saturate.
+            located: Whether to make only one backward pass. An effect counts for the part whose
+                tokens attend to the unit, and one through the question's tokens for each part. The
+                ranks are nearly the same.
         """
         progress = self.engine.session.progress
         progress.expect(gates)
@@ -360,11 +367,11 @@ class UnitAttention:
 
 @dataclass(eq=False)
 class Engine:
-    """The prefix that all scorers of a prompt share, read on first use.
+    """The prefix that all scorers of a prompt share. It is read on first use.
 
     So the prompt is read once, and not at all if only a proxy scores. Tokens and passes are counted
-    in the session; seconds of rows are not, because a scorer times itself. `branch` is the first
-    position of the prompt from which rows go on.
+    in the session. Seconds of rows are not, because a scorer times itself. `branch` is the first
+    position of the prompt from which rows start.
     """
 
     language_model: LanguageModel
@@ -385,7 +392,7 @@ class Engine:
         return self._prefix or self._choose(self.options.implementation)
 
     def _choose(self, implementation: Requested) -> Prefix:
-        """The prefix from now on, and the memory that it takes with what is not read yet."""
+        """The prefix to use from now on, and the memory that it needs with the unread tokens."""
         worth = self.options.pass_tokens
         self._prefix = self.backend.encode_prefix(self.generation, implementation, worth)
         self._footprint = self._prefix.footprint(self.branch, self.num_units)
@@ -393,17 +400,17 @@ class Engine:
 
     @property
     def footprint(self) -> Footprint | None:
-        """The estimated memory that scoring takes here."""
+        """The estimated memory that scoring needs here."""
         return self._footprint if self.prefix else None
 
     @property
     def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation for this model, None if it does."""
+        """Why 'auto' does not use the fastest implementation for this model; None if it does."""
         return self._failure or self.prefix.fallback
 
     @cached_property
     def batching(self) -> Batching:
-        """The batches of the prompt that was read."""
+        """The batches after the prompt is read."""
         batching = self.prefix.batching(self.options.token_budget)
         most = self.options.max_memory
         if most is not None and (footprint := self.footprint) is not None:
@@ -411,15 +418,15 @@ class Engine:
         return batching
 
     def _read(self) -> None:
-        """Read the prompt, which is counted; raises OutOfTime.
+        """Read the prompt, and count it. Raises OutOfTime.
 
-        Raises ScoringOutOfMemory, before that, if scoring would take too much memory.
+        Raises ScoringOutOfMemory first if scoring would need too much memory.
         """
         self._check_memory()
         started = self.session.clock()
         try:
             self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
-        except Unsupported as error:  # which no probe showed
+        except Unsupported as error:  # no probe showed it
             self._failure = f"{self.prefix.name}: {error}"
             if self.options.implementation != "auto":
                 raise UnsupportedModel(f"{self._failure}; use 'auto'") from error
@@ -434,14 +441,14 @@ class Engine:
             footprint.check(self.options.max_memory, self.language_model.device)
 
     def _before_piece(self, position: int) -> None:
-        """Let a generation go first; raises OutOfTime after the first piece if time is over."""
+        """Let a generation go first. Raises OutOfTime after the first piece if time is up."""
         self.session.before_batch()
         if position and self.session.meter.is_late:
             self.usage.prefilled_tokens += position
             raise OutOfTime
 
     def _is_ready(self) -> bool:
-        """Whether the prompt is read, or could be, within the budget."""
+        """Whether the prompt is read, or could be within the budget."""
         try:
             if not self._is_read and not self._out_of_time:
                 self._read()
@@ -457,8 +464,8 @@ class Engine:
     def log_likelihoods(self, rows: Iterator[Row], *, has_full: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
-        The first rows, as many as the budget allows; `has_full` says that the first of all is that
-        of the full prompt. Raises ScoringOutOfMemory if a single row does not fit.
+        They are of the first rows, as many as the budget allows. `has_full` says that the first row
+        is the full prompt. Raises ScoringOutOfMemory if a single row does not fit.
         """
         parts, done = [torch.empty(0, len(self.generation.response_ids))], 0
         meter = self.session.meter
@@ -494,9 +501,9 @@ class Engine:
     def observed(
         self, compute: Callable[[Attention], Result], tokens: int, passes_back: int = 0
     ) -> Result | None:
-        """A result of attention to these tokens; None where budget or memory do not allow it.
+        """A result of attention to these tokens; None if budget or memory do not allow it.
 
-        A pass back takes as long as two forward, and so does reading off what it gives.
+        A backward pass takes as long as two forward passes, and so does reading its results.
         """
         attention = self.prefix.attention
         assert attention is not None, "attention is seen"
@@ -506,7 +513,7 @@ class Engine:
             return None
         began = self.session.clock()
         self.session.before_batch()
-        if not self._is_ready():  # reads the prompt: not this row's time
+        if not self._is_ready():  # reads the prompt, which is not this row's time
             return None
         started = self.session.clock()
         result = unless_out_of_memory(partial(compute, attention))
@@ -517,19 +524,22 @@ class Engine:
         return result
 
     def _make_room(self, batch: Sequence[Row]) -> None:
-        """Smaller batches, after one did not fit; raises ScoringOutOfMemory for a single row."""
+        """Make batches smaller, because one did not fit.
+
+        Raises ScoringOutOfMemory for a single row.
+        """
         if len(batch) == 1:
             raise ScoringOutOfMemory(
                 f"one ablation of {self.prefix.num_tokens(batch[0])} tokens does not fit into "
                 f"memory; {REMEDY}"
             )
         self.batching.halve(batch)
-        torch.cuda.empty_cache()  # nothing without a GPU
+        torch.cuda.empty_cache()  # does nothing without a GPU
 
     def _affordable(self, batch: list[Row], *, first: bool) -> list[Row]:
         """As many of these rows as the budget allows.
 
-        The full prompt alone is useless, except as the first row that is scored at all.
+        The full prompt alone is useless, unless it is the first row that is scored at all.
         """
         least = min(2 if first else 1, len(batch))
         for count in range(len(batch), least - 1, -1):

@@ -1,4 +1,4 @@
-"""The backend of a model on a server, which gives log-probabilities of prompts."""
+"""The backend of a model on a server that gives log-probabilities of prompts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from attribot_rag.scoring.session import Requested
 
 _ROUNDS = 2
 _MOST_ROWS = 256
-_FEW_SHARED = 256  # tokens; for fewer, no row waits until the full prompt is in the cache
+_FEW_SHARED = 256  # tokens; for fewer, rows do not wait until the full prompt is cached
 
 
 class ServedPrefix(Prefix):
-    """Each row as a sequence of its own, several at once, by a server.
+    """Each row is a separate sequence for a server, several at once.
 
-    Rows are sent in the order in which they share most with the full prompt, which goes first, so
-    that a prefix cache of the server's serves. It keeps no state here. `pass_tokens` are what a
-    round trip is worth.
+    The full prompt goes first, and then the rows that share most with it, so that a prefix cache on
+    the server helps. Nothing is stored here. `pass_tokens` is what a round trip is worth.
     """
 
     name: ClassVar[str] = "server"
@@ -45,11 +44,11 @@ class ServedPrefix(Prefix):
         self._is_cached = False
 
     def read(self, reading: Reading | None = None) -> None:
-        """Nothing is read here; the deadline is kept."""
+        """Nothing is read here. Only the deadline is kept."""
         self._deadline = None if reading is None else reading.deadline
 
     def num_tokens(self, row: Row) -> int:
-        """Tokens of the row that the server is expected to encode: those that are not shared."""
+        """How many tokens of the row the server has to encode: probably those not shared."""
         return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
@@ -78,7 +77,8 @@ class ServedPrefix(Prefix):
     def batching(self, token_budget: int | None) -> Batching:
         """As many rows at a time as keep the server busy, before a deadline.
 
-        Without a deadline more, so that more are in the order in which a prefix cache serves.
+        Without a deadline, it has more rows, so more of them are in the best order for a prefix
+        cache.
         """
         num_rows = _ROUNDS * self._weights.concurrency
         if self._deadline is None:
@@ -87,7 +87,7 @@ class ServedPrefix(Prefix):
 
 
 class ServedBackend:
-    """The server of a model, which has one implementation, and perhaps a reference here."""
+    """The server of a model. It has one implementation, and perhaps a reference here."""
 
     def __init__(self, weights: ServedWeights) -> None:
         self._weights = weights

@@ -1,4 +1,4 @@
-"""The options of scoring, and one attribution's budget, usage and progress."""
+"""The options of scoring, and the budget, usage and progress of one attribution."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from attribot_rag.model.language_model import LanguageModel
 _NAMES = ("auto", "packed", "cropped", "reference", "server")
 _FIRST_TOKENS = 256
 
-# The total grows with what a search finds that it needs, so a share of it would go back and forth.
+# The total grows while a search runs, so a percentage would jump back and forth.
 _FORMAT = "{desc}: {n_fmt} of {total_fmt} {unit} [{elapsed}<{remaining}]"
-_NOT_YET = 1e-9  # seconds, so that nothing is drawn before something is expected
+_NOT_YET = 1e-9  # seconds; nothing is drawn before work is expected
 
 Requested = str | type
-"""'auto', the name of an implementation, or one of one's own."""
+"""'auto', the name of an implementation, or a class of your own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringOptions:
-    """Options of the computation of log-likelihoods.
+    """Options for computing log-likelihoods.
 
     Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
 
     Args:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-            'reference', or a class of one's own; for a served model 'auto' or 'server'.
-        token_budget: The most tokens of a forward pass; with None, memory decides.
-        max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
-            None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
+            'reference', or a class of your own; for a served model 'auto' or 'server'.
+        token_budget: The most tokens in a forward pass. With None, memory decides.
+        max_memory: The most bytes that scoring may need in addition to the weights and a recorded
+            cache. With None, the free memory. If an estimate is larger, ScoringOutOfMemory is
             raised before the prompt is read.
-        pass_tokens: What a forward pass takes whatever its tokens, in tokens that take as long. If
-            it is large, rows that may be needed are scored with those that are; 0 means that
-            tokens are the price. With None, it is measured once for the model; for a served model
-            it is 0 then, else what a round trip takes.
-        self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
+        pass_tokens: How many tokens cost as much as one launch of a forward pass. If it is large,
+            rows that may be needed are scored with the rows that are. 0 means that only tokens cost
+            time. With None, it is measured once for the model, and is 0 for a served model, where
+            it stands for a round trip.
+        self_check: Whether to score one ablation by the reference too. Raises ScoringFailed if they
+            differ.
     """
 
     implementation: Requested = "auto"
@@ -66,16 +67,16 @@ class ScoringOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An upper bound in seconds, in tokens, or both.
+    """An upper limit in seconds, in tokens, or both.
 
-    Whatever fits is done, the most useful first, and the result says that it is partial. In any
-    case a pass is spent, and before it, where generation's cache is missing, the prompt's prefill.
-    Raises InvalidInput for a bound that is not above 0.
+    Whatever fits is done, the most useful first, and the result says that it is partial. One pass
+    always runs, and before it the prompt's prefill if the generation's cache is missing. Raises
+    InvalidInput for a limit that is not above 0.
 
     Args:
-        seconds: After them nothing is begun; a prefill ends after a piece of 512 tokens (2,048 on a
+        seconds: After these, nothing begins. A prefill ends after a piece of 512 tokens (2,048 on a
             GPU).
-        tokens: That go through forward passes.
+        tokens: How many tokens may go through forward passes.
     """
 
     seconds: float | None = None
@@ -88,10 +89,10 @@ class Budget:
 
 
 class Meter:
-    """Counts tokens and seconds against a budget; shared by all scorers of one attribution.
+    """Counts tokens and seconds against a budget. All scorers of one attribution share it.
 
-    `exhausted` says that something was left undone; `is_limited` that this was for the limit that
-    was reserved, within the budget.
+    `exhausted` says that something was left undone. `is_limited` says that this was because of the
+    reserved limit, within the budget.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -123,7 +124,7 @@ class Meter:
             self._most_tokens = None if most is None else most + self.tokens - before
 
     def clock(self) -> float:
-        """Seconds, which stand still while others are served."""
+        """Seconds, without those in which others were served."""
         return time.perf_counter() - self._paused
 
     def pause(self, seconds: float) -> None:
@@ -131,20 +132,20 @@ class Meter:
         self._paused += seconds
 
     def spend(self, tokens: int, seconds: float) -> None:
-        """Count a forward pass; the pace of the last pass predicts how long the next will take."""
+        """Count a forward pass. The pace of the last pass predicts how long the next one takes."""
         self.tokens += tokens
         if tokens:
             self._seconds_per_token = seconds / tokens
 
     @property
     def deadline(self) -> float | None:
-        """When the budget's seconds are over, by `time.perf_counter`; None without a bound."""
+        """When the budget's seconds end, by `time.perf_counter`; None without a limit."""
         seconds = self._budget.seconds
         return None if seconds is None else self._started + self._paused + seconds
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether there is a bound in tokens."""
+        """Whether there is a limit in tokens."""
         return self._budget.tokens is not None or self._most_tokens is not None
 
     @property
@@ -155,7 +156,7 @@ class Meter:
     def allows(self, tokens: int, backward: int = 0) -> bool:
         """Whether this number of further tokens fits, by the pace of the last pass.
 
-        Tokens of `backward` passes only count in seconds, for which they take as long as others.
+        Tokens of `backward` passes count only in seconds, where each counts as one more token.
         """
         within_budget = self._budget_allows(tokens, backward)
         within_limit = self._most_tokens is None or self.tokens + tokens <= self._most_tokens
@@ -164,7 +165,7 @@ class Meter:
         return within_budget and within_limit
 
     def affords(self, tokens: int, backward: int = 0) -> bool:
-        """As `allows`; if they do not fit, something is left undone."""
+        """As `allows`. If they do not fit, something is left undone."""
         fits = self.allows(tokens, backward)
         self.exhausted |= not fits
         return fits
@@ -206,12 +207,12 @@ class Usage:
 
     @property
     def flops(self) -> float:
-        """2 FLOPs per parameter and token (AttriBoT, section 3), and twice that backward."""
+        """2 FLOPs for each parameter and token (AttriBoT, section 3), and 4 for backward passes."""
         return 2.0 * self.num_parameters * (self.tokens + 2 * self.backward_tokens)
 
 
 class Progress:
-    """Receives the numbers of further ablations to score, and scored; displays nothing."""
+    """Gets the numbers of ablations to score and of scored ones. Shows nothing."""
 
     def expect(self, count: int) -> None: ...
 
@@ -222,9 +223,9 @@ class Progress:
 class Session:
     """The budget, the progress and the usage of one attribution.
 
-    `between_batches` runs before each forward pass, so that others can go first, and returns the
-    seconds of that which the budget does not count. `self_check` is the largest difference to the
-    reference in nats, None without a check.
+    `between_batches` runs before each forward pass, so that others can go first. It returns the
+    seconds that the budget does not count. `self_check` is the largest difference from the
+    reference in nats; None without a check.
     """
 
     meter: Meter = field(default_factory=Meter)
@@ -234,7 +235,7 @@ class Session:
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def clock(self) -> float:
-        """Seconds, which stand still while others are served."""
+        """Seconds, without those in which others were served."""
         return self.meter.clock()
 
     def before_batch(self) -> None:
@@ -269,7 +270,7 @@ class ProgressBar(Progress):
 def progress_bar(
     *, shown: bool, doing: str = "attributing", unit: str = "ablation", every: float = 0.1
 ) -> Iterator[Progress]:
-    """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
+    """A bar during the block, if `shown`. It is drawn again `every` so many seconds."""
     if not shown:  # a bar takes a lock that forked processes share
         yield Progress()
         return

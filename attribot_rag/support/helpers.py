@@ -13,7 +13,7 @@ from attribot_rag.model.language_model import without_folder
 from attribot_rag.support.support import ENTAILED, Entailed, Passage, Retrieved
 
 SIMILAR = 0.6
-"""The least probability, by embeddings and words, of a passage that says a sentence otherwise."""
+"""The least probability, by embeddings and words, at which a passage says a sentence."""
 _ENTAILMENT = "entailment"
 
 Vector = Sequence[float]
@@ -35,7 +35,7 @@ class LlamaIndexEmbedding(Protocol):
 
 
 class Helper(Protocol):
-    """Finds what passages say in other words than a sentence."""
+    """Finds passages that say a sentence in other words."""
 
     def __hash__(self) -> int: ...
 
@@ -44,7 +44,7 @@ class Helper(Protocol):
 
     @property
     def entailed(self) -> Entailed | None:
-        """Gives the probability that a text entails a sentence; None if it cannot tell."""
+        """Returns the probability that a text entails a sentence; None if it cannot tell."""
         ...
 
     def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
@@ -57,7 +57,7 @@ Model = Classifier | LangChainEmbeddings | LlamaIndexEmbedding
 
 
 def helper_of(model: Any) -> Helper:
-    """The helper that a model is; raises InvalidInput for one that is none."""
+    """A helper made of a model. Raises InvalidInput if the model is of another kind."""
     helper = helper_or_none(model)
     if helper is None:
         raise InvalidInput(
@@ -68,7 +68,7 @@ def helper_of(model: Any) -> Helper:
 
 
 def helper_or_none(model: Any) -> Helper | None:
-    """The helper that a model is, or None; raises InvalidInput for another classifier."""
+    """A helper made of a model, or None. Raises InvalidInput for another kind of classifier."""
     if isinstance(model, Entailment | Similarity):
         return model
     if _embeds(model):
@@ -83,7 +83,7 @@ def helper_or_none(model: Any) -> Helper | None:
 class Entailment:
     """A classifier that tells whether one text entails another.
 
-    Raises InvalidInput if it has no label "entailment", as models for natural language inference
+    Raises InvalidInput if it has no label "entailment", which models for natural language inference
     have.
     """
 
@@ -135,9 +135,10 @@ class Entailment:
 class Similarity:
     """Embeddings, which tell how much a passage resembles a sentence.
 
-    The probability that a passage says a sentence is a logistic regression on the cosine of both,
-    the share of the sentence's words that the passage has, and the share of its numbers and names
-    that it lacks. It was fitted on people's judgements (docs/evaluation/readers.md).
+    The probability that a passage says a sentence is a logistic regression on three numbers: the
+    cosine of both, the share of the sentence's words that the passage has, and the share of its
+    numbers and names that the passage lacks. It was fitted on people's judgements
+    (docs/evaluation/readers.md).
     """
 
     embeddings: Any
@@ -188,7 +189,7 @@ class Similarity:
 
 
 _EMBED = ("embed_documents", "get_text_embedding_batch")
-"""What embeds texts in LangChain, and in LlamaIndex."""
+"""The methods that embed texts, in LangChain and in LlamaIndex."""
 
 
 def _embeds(model: Any) -> bool:
