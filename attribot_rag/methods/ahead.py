@@ -36,7 +36,7 @@ def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Reque
         rows.append(evidence.ablating_each([unit] for unit in range(len(units))))
     for part in answer_parts(evidence.scorer):
         held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
-        own = evidence.of(part)
+        own = evidence.for_part(part)
         of_part: list[Request] = []
         for index in range(len(held)):
             for kept in ([held[index]], held[: index + 1])[: 1 + index % 2]:

@@ -289,7 +289,7 @@ class Ranking:
         if self._estimate is not None:
             self.scores, self._estimate = self._estimate(self.measured), None
 
-    def of(self, part: Part) -> Sequence[int]:
+    def ranked(self, part: Part) -> Sequence[int]:
         """All units by their scores of the part and, in turn, by attention; none without scores."""
         rows, attention = self.estimated.token_scores, self.estimated.attention
         if not any(row is not None for row in rows):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
-Steps = Generator["Sequence[Request]", None, Result]
+Search = Generator["Sequence[Request]", None, Result]
 
 
 @dataclass
@@ -79,8 +79,8 @@ class Evidence:
     scores each once; a row that was not fetched, or is beyond the budget, is None. What may be
     needed soon is `ahead`.
 
-    Rows `of` a part end with it, which changes nothing before its end. If it is `alone`, they also
-    leave out what the answer says before it, but for a sign between them, and their losses are
+    Rows `for_part` end with the part, which changes nothing before its end. If it is `alone`, they
+    also leave out what the answer says before it, but for a sign between them, and their losses are
     those to the full prompt's row of the part alone: what the part owes to the units where nothing
     was said before. So they do not grow with the answer. What a row does not say is NaN. With
     `whole`, rows of a part are those of the whole answer.
@@ -104,7 +104,7 @@ class Evidence:
         self._beginning = self._own = Ablation()
         self._first = 0
 
-    def of(self, part: Part) -> Evidence:
+    def for_part(self, part: Part) -> Evidence:
         """The evidence on a part, which shares all rows."""
         if self._is_whole or not part.tokens:
             return self
@@ -227,7 +227,7 @@ class Evidence:
         """Fetch the rows without each of these sets of units."""
         self.fetch(self.ablating(units, exact=exact) for units in sets)
 
-    def in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
+    def in_rounds(self, searches: Sequence[Search[Result]]) -> list[Result]:
         """The results of the searches; what all lack is fetched together, round by round."""
         results: dict[int, Result] = {}
         wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
@@ -241,7 +241,7 @@ class Evidence:
                     results[index] = end.value
         return [results[index] for index in range(len(searches))]
 
-    def _lacking(self, search: Steps[Result]) -> Sequence[Request]:
+    def _lacking(self, search: Search[Result]) -> Sequence[Request]:
         """The next rows of a search of which one is missing."""
         while not self._unknown(requests := next(search)):
             self.fetch(requests)
@@ -332,13 +332,13 @@ class PartLosses:
         least, row = self.limits.min_sought, self.evidence.reliance
         return any(total(row, own) >= least for own in self.part.each)
 
-    def of(self, row: TokenScores | None) -> float:
+    def in_row(self, row: TokenScores | None) -> float:
         """The loss of the part in a row, 0 for None."""
         return total(row, self.part.tokens)
 
     def with_only(self, units: Collection[int]) -> float:
         """The loss of the part with only these units."""
-        return self.of(self.evidence.only(units) or self.evidence.reliance)
+        return self.in_row(self.evidence.only(units) or self.evidence.reliance)
 
     def words(self, row: TokenScores | None, beside: Collection[int] = ()) -> dict[int, float]:
         """The loss of each word that the part does not keep in a row, counted from all sources.
@@ -362,7 +362,7 @@ class PartLosses:
     def keeps(self, row: TokenScores | None, share: float | None = None) -> bool:
         """Whether the part keeps this share of its reliance, and each word its own, in a row."""
         most = 1 - (share or self.limits.kept_share)
-        if self.of(row) > most * self.reliance:
+        if self.in_row(row) > most * self.reliance:
             return False
         return row is None or not self.words(row)
 

@@ -10,7 +10,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context.context import group
 from attribot_rag.context.text import other_spellings, words_and_numbers
 from attribot_rag.methods.base import Carriers, Part, Ranking, best
-from attribot_rag.methods.evidence import PartLosses, Steps
+from attribot_rag.methods.evidence import PartLosses, Search
 from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Necessity:
         self._evidence = losses.evidence
         self._limits = losses.limits
 
-    def decisive(self) -> Steps[Carriers]:
+    def decisive(self) -> Search[Carriers]:
         """Find the one unit that a part with little reliance on the context needs.
 
         The reliance is no bound: without the context, what speaks against the part is gone, too. So
@@ -51,7 +51,7 @@ class Necessity:
                 return Carriers(tuple(unit), sufficient=False)
         return Carriers()
 
-    def decides(self, units: list[int]) -> Steps[bool]:
+    def decides(self, units: list[int]) -> Search[bool]:
         """Whether the removal of these units costs the part `min_effect`, by an exact row.
 
         That is only asked for where a masked one comes near.
@@ -63,9 +63,9 @@ class Necessity:
         row = evidence.without(units, exact=True)
         if row is None:
             raise BudgetEnded
-        return self._losses.of(row) >= least
+        return self._losses.in_row(row) >= least
 
-    def most_needed(self, ranked: Sequence[int]) -> Steps[Carriers]:
+    def most_needed(self, ranked: Sequence[int]) -> Search[Carriers]:
         """Find the units with the highest necessity where no set suffices; at least one.
 
         Those `ranked` first are left out; if none costs half of the reliance, those of the
@@ -87,7 +87,7 @@ class Necessity:
         yield [self._evidence.keeping(members)]
         return Carriers(tuple(members), sufficient=False)
 
-    def mattering_documents(self, least: float) -> Steps[list[list[int]]]:
+    def mattering_documents(self, least: float) -> Search[list[list[int]]]:
         """The units of each document without which the part loses `least` nats, most nats first.
 
         The likeliest is left out, and all others together; then each third of what matters. What
@@ -112,18 +112,18 @@ class Necessity:
             groups = [members[i::count] for members in split for i in range(count)]
         return (yield from self._mattering(found, least))
 
-    def _mattering(self, sets: Sequence[list[int]], least: float) -> Steps[list[list[int]]]:
+    def _mattering(self, sets: Sequence[list[int]], least: float) -> Search[list[list[int]]]:
         """The sets whose removal costs the part `least` nats, the costliest first."""
         losses = yield from self._without(sets)
         return [sets[index] for index in best(losses) if losses[index] >= least]
 
-    def _without(self, sets: Sequence[Collection[int]]) -> Steps[list[float]]:
+    def _without(self, sets: Sequence[Collection[int]]) -> Search[list[float]]:
         """The loss of the part, in nats, without each of these sets of units."""
         yield [self._evidence.ablating(units) for units in sets]
         rows = [self._evidence.without(units) for units in sets]
         if None in rows:
             raise BudgetEnded
-        return [self._losses.of(row) for row in rows]
+        return [self._losses.in_row(row) for row in rows]
 
 
 class Order:
@@ -158,7 +158,7 @@ class Order:
 
     def ranked(self, part: Part) -> Sequence[int]:
         """All units, the most promising first, as the ranking has it; none without one."""
-        return () if self._ranking is None else self._ranking.of(part)
+        return () if self._ranking is None else self._ranking.ranked(part)
 
     @property
     def is_ranked(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attribot_rag.context.context import group
 from attribot_rag.methods.ahead import after_fewer, after_first, after_several, first_step
 from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
-from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
+from attribot_rag.methods.evidence import Evidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import BudgetEnded, Necessity, Order
 
@@ -24,7 +24,7 @@ def carriers_of(
     limits: Limits,
     *,
     in_order: bool = False,
-    is_settled: Callable[[Part], Steps[bool]] | None = None,
+    is_settled: Callable[[Part], Search[bool]] | None = None,
 ) -> Iterator[Carriers]:
     """The carriers of each part of one answer.
 
@@ -46,14 +46,14 @@ def find_carriers(
     evidence: Evidence,
     order: Order,
     limits: Limits,
-    is_settled: Callable[[Part], Steps[bool]] | None = None,
-) -> Steps[Carriers]:
+    is_settled: Callable[[Part], Search[bool]] | None = None,
+) -> Search[Carriers]:
     """Finds the smallest source set that preserves a part's likelihood, step by step.
 
     Units with words of the part are tried first, then the highest ranked ones. If no set suffices,
     the carriers are the units with the highest necessity.
     """
-    evidence = evidence.of(part)
+    evidence = evidence.for_part(part)
     losses = PartLosses(part, evidence, limits)
     if not losses.may_be_cited:
         return Carriers()
@@ -87,7 +87,7 @@ class _Search:
         self._ahead = losses.evidence.ahead
         self._by_search: list[int] = []
 
-    def may_rely(self) -> Steps[bool]:
+    def may_rely(self) -> Search[bool]:
         """Whether the part relies on the context, or needs the unit that holds its words."""
         if self._losses.reliance >= self._limits.min_reliance:
             return True
@@ -104,7 +104,7 @@ class _Search:
             for word in self._part.words
         )
 
-    def sufficient(self) -> Steps[Carriers]:
+    def sufficient(self) -> Search[Carriers]:
         """Find the smallest sufficient set, then the replacements of a single unit."""
         members = yield from self._enough()
         if not members and not self._ranked:
@@ -122,7 +122,7 @@ class _Search:
         further = () if alternatives else (yield from self._further(members))
         return Carriers(tuple(members), alternatives, further=further, beside=beside)
 
-    def _enough(self) -> Steps[list[int]]:
+    def _enough(self) -> Search[list[int]]:
         """The first unit, two, four, six, until they suffice; none if no set does."""
         losses, evidence = self._losses, self._evidence
         units, row = list[int](), None
@@ -168,7 +168,7 @@ class _Search:
         """
         losses, limits = self._losses, self._limits
         half = limits.search_share * losses.reliance
-        is_far = len(units) == 1 and row is not None and losses.of(row) >= half
+        is_far = len(units) == 1 and row is not None and losses.in_row(row) >= half
         count = limits.num_at_once if is_far else max(1, len(units))
         room = min(count, limits.largest_set(losses.reliance) - len(units))
         return self._promising(losses.words(row), units)[:room] if room > 0 else []
@@ -180,7 +180,7 @@ class _Search:
             grown = [*grown, *added]
             yield grown
 
-    def _explaining(self, units: Sequence[int]) -> Steps[list[int]]:
+    def _explaining(self, units: Sequence[int]) -> Search[list[int]]:
         """The irreplaceable ones of several units, if they explain the part, else none.
 
         The other units of the prompt do not make up for them. They explain the part if it loses
@@ -192,7 +192,7 @@ class _Search:
             return []
         losses, limits = self._losses, self._limits
         needed = losses.irreplaceable(units)
-        nats = sum(losses.of(rows[unit]) for unit in needed)
+        nats = sum(losses.in_row(rows[unit]) for unit in needed)
         if nats < max(limits.min_effect, (1 - limits.kept_share) * losses.reliance):
             return []
         yield [self._evidence.keeping(needed)]
@@ -215,7 +215,7 @@ class _Search:
     def _ranked(self) -> Sequence[int]:
         return self._by_search or self._order.ranked(self._part)
 
-    def _smallest(self, units: list[int]) -> Steps[tuple[list[int], dict[int, tuple[int, ...]]]]:
+    def _smallest(self, units: list[int]) -> Search[tuple[list[int], dict[int, tuple[int, ...]]]]:
         """Drop unneeded units; also, for each needed unit, the units beside which it is needed.
 
         Those that hold no word of the part are left out first, then the least promising. Without a
@@ -237,7 +237,7 @@ class _Search:
                 beside[unit] = tuple(fewer)
         return units, beside
 
-    def _further(self, members: Sequence[int]) -> Steps[tuple[int, ...]]:
+    def _further(self, members: Sequence[int]) -> Search[tuple[int, ...]]:
         """The unit that is needed beside members that suffice, if there is one.
 
         Tried is that with most words of the part, the question's too, that the members do not hold:
@@ -255,7 +255,7 @@ class _Search:
         both = [*members, unit]
         yield [evidence.keeping(both)]
         row = evidence.only(both)
-        if row is None or left - losses.of(row) < limits.min_effect:
+        if row is None or left - losses.in_row(row) < limits.min_effect:
             return ()
         try:
             return (unit,) if (yield from self.necessity.decides([unit])) else ()
@@ -272,7 +272,7 @@ class _Search:
             total(row, own) < max(limits.min_word, limits.kept_share * worth) for own, worth in rely
         )
 
-    def _replacements(self, unit: int) -> Steps[tuple[int, ...]]:
+    def _replacements(self, unit: int) -> Search[tuple[int, ...]]:
         """The units that suffice alone instead of this one.
 
         A few are tried, and as many more for as long as all of them suffice: a fact may stand in
@@ -293,7 +293,7 @@ class _Search:
                 break
         return tuple(found)
 
-    def _ranked_alone(self) -> Steps[list[int]]:
+    def _ranked_alone(self) -> Search[list[int]]:
         """The units of the best documents, ranked by the part's loss with each unit alone."""
         scorer, losses = self._evidence.scorer, self._losses
         documents = group(scorer.context, scorer.units, "document")

@@ -49,7 +49,7 @@ class SaidBefore:
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedInPrompt:
     """The part of the prompt that states a sentence, None if none does; its effect, in nats.
 
     `may_be` says that a statement holds a word of it. It `is_unlocated` if a document that was not
@@ -81,7 +81,7 @@ class Measured:
     carriers: Carriers = field(default_factory=Carriers)
     citation: Citation | None = None
     said_before: SaidBefore | Unknown | None = None
-    stated: Stated | Unknown = Unknown.STATED
+    stated: StatedInPrompt | Unknown = Unknown.STATED
     may_be_said_before: bool = False
     is_cut: bool = False
     """The answer ends in it, at its length limit."""
@@ -285,7 +285,7 @@ class Citing:
         limits, reliance = self._limits, self._losses.reliance
         if reliance < limits.min_reliance:
             return True
-        effect = self._losses.of(self._evidence.without(carriers.members))
+        effect = self._losses.in_row(self._evidence.without(carriers.members))
         is_near = limits.cited_share * reliance <= effect < limits.min_effect
         return is_near and not carriers.sufficient
 
@@ -300,7 +300,7 @@ class Citing:
         return Citation(
             source_ids=tuple(source_ids),
             relation=relation,
-            effect=sum(self._losses.of(evidence.without(units)) for units in sets),
+            effect=sum(self._losses.in_row(evidence.without(units)) for units in sets),
             word_effects=tuple(self._word_effects(source_ids)),
             kept=self._kept(alone),
             sufficient=carriers.sufficient,
@@ -310,7 +310,7 @@ class Citing:
         row, reliance = self._evidence.only(units), self._losses.reliance
         if row is None or reliance <= 0:
             return None
-        return min(1.0, max(0.0, 1.0 - self._losses.of(row) / reliance))
+        return min(1.0, max(0.0, 1.0 - self._losses.in_row(row) / reliance))
 
     def _word_effects(self, source_ids: Units) -> Iterator[tuple[float, float]]:
         rows = {unit: self._evidence.without([unit]) for unit in source_ids}
@@ -325,9 +325,9 @@ class Citing:
         most = (1 - self._limits.kept_share) * losses.reliance
         evidence.fetch([evidence.keeping(deciding)])
         row = evidence.only(deciding)
-        if row is not None and losses.of(row) <= most:
+        if row is not None and losses.in_row(row) <= most:
             return True
-        return sum(losses.of(evidence.without([unit])) for unit in deciding) >= most
+        return sum(losses.in_row(evidence.without([unit])) for unit in deciding) >= most
 
     def _deciding(self, carriers: Carriers) -> Iterator[int]:
         """The members with words of their own: words that the other members alone lose.
@@ -339,7 +339,7 @@ class Citing:
         lost = [self._lost_by_others(carriers, member).keys() for member in members]
         for index, member in enumerate(members):
             rest = {word for i, words in enumerate(lost) if i != index for word in words}
-            effect = self._losses.of(self._evidence.without([member]))
+            effect = self._losses.in_row(self._evidence.without([member]))
             if lost[index] - rest and effect >= self._limits.min_word:
                 yield member
 

@@ -26,7 +26,7 @@ from attribot_rag.methods.base import (
     scores_of,
     total,
 )
-from attribot_rag.methods.evidence import Evidence, PartLosses, Steps
+from attribot_rag.methods.evidence import Evidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits, VerdictOptions
 from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
@@ -38,7 +38,7 @@ from attribot_rag.verdicts.decision import (
     Expected,
     Measured,
     SaidBefore,
-    Stated,
+    StatedInPrompt,
     Unknown,
     decide,
 )
@@ -130,7 +130,7 @@ def judge(
         for part, index in judged.parts.items():
             is_scored = index < len(verdicts) and index not in judged.said
             cited = verdicts[index].source_ids if is_scored else ()
-            judged.evidence.of(part).fetch_without([source] for source in cited)
+            judged.evidence.for_part(part).fetch_without([source] for source in cited)
     # A marker is right if its document says the sentence, though another may say it better.
     by_any = [
         replace(verdict, source_ids=judged.said[index][1]) if index in judged.said else verdict
@@ -273,7 +273,7 @@ class _Judge:
         measured = Measured(start=sentence.start, end=sentence.end, reliance=None, least=least)
         if self._reliance is None:
             return measured
-        losses = PartLosses(part, self.evidence.of(part), self._limits)
+        losses = PartLosses(part, self.evidence.for_part(part), self._limits)
         may_be_said_before = bool(index or self._scorer.context.conversation)
         return replace(
             measured,
@@ -305,7 +305,7 @@ class _Judge:
                 yield from first_step(self._origins.find(index, reliance))
                 yield from first_step(self._prompt_origins.find(part.tokens, reliance))
 
-    def _is_settled(self, part: Part) -> Steps[bool]:
+    def _is_settled(self, part: Part) -> Search[bool]:
         """Whether a sentence with little reliance is cut off, or has another origin."""
         if self.parts[part] == self._fragment:
             return True
@@ -320,7 +320,7 @@ class _Judge:
     def _prompt_origins(self) -> PromptOrigins:
         return PromptOrigins(self.evidence, self._pieces, self._response, self._limits)
 
-    def _said_before(self, part: Part) -> Steps[Origin | None]:
+    def _said_before(self, part: Part) -> Search[Origin | None]:
         """The origin of a sentence in earlier sentences or the conversation, None without one.
 
         Where time is up, none is looked for.
@@ -344,16 +344,16 @@ class _Judge:
         is_uncaused = earlier.kind in ("open", "unsupported")
         return SaidBefore(origin.sentence, origin.effect, is_uncaused)
 
-    def _stated(self, index: int, reliance: float) -> Stated:
+    def _stated(self, index: int, reliance: float) -> StatedInPrompt:
         """The origin of a sentence in the rest of the prompt."""
         sentence = self._sentences[index]
         if self._pieces.may_rest_on_unlocated(sentence.words):
-            return Stated(is_unlocated=True)
+            return StatedInPrompt(is_unlocated=True)
         search = self._prompt_origins.find(sentence.tokens, reliance)
         (found,) = self.evidence.in_rounds([search])
         if found is not None:
-            return Stated(found.part, found.effect)
-        return Stated(may_be=self._prompt_origins.may_state(sentence.tokens))
+            return StatedInPrompt(found.part, found.effect)
+        return StatedInPrompt(may_be=self._prompt_origins.may_state(sentence.tokens))
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ class MarkerAudit:
             return None
         if self.evidence is None:
             return None if self.may_say and self.may_say(own, tokens) else False
-        evidence = self.evidence.of(Part(tuple(tokens)))
+        evidence = self.evidence.for_part(Part(tuple(tokens)))
         evidence.fetch_without([own])
         row = evidence.without(own)
         return None if row is None else total(row, tokens) >= self.min_effect

@@ -29,7 +29,7 @@ from attribot_rag.context.text import (
     words_and_numbers,
 )
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, total
-from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
@@ -79,7 +79,7 @@ class Origins:
         self._bare = Request(context.whole)
         self._without_turns = Request(context.whole | self._turns)
 
-    def largest(self, index: int, reliance: float) -> Steps[Origin | None]:
+    def largest(self, index: int, reliance: float) -> Search[Origin | None]:
         """The origin with the largest effect, None if that is too small.
 
         It is at least the reliance on the context.
@@ -99,7 +99,7 @@ class Origins:
         pairs = zip(bare.log_likelihoods, without.log_likelihoods, strict=True)
         turns = tuple(after - before for after, before in pairs)
         (carried,) = carriers_of([part], evidence, self._order, limits)
-        alone = evidence.of(part).only(carried.members)
+        alone = evidence.for_part(part).only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()
         kept = tuple(rely - lost for rely, lost in zip(evidence.reliance, alone, strict=True))
@@ -122,7 +122,7 @@ class Origins:
             return None
         return Evidence(scorer, reliance)
 
-    def find(self, index: int, reliance: float) -> Steps[list[Origin]]:
+    def find(self, index: int, reliance: float) -> Search[list[Origin]]:
         """Find the origins of a sentence: the conversation, and the most influential sentence.
 
         Those with enough effect, at least the reliance; of the last hundred earlier sentences. None
@@ -206,7 +206,7 @@ class Origins:
 
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int]
-    ) -> Steps[int | None]:
+    ) -> Search[int | None]:
         """The first of the likely earlier sentences with nearly the largest gain for a sentence.
 
         None beyond the budget.
@@ -310,7 +310,7 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class Word:
+class ContentWord:
     """A content word of a sentence, absent from the question, with its log-likelihoods.
 
     `after` and `without`: after the prompt without documents, with and without what holds the word.
@@ -444,7 +444,7 @@ class PromptOrigins:
         """Whether a statement of the prompt holds a content word of the sentence."""
         return bool(self._statements_for(tokens))
 
-    def find(self, tokens: Sequence[int], reliance: float) -> Steps[PromptOrigin | None]:
+    def find(self, tokens: Sequence[int], reliance: float) -> Search[PromptOrigin | None]:
         """Find the origin of the sentence with these tokens; None beyond the budget.
 
         Its effect is at least the reliance on the context.
@@ -482,11 +482,11 @@ class PromptOrigins:
         statements: Sequence[_Piece],
         after: TokenScores,
         without: TokenScores,
-    ) -> Iterator[Word]:
+    ) -> Iterator[ContentWord]:
         part, spans = self._part(tokens), self._response.token_spans
         for text, own in zip(part.texts, part.words, strict=True):
             written = self._response.text[spans[own[0]][0] : spans[own[-1]][1]].strip()
-            yield Word(
+            yield ContentWord(
                 total(after, own),
                 total(without, own),
                 is_held=any(piece.holds(text) for piece in statements),
@@ -523,7 +523,7 @@ def _after_role(text: str, start: int, end: int) -> int:
     return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
 
 
-def is_stated(said: Sequence[Word], limits: Limits) -> bool:
+def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
     """Whether the statements explain the sentence's informative words.
 
     A word is explained if it stands in them, and they take half of its surprise. At least as many

@@ -68,7 +68,7 @@ def searched(
     whole = shown.score([shown.context.whole]).changes[0]
 
     class Ordered(Ranking):
-        def of(self, part: Part) -> Sequence[int]:
+        def ranked(self, part: Part) -> Sequence[int]:
             if ranked is not None:
                 ranked.append(part)
             return order
@@ -78,7 +78,7 @@ def searched(
     evidence = Evidence(shown, whole)
     (carriers,) = carriers_of([part], evidence, tried, Limits())
     shown.num_calls -= 1
-    shown.citation = Citing(PartLosses(part, evidence.of(part), Limits()), tried).citation
+    shown.citation = Citing(PartLosses(part, evidence.for_part(part), Limits()), tried).citation
     return carriers, shown
 
 

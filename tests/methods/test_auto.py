@@ -154,9 +154,9 @@ def test_few_sources_are_ranked_without_a_search() -> None:
 def test_rankings_take_scores_and_attention_in_turn() -> None:
     rows = ((0.0, 3.0), (2.0, 0.0), None, (1.0, 1.0))
     scores = Scores((0.0, 0.0), rows, (False,) * 4, attention=(0.1, 0.2, 0.9, 0.3))
-    assert Ranking(scores).of(Part((0,))) == [1, 2, 3, 0]
-    assert Ranking(scores).of(Part((1,))) == [0, 2, 3, 1]
-    assert not Ranking(Scores(None, (None,) * 4, (False,) * 4)).of(Part((0,)))
+    assert Ranking(scores).ranked(Part((0,))) == [1, 2, 3, 0]
+    assert Ranking(scores).ranked(Part((1,))) == [0, 2, 3, 1]
+    assert not Ranking(Scores(None, (None,) * 4, (False,) * 4)).ranked(Part((0,)))
     few: Any
     for few in (-1, 1.5, True):
         with pytest.raises(InvalidInput, match="few="):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from support.scorers import scorer
 
-from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.scoring import Request, Scorer
 
 
@@ -20,7 +20,7 @@ def passes(target: Scorer) -> int:
     return target.usage.forward_passes
 
 
-def asking(*steps: Sequence[Request]) -> Steps[int]:
+def asking(*steps: Sequence[Request]) -> Search[int]:
     yield from steps
     return len(steps)
 

@@ -14,7 +14,7 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Carriers, Part, Ranking, parts_of, scores_of, whole_response
-from attribot_rag.methods.evidence import Evidence, Steps
+from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
@@ -98,7 +98,7 @@ def searched(
     shown: Any = scripted
 
     class Ordered(Ranking):
-        def of(self, part: Part) -> Sequence[int]:
+        def ranked(self, part: Part) -> Sequence[int]:
             if asked is not None:
                 asked.append(part)
             return order
@@ -352,7 +352,7 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     asked: list[Part] = []
     target.left.clear()
 
-    def settled(part: Part) -> Steps[bool]:
+    def settled(part: Part) -> Search[bool]:
         asked.append(part)
         yield []
         return True
@@ -521,7 +521,7 @@ def test_searches_share_their_rows() -> None:
 
 
 def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
-    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ()).of(Part(tuple(range(2, 5))))]
+    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ()).for_part(Part(tuple(range(2, 5))))]
     rows, tokens = [], []
     for evidence in evidences:
         requests = [evidence.keeping([1]), evidence.ablating([1, 2]), evidence.ablating([3])]
@@ -538,14 +538,14 @@ def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
 def test_a_row_that_says_more_serves_for_less_and_of_several_the_longest_is_scored() -> None:
     evidence = Evidence(scorer(), ())
     parts = [Part(tuple(range(start, start + 3))) for start in (3, 9, 6)]
-    evidence.fetch(evidence.of(part).ablating([1]) for part in parts)
+    evidence.fetch(evidence.for_part(part).ablating([1]) for part in parts)
     assert evidence.scorer.usage.forward_passes == 1
-    rows = [evidence.of(part).without([1]) for part in parts]
+    rows = [evidence.for_part(part).without([1]) for part in parts]
     assert rows[0] == rows[1] == rows[2] is not None
     assert evidence.without([1]) is None  # no row says the whole answer
     before = evidence.scorer.usage.scored_tokens
     for part in parts:
-        evidence.of(part).fetch_without([[1]])
+        evidence.for_part(part).fetch_without([[1]])
     assert evidence.scorer.usage.scored_tokens == before
 
 
@@ -554,7 +554,7 @@ def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
     evidence, ids = Evidence(target, ()), target.generation.response_ids
     start = target.response.tokens_in((11, 27)).start
     part = Part(tuple(range(start, len(ids))))
-    alone = evidence.of(part)
+    alone = evidence.for_part(part)
     evidence.fetch([*alone.leave_out_earlier(), alone.keeping([1]), alone.ablating([1])])
     said = Generation((1,), ids[start - 1 :])  # with the space between the sentences
 
@@ -565,9 +565,9 @@ def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
 
     prompt = target.context.ablate(only(target, [1]), target.language_model)
     expected = plain(target.generation.prompt_ids) - plain(prompt.ids)
-    actual = np.array(evidence.of(part).only([1]))
+    actual = np.array(evidence.for_part(part).only([1]))
     np.testing.assert_allclose(actual[start:], expected, atol=ATOL)
     assert np.isnan(actual[: start - 1]).all()
-    assert evidence.of(part).without([1]) is not None
+    assert evidence.for_part(part).without([1]) is not None
     alone.read_earlier()
-    assert evidence.of(part).only([1]) is evidence.of(part).without([1]) is None
+    assert evidence.for_part(part).only([1]) is evidence.for_part(part).without([1]) is None

@@ -13,13 +13,13 @@ from attribot_rag.verdicts.decision import (
     Expected,
     Measured,
     SaidBefore,
-    Stated,
+    StatedInPrompt,
     Unknown,
     decide,
 )
 
 LIMITS = Limits()
-NOWHERE = Stated()
+NOWHERE = StatedInPrompt()
 LIKELY, UNLIKELY = Expected(-0.1, 0.0), Expected(-3.0, 1.0)
 """A word that the model says anyway; one that it expects neither with the context nor without."""
 NEEDED = Expected(-0.1, 5.0)
@@ -105,15 +105,15 @@ ELSEWHERE: dict[str, tuple[Measured, str]] = {
         "open scattered",
     ),
     "the instructions": (
-        measured(reliance=1.0, stated=Stated("instructions", 9.0)),
+        measured(reliance=1.0, stated=StatedInPrompt("instructions", 9.0)),
         "conversation instructions",
     ),
     "the question": (
-        measured(reliance=1.0, stated=Stated("question", 9.0)),
+        measured(reliance=1.0, stated=StatedInPrompt("question", 9.0)),
         "conversation question",
     ),
     "the question, and the context matters": (
-        measured(stated=Stated("question", 9.0)),
+        measured(stated=StatedInPrompt("question", 9.0)),
         "open scattered",
     ),
 }
@@ -141,11 +141,11 @@ UNDECIDED: dict[str, tuple[Measured, str]] = {
         "open limit",
     ),
     "no budget for statements": (
-        measured(reliance=1.0, is_exhausted=True, stated=Stated(may_be=True)),
+        measured(reliance=1.0, is_exhausted=True, stated=StatedInPrompt(may_be=True)),
         "open budget",
     ),
     "an unlocated document": (
-        measured(reliance=1.0, stated=Stated(is_unlocated=True)),
+        measured(reliance=1.0, stated=StatedInPrompt(is_unlocated=True)),
         "open not_located",
     ),
     "the answer's cut end": (measured(is_cut=True, said_before=FOLLOWS), "open cut"),

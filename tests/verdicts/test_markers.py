@@ -41,7 +41,7 @@ class Measured(Evidence):
     def __init__(self, attribution: Attribution) -> None:
         self._rows: Sequence[Any] = attribution.token_scores
 
-    def of(self, part: Part) -> Evidence:
+    def for_part(self, part: Part) -> Evidence:
         return self
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from attribot_rag import Attributor, LocalModel
 from attribot_rag.methods.limits import Limits
-from attribot_rag.verdicts.origins import Word, is_stated
+from attribot_rag.verdicts.origins import ContentWord, is_stated
 
 MUSEUM = ["The Orrin museum opens at ten.", "Entry to the Orrin museum costs 9 crowns."]
 FERRY = ["The ferry Kittiwake carries the mail to Osk.", "A ferry ticket costs 18 crowns."]
@@ -125,8 +125,8 @@ def test_a_sentence_of_a_document_stays_the_document_s(attributor: Attributor) -
     assert (verdict.kind, verdict.origin, len(verdict.source_ids)) == ("grounded", None, 1)
 
 
-def word(after: float, without: float, is_held: bool = True, **fields: Any) -> Word:
-    return Word(after, without, is_held, **fields)
+def word(after: float, without: float, is_held: bool = True, **fields: Any) -> ContentWord:
+    return ContentWord(after, without, is_held, **fields)
 
 
 NAME = word(-0.5, -12.0, is_name=True)
@@ -163,7 +163,7 @@ NAME = word(-0.5, -12.0, is_name=True)
         "more words from elsewhere",
     ],
 )
-def test_words_that_carry_the_sentence(said: list[Word], stated: bool) -> None:
+def test_words_that_carry_the_sentence(said: list[ContentWord], stated: bool) -> None:
     assert is_stated(said, Limits()) == stated
 
 
