@@ -297,7 +297,7 @@ class Attributor:
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         text, options = transcript.prompt.tokens, self.context_options
-        context = located(text, documents, prompt, options, lambda: meter.allows(0))
+        context = located(text, documents, prompt, options, meter.deadline)
         meter.exhausted = bool(context.not_in_time)
         read = generation.prompt_ids if prompt is None else prompt
         session = Session(meter, progress, self.between_batches)

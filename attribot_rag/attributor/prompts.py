@@ -66,13 +66,14 @@ def located(
     documents: Documents,
     prompt: Prompt | None,
     options: ContextOptions,
-    is_in_time: Callable[[], bool] | None = None,
+    deadline: float | None = None,
 ) -> Context:
     """Where the documents and the earlier turns stand in the text of the prompt.
 
-    `is_in_time` is called before each document. Locating may take a second in any case.
+    No further document is looked for after the `deadline`, a time of `time.perf_counter`. Locating
+    may take a second in any case.
     """
-    until = time.perf_counter() + _LOCATING_SECONDS
+    until = max(deadline or 0.0, time.perf_counter() + _LOCATING_SECONDS)
     turns, message = turns_of(prompt)
     return locate_context(
         text,
@@ -80,9 +81,7 @@ def located(
         options,
         earlier_turns=turns,
         message=message,
-        is_in_time=None
-        if is_in_time is None
-        else lambda: is_in_time() or time.perf_counter() < until,
+        is_in_time=None if deadline is None else lambda: time.perf_counter() < until,
     )
 
 

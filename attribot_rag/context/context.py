@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -100,10 +100,10 @@ class Context:
     def answer_language(self, response: str) -> str:
         """The language of a response, or of the documents if the response is too short."""
         return self.language or language_of(
-            response, (document.text for document in self.documents)
+            response, [document.text for document in self.documents]
         )
 
-    @property
+    @cached_property
     def present(self) -> tuple[int, ...]:
         """Ids of the sources that the prompt has: all, unless it was reduced."""
         return tuple(source.id for source in self.sources if source.occurrences)
@@ -145,13 +145,12 @@ class Context:
         return self.prompt.tokens_in((0, last)).stop
 
     @property
-    def branches(self) -> tuple[int, ...]:
-        """Ascending token indices at which prompts without one source first differ."""
+    def branch(self) -> int:
+        """The first token index at which a prompt without one source differs."""
         starts = (occurrence.start for source in self.sources for occurrence in source.occurrences)
+        first = min(starts, default=0)
         # the token before may be encoded together with the text after the source
-        return tuple(
-            max(0, self.prompt.tokens_in((start, start + 1)).start - 1) for start in sorted(starts)
-        )
+        return max(0, self.prompt.tokens_in((first, first + 1)).start - 1)
 
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
         """Ablate all other sources, and the text around documents that have no source left.
@@ -165,7 +164,11 @@ class Context:
             regions = overlapping(self.regions, stretch)
             starts = [stretch[0], *(end for _, end in regions)]
             labelled = [(start, end) for start, (_, end) in zip(starts, regions, strict=False)]
-            kept = [region for region in labelled if overlapping(places, region)]
+            kept = [
+                (start, end)
+                for start, end in labelled
+                if any(first < end and start < last for first, last in places)
+            ]
             if kept and kept[0] != labelled[0]:
                 start, end = kept[0]
                 kept[0] = start + len(_separator(self.prompt.text, regions)), end
@@ -204,10 +207,12 @@ class Context:
         )
         return [i for stretch in merge(stretches) for i in self.prompt.tokens_in(stretch)]
 
-    def _places(self, ablation: Ablation) -> Iterator[Interval]:
-        for source_id in sorted(ablation.source_ids):
-            for occurrence in self.sources[source_id].occurrences:
-                yield occurrence.start, occurrence.end
+    def _places(self, ablation: Ablation) -> list[Interval]:
+        return [
+            (occurrence.start, occurrence.end)
+            for source_id in sorted(ablation.source_ids)
+            for occurrence in self.sources[source_id].occurrences
+        ]
 
     def _with_space_before(self, interval: Interval) -> Interval:
         """At the end of a document, the interval with the white space before it."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput
 
 # Fields that contain a document's text, and fields that are then ignored: LangChain writes
@@ -35,7 +36,7 @@ class Document:
             for character in self.text
         )
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The title or file in its metadata; '' without either."""
         return next(self._texts(_TITLES), "")
@@ -167,7 +168,7 @@ class Source:
     text: str
     occurrences: tuple[Occurrence, ...]
 
-    @property
+    @cached_property
     def documents(self) -> tuple[int, ...]:
         """Indices of the documents that contain this source, ascending."""
         spans = (span for occurrence in self.occurrences for span in occurrence.spans)

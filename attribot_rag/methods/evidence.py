@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
@@ -316,7 +317,7 @@ class PartLosses:
     evidence: Evidence
     limits: Limits
 
-    @property
+    @cached_property
     def reliance(self) -> float:
         return total(self.evidence.reliance, self.part.tokens)
 

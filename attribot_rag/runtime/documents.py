@@ -75,8 +75,7 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
     places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
     for documents in lists:
         free = {text: list(indices) for text, indices in places.items()}
-        for document in documents:
-            read = Document.of(document)
+        for document, read in zip(documents, [*map(Document.of, documents)], strict=True):
             alike = [
                 index
                 for index in free.get(read.text, ())

@@ -130,7 +130,7 @@ class LocalPrefix(Prefix):
         head = logit_bytes(self.twin)
 
         def cost(row: Row) -> int:
-            return self.num_tokens(row) + len(row.targets(self.generation)) * head // token
+            return self.num_tokens(row) + len(row.targets) * head // token
 
         return Batching(token_budget or default_budget(self.device, token), cost)
 
@@ -172,7 +172,7 @@ class LocalPrefix(Prefix):
 
         NaN at tokens that a row does not score.
         """
-        ids = [token_id for row in rows for token_id in row.targets(self.generation)]
+        ids = [token_id for row in rows for token_id in row.targets]
         targets = torch.tensor(ids, device=logits.device)
         step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
         parts = []
@@ -191,7 +191,7 @@ class Reference(LocalPrefix):
 
     def _score(self, row: Row) -> Tensor:
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
-        last, num_targets = ids.shape[1], len(row.targets(self.generation))
+        last, num_targets = ids.shape[1], len(row.targets)
         if length_dependent_rope(self.twin) is not None:
             # A short pass resets the frequencies that a longer row has set.
             self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
@@ -207,7 +207,7 @@ class Reference(LocalPrefix):
 
         The model decides at which length it encodes earlier tokens again.
         """
-        targets = torch.tensor(row.targets(self.generation), device=self.device)
+        targets = torch.tensor(row.targets, device=self.device)
         num_prompt = ids.shape[1] - len(targets) + 1
         forced = _Forced(targets)
         config: Any = GenerationConfig
@@ -318,7 +318,7 @@ class Cropped(CachedPrefix):
         else:
             mask = self._mask(row, encoded=False)
         logits = self._logits(
-            torch.arange(num_new, device=self.device)[-len(row.targets(self.generation)) :],
+            torch.arange(num_new, device=self.device)[-len(row.targets) :],
             attention_mask=mask,
             use_cache=True,
             **self._inputs(row.token_ids, row.positions),

@@ -60,7 +60,7 @@ class Packed(CachedPrefix):
 
     def score(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
         ends = accumulate(row.num_tokens for row in rows)
-        counts = (len(row.targets(self.generation)) for row in rows)
+        counts = (len(row.targets) for row in rows)
         spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
         scored = torch.tensor([*chain.from_iterable(spans)])
         return self.target_log_probabilities(self._run(rows, observer, scored), rows)

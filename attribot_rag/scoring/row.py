@@ -58,11 +58,12 @@ class Row:
     They see their segments and the new tokens before them.
 
     The last tokens are the response without its last token. Their outputs, and the output of the
-    token before them, predict the response. `said` has the indices of the response tokens to score;
-    None scores all. `in_step` says whether text was removed exactly.
+    token before them, predict the `targets`. `said` has the indices of the response tokens to
+    score; None scores all. `in_step` says whether text was removed exactly.
     """
 
     blocks: tuple[TokenBlock, ...]
+    targets: tuple[int, ...] = ()
     said: tuple[int, ...] | None = None
     in_step: bool = False
     num_tokens: int = field(init=False)
@@ -82,7 +83,8 @@ class Row:
         """
         visible = min(num_shared, len(prompt_ids) - 1)
         new = (*prompt_ids[visible:], *generation.response_ids[:-1])
-        return cls((TokenBlock(((0, visible),) if visible else (), tuple(new), visible),))
+        block = TokenBlock(((0, visible),) if visible else (), tuple(new), visible)
+        return cls((block,), generation.response_ids)
 
     @classmethod
     def masked(
@@ -111,7 +113,7 @@ class Row:
             segments = tuple(runs(old[: np.searchsorted(old, first)]))
             blocks.append(TokenBlock(segments, tuple(ids[done : done + stop - first]), first))
             done += stop - first
-        return cls(tuple(blocks))
+        return cls(tuple(blocks), generation.response_ids)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -127,11 +129,6 @@ class Row:
         first = self.blocks[0].first_position
         beginning = ((0, first),) if first else ()
         return len(self.blocks) == 1 and self.blocks[0].segments == beginning
-
-    def targets(self, generation: Generation) -> tuple[int, ...]:
-        """The ids that it predicts: the response's ids, or those to score."""
-        ids = generation.response_ids
-        return ids if self.said is None else tuple(ids[index] for index in self.said)
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of the prompt up to the last visible position, and the new ids after them."""

@@ -109,7 +109,7 @@ class Scorer:
             self.backend,
             self.options,
             self.session,
-            min(self.context.branches, default=0),
+            self.context.branch,
             len(self.units),
         )
         self.scored: dict[Request, ScoredRow] = {}

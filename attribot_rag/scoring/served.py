@@ -63,11 +63,10 @@ class ServedPrefix(Prefix):
         return scored
 
     def _scored(self, rows: Sequence[Row]) -> Tensor:
-        targets = [row.targets(self.generation) for row in rows]
-        pairs = zip(rows, targets, strict=True)
-        sequences = [(*row.full_ids(self.generation), ids[-1]) for row, ids in pairs]
+        sequences = [(*row.full_ids(self.generation), row.targets[-1]) for row in rows]
+        counts = [len(row.targets) for row in rows]
         try:
-            scores = self._weights.score(sequences, [*map(len, targets)], self._deadline)
+            scores = self._weights.score(sequences, counts, self._deadline)
         except NoAnswerInTime as error:
             raise OutOfTime from error
         self.scored_tokens += sum(score.num_tokens for score in scores)

@@ -11,6 +11,7 @@ from math import log
 
 import Stemmer
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context.text import (
     LEAST_LETTERS,
     UNSPACED,
@@ -47,7 +48,7 @@ class Word:
     is_name: bool = False
     """Whether it has a capital that ordinary words do not have."""
 
-    @property
+    @cached_property
     def is_content(self) -> bool:
         """Whether it is a number, a name, or a word of four letters or more."""
         return (

@@ -47,8 +47,8 @@ def test_a_row_may_say_some_tokens_of_the_response() -> None:
     generation = generation_of(5)
     row = Row.exact((100, 101, 104), 2, saying(generation, (0, 2)))
     assert row.token_ids == (104, 90)
-    assert replace(row, said=(0, 2)).targets(generation) == (90, 92)
-    assert row.targets(generation) == RESPONSE
+    assert row.targets == (90, 92)
+    assert Row.exact((100, 101, 104), 2, generation).targets == RESPONSE
     rows = [row, replace(row, said=(0, 2))]
     placed = in_columns(torch.arange(5.0), rows, 3)
     assert placed.nan_to_num(-1).tolist() == [[0, 1, 2], [3, -1, 4]]

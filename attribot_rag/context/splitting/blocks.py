@@ -28,7 +28,7 @@ _ENTRY = re.compile(rf"(?P<indent>[ \t]*)(?:[-*]\s+)?[*_]{{0,2}}(?:{_KEY})[*_]{{
 _OPEN = re.compile(r"[^\n]*[:=：][ \t]*[|>{\[]?[-+]?\s*\Z")
 
 
-def blocks(text: str) -> Iterator[tuple[str, Interval]]:
+def blocks(text: str) -> list[tuple[str, Interval]]:
     """Blocks of neighbouring lines, each with the characters in which sentences may end.
 
     Joined, the blocks are the text. Wrapped lines are one block. A blank line, a heading, a list
@@ -37,14 +37,15 @@ def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     row, or within JSON except in long strings.
     """
     done = 0
+    found: list[tuple[str, Interval]] = []
     is_html = _tags_of(text).is_html
     spans = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
     for start, end in spans:
-        yield from _line_blocks(text[done:start], is_html)
+        found += _line_blocks(text[done:start], is_html)
         for (first, last), (begin, stop) in _json_members(text, start, end, is_line=len(spans) > 1):
-            yield text[first:last], (begin - first, stop - first)
+            found.append((text[first:last], (begin - first, stop - first)))
         done = end
-    yield from _line_blocks(text[done:], is_html)
+    return [*found, *_line_blocks(text[done:], is_html)]
 
 
 def _has_lines_alone(text: str, start: int, end: int) -> bool:

@@ -50,7 +50,7 @@ def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
 
     Those that several tools or turns found count once.
     """
-    return merge_documents((list(documents_in(message)) for message in messages), exact=True)
+    return merge_documents([list(documents_in(message)) for message in messages], exact=True)
 
 
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
