@@ -116,6 +116,30 @@ def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
     expect(answers(page)).to_contain_text("2700 characters", timeout=PATIENCE)
 
 
+def test_several_files_are_added_and_removed_and_all_are_searched(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    pool, parking = tmp_path / "pool.txt", tmp_path / "parking.md"
+    pool.write_text("The pool opens at seven.")
+    parking.write_text("# Parking\n\nThe parking fee is 3 euros an hour.")
+    page.set_input_files("#upload-button-input", [pool, parking])
+    expect(page.get_by_text("parking.md").first).to_be_visible(timeout=PATIENCE)
+    ask(page, "What is the parking fee?")
+    expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("pool.txt: 1 passage added")).to_be_visible(timeout=PATIENCE)
+    found = receipts(page).evaluate(
+        """answer => new Promise(respond => answer.dispatchEvent(new CustomEvent(
+            "attribot-search", { detail: { text: "The parking fee is 3 euros.", respond } })))"""
+    )
+    (hit,) = [each for each in found if each["name"] == "parking.md"]
+    file = page.context.new_page()
+    file.goto(f"{address}{hit['href']}")
+    expect(file.locator("mark").filter(has_text="3 euros")).to_be_in_viewport(timeout=PATIENCE)
+    page.get_by_role("button", name="Remove pool.txt").click()
+    expect(page.get_by_text("pool.txt removed")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Remove")).to_have_text(["Remove parking.md"])
+
+
 def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:
