@@ -137,7 +137,7 @@ class AttribotAnswer extends HTMLElement {
     const reading = passages.size ? say("reading", { n: passages.size }) : say("read");
     if (summary.status === "pending") return [h("span", { class: "progress" }, stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"))];
     const first = (name) => judged.filter(({ standing }) => standing === name).find(({ index }, _, those) => index > (this.view?.sentence?.index ?? -1) || those.at(-1).index <= (this.view?.sentence?.index ?? -1));
-    return this.receipts.trust().flatMap(({ text, name, warn }, at) => [at > 0 && " · ", name ? button({ class: `entry ${warn ? "warn" : ""}`, click: () => this.choose(first(name)) }, text) : h("span", {}, text)]);
+    return this.receipts.trust().flatMap(({ text, name, warn }, at) => [at > 0 && h("span", { class: "dot" }, " · "), name ? button({ class: `entry ${warn ? "warn" : ""}`, click: () => this.choose(first(name)) }, text) : h("span", {}, text)]);
   }
 
   // The line that opens the passages where they do not stand beside the answer.
