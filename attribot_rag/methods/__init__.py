@@ -1,4 +1,4 @@
-"""Methods decide which ablations a scorer computes; they never touch the model."""
+"""Methods decide which ablations a scorer computes. They never use the model directly."""
 
 from __future__ import annotations
 

@@ -18,16 +18,17 @@ _NUM_EXPECTED = 4  # sources of a part, with the reliance
 
 
 def first_step(search: Iterable[Sequence[Request]]) -> Iterator[Request]:
-    """The rows that a search asks for at first."""
+    """The rows that a search requests first."""
     return chain.from_iterable(islice(search, 1))
 
 
 def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Request]:
-    """The rows that may follow on that without the whole context.
+    """The rows that may be needed after the one without any documents.
 
-    With few units, each is left out. Then, part by part, the units that hold most of the words are
-    kept alone, together, and left out. Then each document is left out: a sentence of little
-    reliance is asked for that. At last, each part's first unit is kept with what it lacks.
+    With few units, each is left out. Otherwise, for each part in turn, the units with most of its
+    words are kept: alone, then together; then they are left out. After that, each document is left
+    out, for sentences with little reliance. Finally, the first unit of each part is kept together
+    with the unit that has the missing words.
     """
     context, units = evidence.scorer.context, evidence.scorer.units
     rows: list[list[Request]] = []
@@ -54,7 +55,7 @@ def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Reque
 
 
 def after_first(losses: PartLosses, order: Order, unit: int) -> Iterator[Request]:
-    """The rows of what may replace the first unit, or is tried with it."""
+    """The rows of units that may replace the first one, or are tried with it."""
     part, evidence, count = losses.part, losses.evidence, losses.limits.num_at_once
     others = [other for other in order.holding(part, losses.words(None)) if other != unit]
     alone = [[unit], *([other] for other in others[:count])]
@@ -72,15 +73,15 @@ def after_several(
     growths: Iterable[Sequence[int]],
     documents: Iterable[Sequence[Request]],
 ) -> Iterator[Request]:
-    """The rows of the sets that the units may grow to, or of what follows if they suffice.
+    """The rows of the sets that the units may grow to, and those needed if the units are enough.
 
-    If no set suffices, the search for `documents` begins; if the units do, each is left out.
+    If no set is enough, the search for `documents` begins. If the units are, each is left out.
     """
     evidence = losses.evidence
     for larger in growths:
         yield evidence.keeping(larger)
         yield from evidence.ablating_each([unit] for unit in larger)
-    if evidence.can_mask and order.is_ranked:  # else that is not what follows
+    if evidence.can_mask and order.is_ranked:  # otherwise, other rows follow
         yield from first_step(documents)
     fewer = ([other for other in units if other != unit] for unit in units)
     yield from map(evidence.keeping, filter(None, [losses.irreplaceable(units), *fewer]))
@@ -91,9 +92,9 @@ def after_several(
 def after_fewer(
     losses: PartLosses, order: Order, units: Sequence[int], tried: Sequence[int]
 ) -> Iterator[Request]:
-    """The rows of the sets without any of the units that are tried next, in turn.
+    """The rows of the sets without one of the units that are tried next, in turn.
 
-    Then those of what follows when one of them is the smallest.
+    Then the rows that are needed if one of these sets is the smallest.
     """
     evidence = losses.evidence
     gone = [
@@ -112,7 +113,7 @@ def after_fewer(
 def _with_complement(
     evidence: Evidence, order: Order, part: Part, units: Sequence[int]
 ) -> Iterator[Request]:
-    """The row of the units with the one that holds most words that they do not."""
+    """The row of the units and the unit with most of the words that they lack."""
     missing = order.complement(part, units) if units else None
     if missing is not None:
         yield evidence.keeping([*units, missing])

@@ -35,22 +35,22 @@ _PATCHING = Patching(1, located=True)
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """The whole context, exact rows of the few sources that suffice, estimates of others.
+    """Scores the few sources that are enough exactly, and estimates the others.
 
-    Without the whole context, the response loses its reliance. Where that matters to a sentence,
-    the first 1, 2, 4, ... units alone are scored exactly until they suffice for it, those first
-    that hold its words; those that are needed for that are scored by masked ablation (see
-    `find_carriers`). Patching with one gate estimates all units, and observes attention: both rank
-    them in turn where words do not settle it. If there are no more than `few` units, all are masked
+    Without all documents, the response loses its reliance. If a sentence relies on them, the first
+    1, 2, 4, ... units alone are scored exactly until they are enough for it, beginning with those
+    that share its words. Units that are needed are then scored by masked ablation (see
+    `find_carriers`). If words do not find them, patching with one gate estimates all units and
+    observes attention, and both rank them in turn. With at most `few` units, all are masked
     instead.
 
-    With verdicts, `judge` runs the search, by its own limits, and the method only ranks. Of more
-    than `few` units it estimates them where the search needs that; else they have no score.
+    With verdicts, `judge` runs the search with its own limits, and the method only ranks. More than
+    `few` units are estimated only if the search needs that; otherwise they have no score.
 
-    A `proxy` ranks the units by its own estimates instead, where these take fewer FLOPs than
-    patching or attention is not observed; a note says whether it did. Without a proxy, and without
-    attention, the units are ranked by what each document, and each unit of the best documents,
-    keeps alone where their words do not settle it, and the other units get no score.
+    A `proxy` ranks the units by its own estimates if that takes fewer FLOPs than patching, or if
+    attention cannot be observed. A note says whether it did. Without a proxy and without attention,
+    the units are ranked by how much each document, and each unit of the best documents, keeps
+    alone; the other units get no score.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -72,14 +72,14 @@ class Auto(Method):
         return evidence.refine(estimated)
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """The reliance on the context, with scores of few units; those of more units on demand."""
+        """The reliance on the documents, with scores of few units, or estimates on demand."""
         measured = self._measured(scorer)
         evidence = Evidence(scorer, measured.context_reliance or ())
         are_scored = len(scorer.units) <= self.few and bool(self._mattering(evidence))
         return Ranking(measured, partial(self._estimated, scorer), at_once=are_scored)
 
     def _mattering(self, evidence: Evidence) -> list[Part]:
-        """The sentences of the response, if the context matters to one of them."""
+        """The sentences of the response, if one of them relies on the documents."""
         if not evidence.reliance:
             return []
         parts = answer_parts(evidence.scorer, evidence.reliance)
@@ -87,7 +87,7 @@ class Auto(Method):
         return parts if any(are_mattering) else []
 
     def _measured(self, scorer: Scorer) -> Scores:
-        """The response's reliance on the whole context."""
+        """The response's reliance on all documents."""
         also = after_reliance(Evidence(scorer, ()), Order(scorer), self.few)
         whole = scorer.score_each([Request(scorer.context.whole)], also)
         scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
@@ -98,7 +98,7 @@ class Auto(Method):
         return scores
 
     def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
-        """The scores with one for each unit, by which they are ranked, if there is a way to one."""
+        """The scores with an estimate for each unit, to rank them, if that is possible."""
         is_few = len(scorer.units) <= self.few
         proxy = None if self._proxy_refusal(scorer) else self.proxy
         method: Method
@@ -126,7 +126,7 @@ class Auto(Method):
         return replace(scores, ranked_by=proxy.name)
 
     def _proxy_refusal(self, scorer: Scorer) -> str | None:
-        """The reason why the proxy does not rank the units; None if it does, or without a proxy."""
+        """Why the proxy does not rank the units; None if it does, or without a proxy."""
         if len(scorer.units) <= self.few:
             return f"up to {self.few} sources are all scored by the model itself"
         if self.proxy is None or scorer.attention is None:
@@ -145,7 +145,7 @@ class Auto(Method):
     def cost(self, workload: Workload) -> Cost:
         """The cost for one carrier: a ranking, a row with only it, and a row without it.
 
-        Verdicts often do without the ranking. Attention is taken to be observed.
+        Verdicts often need no ranking. Attention is assumed to be observed.
         """
         tail = workload.tail_tokens
         alone = workload.cost(2 * tail + workload.context_tokens / workload.num_sources)
@@ -178,7 +178,7 @@ def _on(proxy: LanguageModel) -> Proxy:
 
 
 def _noted(scores: Scores, proxy: LanguageModel, what: str) -> Scores:
-    """The scores with one note: on the proxy."""
+    """The scores with one note, about the proxy."""
     return replace(scores, notes=(f"The proxy {proxy.name} {what}",))
 
 
@@ -196,12 +196,12 @@ METHODS: dict[str, Callable[[], Method]] = {
 def make_method(
     method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
 ) -> Method:
-    """The method of this name, or the given method itself.
+    """The method with this name, or the given method itself.
 
-    With a `proxy`, 'auto' ranks the sources on it where this takes fewer FLOPs; any other method
-    runs on the proxy. With `keep` too, the proxy keeps so many sources (a number, or a fraction)
-    and the target scores them by the method: proxy pruning. Raises InvalidInput for an unknown
-    name, or `keep` without a proxy.
+    With a `proxy`, 'auto' ranks the sources on it if that takes fewer FLOPs, and any other method
+    runs on it. With `keep` too, the proxy keeps so many sources (a number or a fraction), and the
+    target scores them by the method: proxy pruning. Raises InvalidInput for an unknown name, or
+    `keep` without a proxy.
     """
     if isinstance(method, str):
         if method not in METHODS:

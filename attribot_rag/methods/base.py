@@ -1,4 +1,4 @@
-"""The contract of methods: scores of units, what they cost, and how they rank."""
+"""The contract of methods: scores of units, their cost, and how they rank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TokenScores = tuple[float, ...]
 
 @dataclass(frozen=True)
 class GroupScore:
-    """The score of several units removed together, by their indices; `exact` as in Scores."""
+    """The score of several units that were removed together, by index. `exact` is as in Scores."""
 
     units: tuple[int, ...]
     token_scores: TokenScores
@@ -34,18 +34,22 @@ class GroupScore:
 class Scores:
     """Scores of a scorer's units, in nats unless `unit` says otherwise.
 
-    `token_scores` [units][response tokens] holds None for a unit that was not scored. `exact`
-    [units]: the unit was removed from the full prompt and everything after it encoded again.
-    `token_log_likelihoods` are those of the response with nothing removed, None if the budget did
-    not allow even this row. `context_reliance` is the score of the whole context, if measured. Both
-    are a proxy's with `of_proxy`.
-    `estimated` [units]: the score is no ablation's of this unit alone but an estimate, a share of a
-    group's score for example; False for units that were not scored, empty if none is.
-    `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
-    counts units that were removed as whole tokens, not to the character. `attention` [units] is how
-    strongly the question and the response attend to each unit, if candidates were selected by it.
-    `ranked_by` is the name of the proxy that ranked the units, if one did. `notes` are sentences
-    for the reader.
+    - `token_scores` [units][response tokens]; None for a unit that was not scored.
+    - `exact` [units]: the unit was removed from the full prompt, and everything after it encoded
+      again.
+    - `token_log_likelihoods`: of the response with nothing removed; None if the budget did not even
+      allow this row.
+    - `context_reliance`: the score of all documents together, if measured. With `of_proxy`, this
+      and the last one are the proxy's.
+    - `estimated` [units]: the score is an estimate, such as a share of a group's score, and not
+      from an ablation of this unit alone. False for units without a score; empty if none is an
+      estimate.
+    - `groups`: scores of several units removed together, the coarsest groups first.
+    - `num_dropped`: how many units were removed as whole tokens, not to the character.
+    - `attention` [units]: how strongly the question and the response attend to each unit, if that
+      selected candidates.
+    - `ranked_by`: the name of the proxy that ranked the units, if one did.
+    - `notes`: sentences for the reader.
     """
 
     token_log_likelihoods: TokenScores | None
@@ -63,7 +67,7 @@ class Scores:
 
     @property
     def num_approximate(self) -> int:
-        """The number of units without an exact score."""
+        """How many units have no exact score."""
         return sum(
             row is not None and not exact
             for row, exact in zip(self.token_scores, self.exact, strict=True)
@@ -79,7 +83,7 @@ class Scores:
 class Part:
     """Response tokens, with the tokens and the text of each new content word.
 
-    `said` are the texts of all content words, those of the question too.
+    `said` has the texts of all content words, also those of the question.
     """
 
     tokens: tuple[int, ...] = ()
@@ -97,11 +101,11 @@ class Part:
 class Carriers:
     """Units that carry a part of the response.
 
-    `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
-    alone where `members` are left out, and `further` units are needed beside them. If they do not
-    suffice, `sufficient` is False, and the members are the units without which the part loses most.
-    If the budget ended the search, `complete` is False. `beside` are the others with which a member
-    could not be left out, by member.
+    `members` are the smallest set that is enough, best first. Each of the `alternatives` is enough
+    alone if `members` are left out. `further` units are needed in addition. If the members are not
+    enough, `sufficient` is False, and they are the units that the part needs most. If the budget
+    ended the search, `complete` is False. `beside` has for each member the other units without
+    which it could not be left out.
     """
 
     members: tuple[int, ...] = ()
@@ -114,7 +118,7 @@ class Carriers:
 
 @runtime_checkable
 class Method(Protocol):
-    """Decides which ablations a scorer computes; a method of your own is a subclass."""
+    """Decides which ablations a scorer computes. Your own method is a subclass."""
 
     @property
     def name(self) -> str:
@@ -130,12 +134,12 @@ class Method(Protocol):
         ...
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """The scores by which verdicts rank the units that they try."""
+        """The scores by which verdicts rank the units to try."""
         return Ranking(self.run(scorer))
 
 
 def num_kept(keep: int | float, count: int) -> int:
-    """The number of units to keep out of `count`, from 1 to `count`.
+    """How many of `count` units to keep, from 1 to `count`.
 
     `keep` is a number, or a fraction up to 1.0. Raises InvalidInput for any other value.
     """
@@ -146,18 +150,18 @@ def num_kept(keep: int | float, count: int) -> int:
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """Raises InvalidInput under the option's name unless the value is such a whole number."""
+    """Raises InvalidInput, with the option's name, unless the value is a number from `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
 
 
 def total(row: TokenScores | None, tokens: Iterable[int]) -> float:
-    """The sum of a row over some of the response's tokens, 0 for None."""
+    """The sum of a row over some of the response's tokens; 0 for None."""
     return 0.0 if row is None else sum(row[token] for token in tokens)
 
 
 def span_totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> list[float | None]:
-    """The sum of each row over some of the response's tokens, None for None."""
+    """The sum of each row over some of the response's tokens; None for None."""
     return [None if row is None else total(row, tokens) for row in rows]
 
 
@@ -201,7 +205,7 @@ def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
 
 
 def answer_sentences(scorer: Scorer) -> list[range]:
-    """The response tokens of each sentence, in order; sentences without tokens are left out."""
+    """The response tokens of each sentence, in order. Sentences without tokens are left out."""
     text = scorer.response.text
     spans = split_spans(text, make_splitter("sentence", scorer.context.answer_language(text)))
     return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
@@ -214,12 +218,12 @@ def parts_of(
     question: str = "",
     reliance: TokenScores | None = None,
 ) -> list[Part]:
-    """The parts with these tokens of a response, with their words.
+    """These parts of a response, with their words.
 
-    `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
-    letters or more, and shorter words with a capital, except a part's first word, or that rely much
-    on the context, as "two" may. Words of the `question` text are not new, so they are left out of
-    a part that has others.
+    `tokens_in` returns the tokens of characters of the text. Content words are numbers, words of
+    four letters or more, shorter words with a capital (except a part's first word), and words that
+    rely much on the documents, as "two" may. Words of the `question` are not new, so they are left
+    out if a part has others.
     """
     repeated = {word[0].casefold() for word in words_and_numbers(question)}
     holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
@@ -255,9 +259,9 @@ def answer_parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Pa
 
 
 class Ranking:
-    """Scores for ranking units; `estimate` adds to the `measured` scores once a search needs it.
+    """Scores that rank units. `estimate` adds to the `measured` ones when a search needs it.
 
-    A method that leaves its estimates to the search leaves the search to verdicts, too.
+    A method that leaves its estimates to the search also leaves the search to the verdicts.
     """
 
     def __init__(
@@ -281,7 +285,7 @@ class Ranking:
 
     @property
     def estimated(self) -> Scores:
-        """The scores with estimates of all units, where there are any."""
+        """The scores with estimates of all units, if there are any."""
         self._complete()
         return self.scores
 
@@ -290,7 +294,7 @@ class Ranking:
             self.scores, self._estimate = self._estimate(self.measured), None
 
     def ranked(self, part: Part) -> Sequence[int]:
-        """All units by their scores of the part and, in turn, by attention; none without scores."""
+        """All units by their scores for the part and, in turn, by attention; none without any."""
         rows, attention = self.estimated.token_scores, self.estimated.attention
         if not any(row is not None for row in rows):
             return ()
@@ -300,7 +304,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens that each model encodes, and the FLOPs of both together."""
+    """The tokens that each model encodes, and the FLOPs of both together."""
 
     target_tokens: float
     proxy_tokens: float
@@ -318,9 +322,9 @@ class Cost:
 class Workload:
     """Lengths in tokens, numbers of sources and groups, and the size of the model.
 
-    The context is everything from the first document to the last; the preamble precedes it, the
-    query follows it. `is_cached`: the model has read the prompt already; `has_baseline`: the
-    row with nothing removed is scored already.
+    The context is everything from the first document to the last. The preamble is before it, the
+    query after it. `is_cached`: the model has read the prompt already. `has_baseline`: the row with
+    nothing removed is scored already.
     """
 
     context_tokens: int
@@ -358,17 +362,17 @@ class Workload:
 
     @property
     def unread_tokens(self) -> int:
-        """The prompt's, unless it is cached."""
+        """The prompt's tokens, unless it is cached."""
         return 0 if self.is_cached else self.prompt_tokens
 
     @property
     def baseline_tokens(self) -> int:
-        """The response's, unless the row with nothing removed is scored."""
+        """The response's tokens, unless the row with nothing removed is scored."""
         return 0 if self.has_baseline else self.response_tokens
 
     @property
     def tail_tokens(self) -> int:
-        """The query's and the response's."""
+        """The tokens of the query and the response."""
         return self.query_tokens + self.response_tokens
 
     def cost(self, tokens: float) -> Cost:

@@ -1,4 +1,4 @@
-"""The rows of one answer, and what a part of it loses in them."""
+"""The rows of one answer, and how much each part of it loses in them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from attribot_rag.scoring import Reencoded, Scorer
 
 Result = TypeVar("Result")
-# A search for one part: it yields the rows that it needs next, and goes on once they are scored.
+# A search for one part. It yields the rows that it needs next, and goes on when they are scored.
 Search = Generator["Sequence[Request]", None, Result]
 
 
 @dataclass
 class _Asked:
-    """The rows that searches asked for.
+    """The rows that searches requested.
 
-    `longest` has the row of each ablation that says most of the response, by its whole row.
+    `longest` has, for each ablation by its whole row, the row that scores most of the response.
     """
 
     rows: set[Request] = field(default_factory=set)
@@ -36,10 +36,10 @@ class _Asked:
 
 
 class Ahead:
-    """The rows that may be needed soon, likeliest first.
+    """The rows that may be needed soon, the most probable first.
 
-    Where a forward pass takes the same time whatever its tokens, they fill the pass of the rows
-    that are asked for. Elsewhere nothing is expected, and no such row is made.
+    If a launch of a forward pass is expensive, they fill the pass of the requested rows. Otherwise
+    nothing is expected, and no such row is made.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -49,7 +49,7 @@ class Ahead:
 
     @property
     def room(self) -> int:
-        """The number of short rows that a pass has room for; 0 where tokens are its price."""
+        """How many short rows a pass has room for; 0 if only tokens cost time."""
         return self._scorer.num_spare
 
     @property
@@ -57,16 +57,16 @@ class Ahead:
         return self.room > 0
 
     def expect(self, rows: Iterable[Request]) -> None:
-        """Score these rows with those that are fetched next, as far as they fit."""
+        """Score these rows with the next ones that are fetched, as far as they fit."""
         if self.is_on:
             self._now.update(dict.fromkeys(rows))
 
     def end_step(self) -> None:
-        """What the next step expects goes before what was expected so far."""
+        """Rows expected by the next step come before those expected so far."""
         self._earlier, self._now = self._now | self._earlier, {}
 
     def take(self) -> dict[Request, None]:
-        """The rows for the next pass; later ones have to be expected again."""
+        """The rows for the next pass. Those that do not fit must be expected again."""
         rows, self._earlier = self._earlier, {}
         return rows
 
@@ -74,17 +74,17 @@ class Ahead:
 class Evidence:
     """The losses of an answer without some units, or with only some, in nats per response token.
 
-    A row with only some units is exact: that prompt is short, however long the context is. A row
-    without some is masked where the architecture allows it, unless it is asked for exactly.
-    `reliance` [response tokens] is the loss without the whole context. Rows are the scorer's, which
-    scores each once; a row that was not fetched, or is beyond the budget, is None. What may be
-    needed soon is `ahead`.
+    A row with only some units is exact: its prompt is short, however long the documents are. A row
+    without some units is masked if the architecture allows it, unless an exact one is requested.
+    `reliance` [response tokens] is the loss without all documents. The scorer scores each row once.
+    A row that was not fetched, or is beyond the budget, is None. `ahead` has rows that may be
+    needed soon.
 
-    Rows `for_part` end with the part, which changes nothing before its end. If it is `alone`, they
-    also leave out what the answer says before it, but for a sign between them, and their losses are
-    those to the full prompt's row of the part alone: what the part owes to the units where nothing
-    was said before. So they do not grow with the answer. What a row does not say is NaN. With
-    `whole`, rows of a part are those of the whole answer.
+    Rows `of` a part end with it, which changes nothing before its end. If it is `alone`, they also
+    leave out the earlier text of the answer, except a sign between them. Their losses are then
+    compared with the full prompt's row of the part alone: how much the part depends on the units if
+    nothing was said before. So they do not grow with the answer. Tokens that a row does not score
+    are NaN. With `whole`, rows of a part are those of the whole answer.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Evidence:
         self._first = 0
 
     def for_part(self, part: Part) -> Evidence:
-        """The evidence on a part, which shares all rows."""
+        """The evidence on a part. It shares all rows."""
         if self._is_whole or not part.tokens:
             return self
         made = copy.copy(self)
@@ -117,7 +117,7 @@ class Evidence:
         return made
 
     def _is_sign(self, token: int) -> bool:
-        """Whether a token of the response is a sign or white space, and so says nothing."""
+        """Whether a token of the response is a sign or white space, so that it says nothing."""
         if token < 0:
             return False
         start, end = self.scorer.response.spans[token]
@@ -125,14 +125,17 @@ class Evidence:
 
     @property
     def alone(self) -> bool:
-        """Whether rows leave out what stands before the part."""
+        """Whether rows leave out the text before the part."""
         return self._own in self._asked.alone
 
     def leave_out_earlier(self) -> list[Request]:
-        """Leave it out from now on, where something stands before the part; gives the row of that.
+        """From now on, leave out the text before the part, if there is any.
 
-        Masks are needed, or a row without a unit would read half of the prompt a second time. Where
-        passes are dear it is read at once: a part that needs it would take more of them.
+        Returns the row of that.
+
+        This needs masks; otherwise a row without a unit would read half of the prompt a second
+        time. If passes are expensive, earlier text is not left out: a part that needs it would take
+        more of them.
         """
         may_be_alone = self._may_be_alone and self.can_mask and not self.ahead.is_on
         if self._own == self._beginning or not may_be_alone:
@@ -141,11 +144,11 @@ class Evidence:
         return [Request(self._own)]
 
     def read_earlier(self) -> None:
-        """Read it from now on."""
+        """From now on, read the text before the part."""
         self._asked.alone.pop(self._own, None)
 
     def only_after_nothing(self, units: Collection[int]) -> TokenScores | None:
-        """The loss with only these units and nothing said before, beside the answer as it was."""
+        """The loss with only these units and no earlier text, against the whole answer's row."""
         scored = self.scorer.scored.get(self.keeping(units))
         return None if scored is None else scored.loss
 
@@ -154,7 +157,7 @@ class Evidence:
         return self._recompute is not None
 
     def without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
-        """The loss of each response token without these units; any row, if it need not be exact."""
+        """The loss of each response token without these units; by any row, unless `exact`."""
         row = self._loss(self.ablating(units, exact=True))
         return row if row or exact else self._loss(self.ablating(units))
 
@@ -171,7 +174,7 @@ class Evidence:
         return tuple(lost - other for lost, other in zip(row.loss, before.loss, strict=True))
 
     def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
-        """The same, if a search asked for that row: whether others are known is chance."""
+        """The same, if a search requested that row. Other rows are known only by chance."""
         return self.only(units) if self.keeping(units) in self._asked.rows else None
 
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
@@ -193,11 +196,11 @@ class Evidence:
         return longest if _end(longest) >= _end(ending) else ending
 
     def ablating_each(self, sets: Iterable[Collection[int]]) -> list[Request]:
-        """The rows without each of these sets, where masks make them short; else none."""
+        """The rows without each of these sets if masks make them short; else none."""
         return [self.ablating(units) for units in sets] if self.can_mask else []
 
     def fetch(self, requests: Iterable[Request]) -> None:
-        """Score these rows in one batch; no masked row whose exact row is known."""
+        """Score these rows in one batch. A masked row is left out if its exact row is known."""
         asked = dict.fromkeys(requests)
         self._asked.rows.update(asked)
         self.ahead.end_step()
@@ -214,7 +217,7 @@ class Evidence:
                 longest[whole] = row
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
-        """Rows to be scored: of several that only end elsewhere, the longest."""
+        """Rows that must be scored. Of several that only end differently, the longest."""
         scored = self.scorer.scored
         new: dict[Request, Request] = {}
         for row in requests:
@@ -229,7 +232,10 @@ class Evidence:
         self.fetch(self.ablating(units, exact=exact) for units in sets)
 
     def in_rounds(self, searches: Sequence[Search[Result]]) -> list[Result]:
-        """The results of the searches; what all lack is fetched together, round by round."""
+        """The results of the searches.
+
+        In each round, the rows that all of them lack are fetched together.
+        """
         results: dict[int, Result] = {}
         wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
         while wanted:
@@ -243,7 +249,7 @@ class Evidence:
         return [results[index] for index in range(len(searches))]
 
     def _lacking(self, search: Search[Result]) -> Sequence[Request]:
-        """The next rows of a search of which one is missing."""
+        """The next rows of a search, if one of them is missing."""
         while not self._unknown(requests := next(search)):
             self.fetch(requests)
         return requests
@@ -263,9 +269,9 @@ class Evidence:
         )
 
     def _measured(self, unit: int) -> tuple[TokenScores, bool] | None:
-        """The loss without a unit, NaN at tokens that no row says, and whether it is exact.
+        """The loss without a unit, NaN at tokens that no row scores, and whether it is exact.
 
-        Of parts alone it is theirs.
+        If parts are scored alone, it is made of their rows.
         """
         longest, scored = self._asked.longest, self.scorer.scored
         found: list[tuple[TokenScores, bool]] = []
@@ -273,7 +279,7 @@ class Evidence:
             whole = self.ablating([unit], exact=exact)
             measured = scored.get(whole) or scored.get(longest.get(whole, whole))
             found += [(measured.loss, exact)] if measured else []
-        # Rows end with sentences: an exact one may say less than a masked one.
+        # Rows end with sentences, so an exact one may score less than a masked one.
         best = max(found, key=lambda each: np.isfinite(each[0]).sum(), default=None)
         merged = None if best is None else [*best[0]]
         for own, first in self._asked.alone.items():
@@ -291,7 +297,7 @@ class Evidence:
 
 
 def _whole(request: Request) -> Request:
-    """The row of the whole response of which this is the beginning; others as they are."""
+    """The row of the whole response if this row scores its beginning; any other row unchanged."""
     return request if _end(request) == float("inf") else _saying(request, None)
 
 
@@ -300,7 +306,7 @@ def _saying(request: Request, said: tuple[int, ...] | None) -> Request:
 
 
 def _end(request: Request) -> float:
-    """The tokens of the response with which the row of its beginning ends, of others infinity."""
+    """The number of response tokens in a row that scores a beginning; infinity for other rows."""
     said = request.ablation.said
     is_beginning = said is not None and said == tuple(range(len(said)))
     return len(said) if said is not None and is_beginning else float("inf")
@@ -310,7 +316,7 @@ def _end(request: Request) -> float:
 class PartLosses:
     """The losses of a part, and of its content words, in rows of the evidence, in nats.
 
-    It asks for no rows. Without a row, the part is taken to lose its whole reliance.
+    It requests no rows. Without a row, the part is assumed to lose its whole reliance.
     """
 
     part: Part
@@ -323,18 +329,18 @@ class PartLosses:
 
     @property
     def may_be_cited(self) -> bool:
-        """Whether the reliance is not too low, where it is limited for each token."""
+        """Whether the mean reliance of its tokens is high enough, if that is limited."""
         least = self.limits.min_per_token
         return not least or self.reliance >= least * len(self.part.tokens)
 
     @property
     def matters(self) -> bool:
-        """Whether the context matters to the part, or to a word of it."""
+        """Whether the part, or a word of it, relies on the documents."""
         least, row = self.limits.min_sought, self.evidence.reliance
         return any(total(row, own) >= least for own in self.part.each)
 
     def in_row(self, row: TokenScores | None) -> float:
-        """The loss of the part in a row, 0 for None."""
+        """The loss of the part in a row; 0 for None."""
         return total(row, self.part.tokens)
 
     def with_only(self, units: Collection[int]) -> float:
@@ -342,11 +348,11 @@ class PartLosses:
         return self.in_row(self.evidence.only(units) or self.evidence.reliance)
 
     def words(self, row: TokenScores | None, beside: Collection[int] = ()) -> dict[int, float]:
-        """The loss of each word that the part does not keep in a row, counted from all sources.
+        """The words that the part does not keep in a row, and their losses against all sources.
 
-        A word keeps `kept_word` of its reliance, or loses `min_word` at most. In the place of the
-        units `beside`, it has to keep as much as a part does (`kept_share`), of what these make of
-        it if that is more.
+        A word is kept if it keeps `kept_word` of its reliance, or loses at most `min_word`. With
+        the units `beside`, it must keep as much of what these keep as a part does (`kept_share`),
+        if that is more.
         """
         row, limits = row or self.evidence.reliance, self.limits
         other = self.evidence.only(beside) if beside else None
@@ -361,21 +367,22 @@ class PartLosses:
         return lost
 
     def keeps(self, row: TokenScores | None, share: float | None = None) -> bool:
-        """Whether the part keeps this share of its reliance, and each word its own, in a row."""
+        """Whether the part keeps this share of its reliance in a row, and each word its own."""
         most = 1 - (share or self.limits.kept_share)
         if self.in_row(row) > most * self.reliance:
             return False
         return row is None or not self.words(row)
 
     def irreplaceable(self, units: Iterable[int]) -> list[int]:
-        """Those of the units for which all others of the prompt do not make up, by scored rows."""
+        """The units that no other units of the prompt replace, by scored rows."""
         rows = {unit: self.evidence.without([unit]) for unit in units}
         return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
 
     def suffice_after_nothing(self, units: Collection[int], held: Collection[str]) -> bool:
-        """Whether they preserve the part alone, and each word that they do not hold as it was.
+        """Whether they are enough for the part alone, and for each word that they lack.
 
-        What stands in them may still be likelier after earlier sentences, as the next of a list.
+        Words that they have may still be more likely after earlier sentences, like the next item of
+        a list.
         """
         row = self.evidence.only_after_nothing(units)
         if row is None or not self.suffice(units):
@@ -383,6 +390,6 @@ class PartLosses:
         return all(self.part.texts[index] in held for index in self.words(row))
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
-        """Whether these units alone preserve the part, by a scored row."""
+        """Whether these units alone are enough for the part, by a scored row."""
         row = self.evidence.only(units)
         return row is not None and self.keeps(row, share)

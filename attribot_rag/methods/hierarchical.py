@@ -1,4 +1,4 @@
-"""Methods in stages: the best of a cheap stage are scored again."""
+"""Methods with several stages: the best units of a cheap stage are scored again."""
 
 from __future__ import annotations
 
@@ -35,12 +35,17 @@ Value = TypeVar("Value")
 class Hierarchical(Method):
     """Score groups, keep the best groups, score their units (AttriBoT, section 3.2).
 
-    `levels` start with the coarsest; the scorer's units are the level below the last. At each level
-    `coarse` scores the groups and `keep` of them (a number, or a fraction) are kept; `fine` scores
-    the units. With `each_sentence`, the best group of every answer sentence is kept too, if it is
-    worth at least half a nat to it. With `shorten`, as in the paper, the other groups are removed
-    from the prompt before the next level; otherwise units are scored in the full prompt. Units of
-    groups that were not kept get no score.
+    Units of groups that were not kept get no score.
+
+    Args:
+        levels: The levels of groups, the coarsest first. The scorer's units are below the last one.
+        keep: How many groups to keep at each level, a number or a fraction.
+        coarse: Scores the groups.
+        fine: Scores the units.
+        each_sentence: Whether to keep the best group of each answer sentence too, if it is worth at
+            least half a nat to it.
+        shorten: Whether to remove the other groups from the prompt before the next level, as in the
+            paper. Otherwise, units are scored in the full prompt.
     """
 
     keep: int | float = 3
@@ -96,7 +101,7 @@ def _best_of_each_sentence(
     scorer: Scorer,
     rows: Sequence[TokenScores | None],
 ) -> list[int]:
-    """The index of the best row for each answer sentence, if worth half a nat to it."""
+    """The index of the best row for each answer sentence, if it is worth half a nat to it."""
     chosen = []
     for tokens in answer_sentences(scorer):
         totals = span_totals(rows, tokens)
@@ -107,9 +112,9 @@ def _best_of_each_sentence(
 
 
 def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
-    """A scorer of the selected units; with `shorten`, in a prompt without the others.
+    """A scorer of the selected units. With `shorten`, in a prompt without the others.
 
-    None if no unit was kept, or if the budget ran out or does not allow reading the shorter prompt.
+    None if no unit was kept, or if the budget does not allow reading the shorter prompt.
     """
     units = [scorer.units[index] for index in kept]
     if not units or (shorten and scorer.session.meter.exhausted):
@@ -123,8 +128,8 @@ def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | Non
 def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
     """The scores of the `finer` scorer's units, spread to the list of all units.
 
-    Only if both scorers have the same prompt, scores stay `exact`, and the context's reliance is
-    that of the response.
+    Scores stay `exact`, and the reliance is the response's, only if both scorers have the same
+    prompt.
     """
     in_full = finer.context is scorer.context
 
@@ -181,11 +186,17 @@ def refined(
 
 @dataclass(frozen=True)
 class Pruned(Method):
-    """Method `first` keeps the best units, method `then` scores them (AttriBoT, section 3.4).
+    """The method `first` keeps the best units, and the method `then` scores them (AttriBoT, 3.4).
 
-    With a proxy as `first` this is proxy pruning. `keep` is a number of units or a fraction. With
-    `shorten`, as in the paper, the other units are removed from the prompt for the second stage.
-    Units that were not kept get no score: the first method's scores are on another scale.
+    With a proxy as `first`, this is proxy pruning. Units that were not kept get no score, because
+    the first method's scores are on another scale.
+
+    Args:
+        first: Ranks all units.
+        then: Scores the kept units.
+        keep: How many units to keep, a number or a fraction.
+        shorten: Whether to remove the other units from the prompt before the second stage, as in
+            the paper.
     """
 
     first: Method
@@ -211,20 +222,20 @@ class Pruned(Method):
         return first + self.then.cost(rest)
 
 
-_ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen between
+_ROWS_PER_GATE = 4  # rows that take as long: forward, backward and observing
 
 
 @dataclass(frozen=True)
 class Thorough(Method):
-    """The whole context, estimates of all sources, and masked scores of the best.
+    """Masked scores of the best sources, and estimates of all.
 
-    Patching with as many `gates` estimates what each unit does to each answer sentence, and
-    observes attention. Their best, in turn, are the `candidates`, which masked ablation scores; all
-    units, where that takes no longer.
+    Patching with as many `gates` estimates the effect of each unit on each answer sentence, and
+    observes attention. The best by both, in turn, are the `candidates`, which masked ablation
+    scores. If it takes no longer, all units are masked.
 
-    Where attention is not observed, the units of the best three passages, and of the best passage
-    of each sentence, are the candidates; where the architecture does not allow masking, they are
-    ablated exactly.
+    If attention cannot be observed, the candidates are the units of the best three passages, and of
+    the best passage of each sentence. If the architecture does not allow masking, they are ablated
+    exactly.
     """
 
     candidates: int = 14
@@ -256,11 +267,11 @@ class Thorough(Method):
 
     @property
     def _few(self) -> int:
-        """The number of units that cost no more to score than the search for candidates."""
+        """How many units cost no more to score than the search for candidates."""
         return self.candidates + _ROWS_PER_GATE * self.gates
 
     def _candidates(self, scorer: Scorer) -> Scores | None:
-        """Masked scores of the candidates; None where they can't be found."""
+        """Masked scores of the candidates; None if they cannot be found."""
         if scorer.masked_refusal is not None:
             return None
         if len(scorer.units) <= self._few:

@@ -1,4 +1,4 @@
-"""A score for each unit by itself: leave-one-out, exact or masked, and its estimate by patching."""
+"""Scores each unit alone: leave-one-out, exact or masked, and its estimate by patching."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from attribot_rag.scoring.row import check_recompute
 class LeaveOneOut(Method):
     """The LOO error of every unit (AttriBoT, section 2.1): one ablation for each unit.
 
-    tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token; positive
-    where the source supports the response.
+    tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token. It is
+    positive if the source supports the response.
     """
 
     name = "leave_one_out"
@@ -36,7 +36,7 @@ class LeaveOneOut(Method):
         return replace(scores, num_dropped=scores.num_approximate)
 
     def cost(self, workload: Workload) -> Cost:
-        """The full row of |R| tokens, once for all, then |S| rows of |C|/2 + |Q| + |R|."""
+        """The full row of |R| tokens, once, then |S| rows of |C|/2 + |Q| + |R|."""
         row = workload.context_tokens / 2 + workload.tail_tokens
         full = workload.unread_tokens + workload.baseline_tokens
         return workload.cost(full + workload.num_sources * row)
@@ -46,12 +46,12 @@ class LeaveOneOut(Method):
 class Masked(Method):
     """Masked ablation of every unit on the model's own cache of the prompt.
 
-    The cost per unit is the tokens that are recomputed, however long the context is: the
-    'response', the 'question' too (everything after the documents), or also the rest of the
-    source's 'document'. The states of later tokens that have read the source stay in the cache, so
-    scores are approximate. With 'rest', everything after the source is recomputed, at half a
-    context per unit: nothing of the source stays, and leave-one-out differs only in the positions
-    of the tokens after it.
+    A unit costs only the tokens that are recomputed, however long the context is: the 'response',
+    also the 'question' (everything after the documents), or also the rest of the source's
+    'document'. Later tokens that have read the source stay in the cache, so scores are approximate.
+    With 'rest', everything after the source is recomputed, at half a context for each unit. Then
+    nothing of the source remains, and leave-one-out differs only in the positions of the tokens
+    after it.
     """
 
     recompute: Reencoded = "question"
@@ -68,10 +68,10 @@ class Masked(Method):
         return scores_of(scorer.score(ablations, recompute=self.recompute))
 
     def cost(self, workload: Workload) -> Cost:
-        """|S| rows of the recomputed tokens, and one for the full row, once for all.
+        """|S| rows of the recomputed tokens, and one for the full row, once.
 
-        |R| or |Q| + |R|; with 'document' (|C|/|G| - |C|/|S|)/2 tokens more, with 'rest'
-        (|C| - |C|/|S|)/2.
+        A row has |R| or |Q| + |R| tokens. 'document' adds (|C|/|G| - |C|/|S|)/2 tokens, 'rest' (|C|
+        - |C|/|S|)/2.
         """
         row = workload.tail_tokens
         if self.recompute == "response":
@@ -86,18 +86,20 @@ class Masked(Method):
 
 @dataclass(frozen=True)
 class Patching(Method):
-    """An estimate of masked scores by gradients on the prompt's cache (AtP*, arXiv 2403.00745).
+    """Estimates masked scores by gradients on the prompt's cache (AtP*, arXiv 2403.00745).
 
     The question and the response go through the model once more, with gradients, and back once for
-    each answer sentence. What a source does to a sentence is followed from each attention head to
-    first order, so its cost does not grow with the number of sources. A source that makes its
-    sentence nearly certain is underestimated. With several `gates` (a number), the passes are
-    repeated with less and less attention to all sources: then such a source has its effect, and so
-    has one whose text stands twice. `located`, all sentences share one pass back: the ranks are
-    nearly the same. A sentence's score is spread evenly over its tokens.
+    each answer sentence. The effect of a source on a sentence is followed to first order from each
+    attention head, so the cost does not grow with the number of sources. A source that makes its
+    sentence nearly certain is underestimated. A sentence's score is spread evenly over its tokens.
 
-    Raises InvalidInput for a number of gates below 1, UnsupportedModel for architectures whose
+    Raises InvalidInput for less than one gate, and UnsupportedModel for architectures whose
     attention weights cannot be observed (docs/evaluation/architectures.md).
+
+    Args:
+        gates: How often the passes are repeated with less and less attention to all sources. With
+            several, a nearly certain source has its effect, and so has a text that stands twice.
+        located: Whether all sentences share one backward pass. The ranks are nearly the same.
     """
 
     gates: int = 2
@@ -121,7 +123,7 @@ class Patching(Method):
         return replace(scores, token_scores=rows, attention=tuple(estimates.attention))
 
     def cost(self, workload: Workload) -> Cost:
-        """A row of |Q| + |R| tokens per gate; for a sentence, backward takes twice the FLOPs."""
+        """A row of |Q| + |R| tokens per gate. For each sentence, backward takes twice the FLOPs."""
         tail = workload.cost(self.gates * workload.tail_tokens)
         read = workload.cost(workload.unread_tokens)
         return read + replace(tail, flops=3 * tail.flops)

@@ -1,4 +1,4 @@
-"""All limits of methods, searches and verdicts, and those that are public options."""
+"""All limits of methods, searches and verdicts, and the public ones as options."""
 
 from __future__ import annotations
 
@@ -12,76 +12,80 @@ from attribot_rag.errors import InvalidInput
 class Limits:
     """The limits of the verdicts and of the search for sources.
 
-    Those named `min_` or `max_` are in nats for a sentence or a word of it, but for `max_set` and
-    `max_earlier`, which are counts as `num_` are; a `_share` or `_factor` is a part of another
-    number. docs/verdicts.md has the rules, docs/evaluation/calibration.md how the limits were
-    chosen.
+    Limits named `min_` or `max_` are in nats for a sentence or a word, except the counts `max_set`
+    and `max_earlier`. `num_` limits are counts too. A `_share` or `_factor` multiplies another
+    number. docs/verdicts.md has the rules, and docs/evaluation/calibration.md says how the limits
+    were chosen.
     """
 
     min_effect: float = 4.0
-    """The effect with which a source is needed, and that of a source which decides by itself."""
+    """The effect from which a source is needed, and from which a source decides alone."""
     min_word: float = 2.0
-    """What a content word may lose in any case, and what a member of several has to be worth."""
+    """How much a content word may always lose, and how much each of several sources must be worth.
+    """
     min_reliance: float = 6.0
-    """The reliance from which the context matters, and the effect with which a group is needed."""
+    """The reliance from which the documents matter, and the effect from which a group is needed."""
     min_per_token: float = 0.0
-    """The mean reliance of the tokens below which nothing is cited; 0 for no such limit."""
+    """The least mean reliance of the tokens for a citation; 0 for no such limit."""
     min_follows: float = 8.0
-    """The effect of an earlier sentence that another follows from."""
+    """The effect from which a sentence follows from an earlier one."""
     max_unexplained: float = 8.0
-    """How unlikely new words may be after the earlier sentence, in all, if one follows from it."""
+    """How unlikely new words may be in all, after the earlier sentence that a sentence follows
+    from."""
     min_turn: float = 4.0
-    """The effect of a turn, or of what the prompt states, that a sentence comes from."""
+    """The effect from which a sentence comes from a turn, or from what the prompt states."""
     min_sought: float = 2.0
-    """The reliance, of the sentence or a word, from which sources are looked for."""
+    """The reliance, of the sentence or a word, from which sources are searched."""
     min_word_effect: float = 2.5
-    """The effect on a content word with which a source is needed."""
+    """The effect on a content word from which a source is needed."""
     min_figure: float = 2.0
-    """How unlikely a number or word is unexpected, where the context is worth less to it."""
+    """How unlikely an unexpected number or word is; it also relies on the documents by less."""
     kept_share: float = 0.7
-    """The share of the reliance that a sentence keeps with sources that suffice."""
+    """The share of the reliance that a sentence must keep with sources that are enough."""
     kept_word: float = 0.5
-    """The share of its own reliance that each content word keeps with them."""
+    """The share of its own reliance that each content word must keep with them."""
     needed_share: float = 0.5
-    """The share of the reliance that a sentence keeps with what replaces a source."""
+    """The share of the reliance that a sentence must keep with other sources that replace one."""
     cited_share: float = 0.25
-    """The least share of the reliance for which a source is needed."""
+    """The least share of the reliance from which a source is needed."""
     stated_share: float = 0.6
-    """What statements of the prompt are worth, of what makes all content words unlikely."""
+    """The share of the surprise of all content words that the prompt's statements must explain."""
     noise_factor: float = 2.0
-    """Of the noise between calls of a server, if that is more than `min_reliance`."""
+    """Multiplies a server's noise between calls; the product may replace `min_reliance`."""
     sure_factor: float = 2.0
-    """Times the least reliance: from there on, no other origin of a sentence is looked for."""
+    """Multiplies the least reliance. Beyond that, no other origin of a sentence is searched."""
     max_set: int = 6
     """The most sources in a set."""
     min_short_word: float = 4.0
-    """The reliance with which a word of up to three letters is a content word."""
+    """The reliance from which a word of up to three letters is a content word."""
     min_candidate: float = 0.5
-    """The score with which a unit, or a group of them, is scored more closely."""
+    """The score from which a unit, or a group of units, is scored more closely."""
     masked_share: float = 0.45
-    """The share of `min_effect` that a masked row shows before the exact one is scored."""
+    """The share of `min_effect` that a masked row must show before the exact row is scored."""
     search_share: float = 0.5
-    """The share of a reliance, or of `min_word_effect`, by which a search decides how to go on."""
+    """The share of a reliance, or of `min_word_effect`, by which a search decides how to continue.
+    """
     num_at_once: int = 3
-    """The documents, sources or earlier sentences that a search tries at once."""
+    """How many documents, sources or earlier sentences a search tries at once."""
     num_needed: int = 2
-    """The most sources that are cited where no set suffices."""
+    """The most sources that are cited if no set is enough."""
     max_earlier: int = 100
-    """The earlier sentences, the last ones, that a sentence may follow from."""
+    """From how many earlier sentences, the last ones, a sentence may follow."""
     source_share: float = 0.8
-    """The share of the largest gain with which the first of several earlier sentences is named."""
+    """The share of the largest gain from which the first of several earlier sentences is named."""
     unlocated_share: float = 0.4
-    """The share of a sentence's words in the prompt if it may say an unlocated document."""
+    """The least share of a sentence's words in the prompt if it may come from an unlocated
+    document."""
 
     @property
     def sure_reliance(self) -> float:
-        """The reliance of a sentence for which no other origin is looked for, in nats."""
+        """The reliance of a sentence from which no other origin is searched, in nats."""
         return self.sure_factor * self.min_reliance
 
     def largest_set(self, reliance: float) -> int:
-        """The most sources that a sentence of this reliance may have.
+        """The most sources for a sentence of this reliance.
 
-        A set may double for each `min_effect` that there is to explain.
+        A set may double for each `min_effect` that must be explained.
         """
         doublings = max(1.0, min(reliance / self.min_effect, self.max_set))
         return min(self.max_set, 1 << int(doublings))
@@ -97,27 +101,27 @@ READER_LIMITS = Limits(
     min_figure=1.0,
     max_set=1,
 )
-"""Those of a model that reads another one's answer: docs/evaluation/readers.md."""
+"""The limits of a model that reads another one's answer: docs/evaluation/readers.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
     """The public limits of verdicts; docs/tuning-verdicts.md explains them.
 
-    Those that are None are the ones that were chosen on data: for the model that answered, and
-    others for a reader. Raises InvalidInput for limits of 0 or less, and for tags other than two
-    texts.
+    None stands for a limit that was chosen on data, for the model that answered or for a reader.
+    Raises InvalidInput for limits of 0 or less, and for tags that are not two texts.
 
     Args:
-        min_effect: Nats without which a sentence is not cited from a source that does not suffice.
-        min_word: Nats for which each of several sources is cited.
-        min_reliance: Nats from which the context as a whole matters to a sentence.
-        min_follows: Nats from which a sentence follows from an earlier one.
-        token_share: Judging, but for the default method's search, takes at most so many times the
-            tokens of the scores; what is undecided then is open, and the result partial.
-        min_tokens: The tokens that it may take in any case.
-        thinking_tags: What opens and closes the thinking in an answer, as in `("<plan>",
-            "</plan>")`; by default the tokenizer's response template, or tags that models use.
+        min_effect: The nats that a source must be worth to be cited, unless it is enough alone.
+        min_word: The nats that each of several sources must be worth.
+        min_reliance: The nats from which the documents as a whole matter to a sentence.
+        min_follows: The nats from which a sentence follows from an earlier one.
+        token_share: How many times the tokens of the scores judging may take, without the default
+            method's search. What is then undecided is open, and the result partial.
+        min_tokens: The tokens that judging may always take.
+        thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
+            "</plan>")`. By default, those of the tokenizer's response template, or tags that models
+            use.
     """
 
     min_effect: float | None = None
@@ -138,7 +142,7 @@ class VerdictOptions:
                 raise InvalidInput(f"{name}={value!r}; use a number above 0")
 
     def limits(self, *, is_reader: bool = False) -> Limits:
-        """The limits for what the model itself answered, or for another one's answer."""
+        """The limits for the model's own answer, or for another model's."""
         return replace(READER_LIMITS if is_reader else Limits(), **self._given)
 
     @property

@@ -1,4 +1,4 @@
-"""The sources that a part of the response needs most, and the order in which they are tried."""
+"""Finds the sources that a part of the response needs most, and the order to try them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Necessity:
         self._limits = losses.limits
 
     def decisive(self) -> Search[Carriers]:
-        """Find the one unit that a part with little reliance on the context needs.
+        """Find the one unit that a part with little reliance on the documents needs.
 
-        The reliance is no bound: without the context, what speaks against the part is gone, too. So
-        the document that holds most of its words is left out, then all others together; documents
-        that matter are divided, down to one unit, which is scored exactly.
+        The reliance is no limit: without the documents, text against the part is gone too. So the
+        document with most of its words is left out, then all others together. Documents that matter
+        are divided, down to one unit, which is scored exactly.
         """
         evidence, least = self._evidence, self._limits.masked_share * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
@@ -52,9 +52,9 @@ class Necessity:
         return Carriers()
 
     def decides(self, units: list[int]) -> Search[bool]:
-        """Whether the removal of these units costs the part `min_effect`, by an exact row.
+        """Whether the part loses `min_effect` without these units, by an exact row.
 
-        That is only asked for where a masked one comes near.
+        That row is requested only if a masked one comes near.
         """
         evidence, least = self._evidence, self._limits.min_effect
         if not (yield from self._mattering([units], self._limits.masked_share * least)):
@@ -66,10 +66,10 @@ class Necessity:
         return self._losses.in_row(row) >= least
 
     def most_needed(self, ranked: Sequence[int]) -> Search[Carriers]:
-        """Find the units with the highest necessity where no set suffices; at least one.
+        """Find the units with the highest necessity if no set is enough; at least one.
 
-        Those `ranked` first are left out; if none costs half of the reliance, those of the
-        document that matters most, too.
+        The `ranked` units are left out first. If none costs half of the reliance, the units of the
+        document that matters most are left out too.
         """
         units = [[unit] for unit in ranked[: self._limits.num_needed]]
         losses = yield from self._without(units)
@@ -90,12 +90,12 @@ class Necessity:
     def mattering_documents(self, least: float) -> Search[list[list[int]]]:
         """The units of each document without which the part loses `least` nats, most nats first.
 
-        The likeliest is left out, and all others together; then each third of what matters. What
-        speaks against another of its set is not found.
+        The most probable document is left out, and all others together; then each third of those
+        that matter. A document that another one of its set contradicts is not found.
         """
         scorer, count = self._evidence.scorer, self._limits.num_at_once
         documents = group(scorer.context, scorer.units, "document")
-        if len(documents) == 1:  # what the part loses without it is the reliance
+        if len(documents) == 1:  # the loss without it is the reliance
             return documents if self._losses.reliance >= least else []
         ordered = self._order.most_alike(self._losses.part, documents)
         found: list[list[int]] = []
@@ -113,7 +113,7 @@ class Necessity:
         return (yield from self._mattering(found, least))
 
     def _mattering(self, sets: Sequence[list[int]], least: float) -> Search[list[list[int]]]:
-        """The sets whose removal costs the part `least` nats, the costliest first."""
+        """The sets without which the part loses `least` nats, the largest loss first."""
         losses = yield from self._without(sets)
         return [sets[index] for index in best(losses) if losses[index] >= least]
 
@@ -135,11 +135,10 @@ class Order:
         self._words: dict[int, frozenset[str]] = {}
 
     def holding(self, part: Part, nats: Mapping[int, float]) -> list[int]:
-        """The units that hold words of the part worth these nats, highest worth first.
+        """The units that have words of the part worth these nats, highest worth first.
 
-        Of units with the same words, those with more of all the part's words come first. None where
-        the words in all units are worth less than half of the nats: the model says it in words of
-        its own.
+        If units have the same words, the one with more of all the part's words comes first. None if
+        the words in all units are worth less than half of the nats: the model uses its own words.
         """
         words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
         held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
@@ -150,14 +149,14 @@ class Order:
         return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
 
     def complement(self, part: Part, units: Collection[int]) -> int | None:
-        """The unit with most words of the part that these do not hold; None if none has one."""
+        """The unit with most words of the part that these units lack; None if none has one."""
         missing = part.said.difference(*map(self.words_of, units))
         others = (unit for unit in range(len(self._scorer.units)) if unit not in units)
         best_of = max(others, key=lambda unit: len(missing & self.words_of(unit)), default=None)
         return None if best_of is None or missing.isdisjoint(self.words_of(best_of)) else best_of
 
     def ranked(self, part: Part) -> Sequence[int]:
-        """All units, the most promising first, as the ranking has it; none without one."""
+        """All units by the ranking, the most promising first; none without a ranking."""
         return () if self._ranking is None else self._ranking.ranked(part)
 
     @property
@@ -176,7 +175,7 @@ class Order:
         return self._words[unit]
 
     def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:
-        """The sets of units, sorted by the number of the part's words in them."""
+        """The sets of units, sorted by how many of the part's words they have."""
 
         def num_words(units: list[int]) -> int:
             return len(part.said & frozenset(chain.from_iterable(map(self.words_of, units))))

@@ -31,10 +31,10 @@ from attribot_rag.scoring import Backend, Scorer, scoring_backend
 class Proxy(Method):
     """Any method on the scorer of a smaller causal model (AttriBoT, section 3.3).
 
-    The proxy may have another tokenizer, template and family. Unless its token ids are the
-    target's, chat messages are rendered with its own template, other prompts are read as text
-    without the target's special tokens, and sources are located again; the score of each of its
-    response tokens is added to the target's token that holds the token's first character.
+    The proxy may have another tokenizer, template and family. If its token ids are not the
+    target's, its own template renders chat messages, other prompts are read as text without the
+    target's special tokens, and sources are located again. The score of each of its response tokens
+    is added to the target's token that has the token's first character.
     """
 
     language_model: LanguageModel
@@ -49,7 +49,7 @@ class Proxy(Method):
         return scoring_backend(self.language_model)
 
     def cost(self, workload: Workload) -> Cost:
-        """With the target's tokenizer; the proxy has to read the prompt first."""
+        """With the target's tokenizer. The proxy must read the prompt first."""
         parameters = self.language_model.weights.num_parameters
         on_proxy = replace(workload, num_parameters=parameters, is_cached=False)
         cost = self.method.cost(on_proxy)
@@ -86,7 +86,7 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
     Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks a document
-    that the target's holds.
+    that the target's has.
     """
     prompt_input = scorer.prompt_input
     if prompt_input is None:
@@ -127,7 +127,7 @@ def _check_length(generation: Generation, proxy: LanguageModel) -> None:
 
 
 def _may_read(scorer: Scorer, num_tokens: int) -> bool:
-    """Whether the budget allows a prompt of this length; it always allows the first scores."""
+    """Whether the budget allows a prompt of this length. It always allows the first scores."""
     session = scorer.session
     started = any(usage.scored_tokens for _, usage in session.usages)
     if not started or session.meter.allows(num_tokens):
@@ -137,7 +137,7 @@ def _may_read(scorer: Scorer, num_tokens: int) -> bool:
 
 
 def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) -> bool:
-    """Whether both have the same vocabulary and template, so that token ids can be shared."""
+    """Whether both have the same vocabulary and template, so that they can share token ids."""
     ours, theirs = target.tokenizer, proxy.tokenizer
     if ours.get_vocab() != theirs.get_vocab() or ours.chat_template != theirs.chat_template:
         return False
@@ -182,7 +182,7 @@ def _spans(source: Source) -> list[DocumentSpan]:
 def _columns(
     target: Scorer, proxy: Scorer, rows: Sequence[TokenScores | None]
 ) -> tuple[TokenScores | None, ...]:
-    """Rows over the proxy's response tokens as rows over the target's; sums are preserved."""
+    """Rows over the proxy's response tokens as rows over the target's, with the same sums."""
     if proxy.generation.response_ids == target.generation.response_ids:
         return tuple(rows)
     ours = target.response

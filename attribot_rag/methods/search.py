@@ -1,4 +1,4 @@
-"""The smallest set of sources that preserves the likelihood of a part of the response."""
+"""Finds the smallest set of sources that is enough for a part of the response."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def carriers_of(
 ) -> Iterator[Carriers]:
     """The carriers of each part of one answer.
 
-    Rows of all parts are fetched together, which a GPU prefers; `in_order`, the search for a part
-    ends before that for the next part begins. A part that hardly relies on the context is not
-    looked into if it `is_settled` otherwise.
+    Rows of all parts are fetched together, which is faster on a GPU. With `in_order`, the search
+    for a part ends before the next one begins. A part that relies little on the documents is
+    skipped if it `is_settled` otherwise.
     """
     every = [*parts]
     searches = [find_carriers(part, evidence, order, limits, is_settled) for part in every]
@@ -48,9 +48,9 @@ def find_carriers(
     limits: Limits,
     is_settled: Callable[[Part], Search[bool]] | None = None,
 ) -> Search[Carriers]:
-    """Finds the smallest source set that preserves a part's likelihood, step by step.
+    """Finds the smallest set of sources that keeps a part's likelihood, step by step.
 
-    Units with words of the part are tried first, then the highest ranked ones. If no set suffices,
+    Units with words of the part are tried first, then the highest ranked ones. If no set is enough,
     the carriers are the units with the highest necessity.
     """
     evidence = evidence.for_part(part)
@@ -74,7 +74,7 @@ class _Search:
     """The search for the carriers of one part.
 
     Without a ranking, units are ranked by how much each document, then each unit of the best
-    documents, keeps by itself.
+    documents, keeps alone.
     """
 
     def __init__(self, losses: PartLosses, order: Order) -> None:
@@ -88,7 +88,7 @@ class _Search:
         self._by_search: list[int] = []
 
     def may_rely(self) -> Search[bool]:
-        """Whether the part relies on the context, or needs the unit that holds its words."""
+        """Whether the part relies on the documents, or needs the unit that has its words."""
         if self._losses.reliance >= self._limits.min_reliance:
             return True
         of_words = (total(self._evidence.reliance, word) for word in self._part.words)
@@ -105,7 +105,7 @@ class _Search:
         )
 
     def sufficient(self) -> Search[Carriers]:
-        """Find the smallest sufficient set, then the replacements of a single unit."""
+        """Find the smallest set that is enough, then the replacements of a single unit."""
         members = yield from self._enough()
         if not members and not self._ranked:
             self._by_search = yield from self._ranked_alone()
@@ -123,7 +123,7 @@ class _Search:
         return Carriers(tuple(members), alternatives, further=further, beside=beside)
 
     def _enough(self) -> Search[list[int]]:
-        """The first unit, two, four, six, until they suffice; none if no set does."""
+        """The first unit, two, four, six, until they are enough; none if no set is."""
         losses, evidence = self._losses, self._evidence
         units, row = list[int](), None
         alone = self._alone()
@@ -137,9 +137,9 @@ class _Search:
                 documents = self.necessity.mattering_documents(least)
                 self._ahead.expect(after_several(losses, self._order, units, growths, documents))
             needed = evidence.ablating_each([unit] for unit in added)
-            yield [evidence.keeping(units), *alone, *needed]  # asked for soon, at any rate
+            yield [evidence.keeping(units), *alone, *needed]  # these will be needed soon anyway
             if alone and not losses.suffice_after_nothing(units, self._held(units)):
-                evidence.read_earlier()  # it speaks of what was said before, or others are needed
+                evidence.read_earlier()  # it refers to earlier text, or needs other units
                 yield [evidence.keeping(units), *evidence.ablating_each([x] for x in units)]
             alone = []
             row = evidence.only(units)
@@ -153,16 +153,16 @@ class _Search:
         return frozenset(chain.from_iterable(map(self._order.words_of, units)))
 
     def _alone(self) -> list[Request]:
-        """The row of the part alone, if what was said before it need not be read at first.
+        """The row of the part alone, if the earlier text need not be read at first.
 
-        The part has to rely so much on the context that it comes from no earlier sentence, and to
-        have words of its own, by which it is seen whether it goes without these.
+        The part must rely so much on the documents that it comes from no earlier sentence. It must
+        also have its own words, which show whether it can do without earlier text.
         """
         is_own = bool(self._part.words) and self._losses.reliance >= self._limits.sure_reliance
         return self._evidence.leave_out_earlier() if is_own else []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
-        """The units that are tried next, beside these, whose row this is: as many again.
+        """The units to try next in addition to these, whose row this is: as many again.
 
         Three follow the first if that leaves half of the reliance unexplained.
         """
@@ -174,18 +174,18 @@ class _Search:
         return self._promising(losses.words(row), units)[:room] if room > 0 else []
 
     def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
-        """The sets that these would grow to if each left this row; none if ranking takes time."""
+        """The sets that these would grow to after each of the rows; none if ranking takes time."""
         grown = [*units]
         while self._order.is_ranked and (added := self._growth(grown, row)):
             grown = [*grown, *added]
             yield grown
 
     def _explaining(self, units: Sequence[int]) -> Search[list[int]]:
-        """The irreplaceable ones of several units, if they explain the part, else none.
+        """The irreplaceable ones of several units if they explain the part; else none.
 
-        The other units of the prompt do not make up for them. They explain the part if it loses
-        `min_effect` without them, more than it may lose with sources that suffice, and each word
-        that it does not keep with only them.
+        No other units of the prompt replace them. They explain the part if it loses `min_effect`
+        without them, more than it may lose with sources that are enough, and so does each word that
+        it does not keep with only them.
         """
         rows = {unit: self._evidence.without([unit]) for unit in units}
         if len(units) < 2 or None in rows.values():
@@ -202,7 +202,7 @@ class _Search:
     def _promising(self, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
         """The other units with words worth these nats, mixed with the ranked ones if needed.
 
-        They are needed if no unit holds such words, or if two units were not enough.
+        They are needed if no unit has such words, or if two units were not enough.
         """
         holders = [unit for unit in self._order.holding(self._part, nats) if unit not in units]
         if holders and len(units) < 2:
@@ -216,10 +216,10 @@ class _Search:
         return self._by_search or self._order.ranked(self._part)
 
     def _smallest(self, units: list[int]) -> Search[tuple[list[int], dict[int, tuple[int, ...]]]]:
-        """Drop unneeded units; also, for each needed unit, the units beside which it is needed.
+        """Drop unneeded units. Also returns, for each needed unit, the units that need it too.
 
-        Those that hold no word of the part are left out first, then the least promising. Without a
-        unit that all others do not make up for, the few do not suffice either.
+        Units without words of the part are left out first, then the least promising ones. Without a
+        unit that no other units replace, the few are not enough either.
         """
         beside: dict[int, tuple[int, ...]] = {}
         texts, words_of = self._part.texts, self._order.words_of
@@ -238,10 +238,10 @@ class _Search:
         return units, beside
 
     def _further(self, members: Sequence[int]) -> Search[tuple[int, ...]]:
-        """The unit that is needed beside members that suffice, if there is one.
+        """The unit that is needed in addition to members that are enough, if there is one.
 
-        Tried is that with most words of the part, the question's too, that the members do not hold:
-        the other end of a comparison, or what leads from the question to the members. It is needed
+        The unit with most words of the part, also of the question, that the members lack is tried:
+        the other side of a comparison, or the link from the question to the members. It is needed
         if it adds `min_effect` to the members, and its removal from the prompt costs as much.
         """
         losses, evidence, limits = self._losses, self._evidence, self._limits
@@ -251,7 +251,7 @@ class _Search:
         unit = self._order.complement(self._part, members)
         if unit is None:
             return ()
-        self._ahead.expect(evidence.ablating_each([members]))  # by which all are cited
+        self._ahead.expect(evidence.ablating_each([members]))  # decides on citing all of them
         both = [*members, unit]
         yield [evidence.keeping(both)]
         row = evidence.only(both)
@@ -273,10 +273,10 @@ class _Search:
         )
 
     def _replacements(self, unit: int) -> Search[tuple[int, ...]]:
-        """The units that suffice alone instead of this one.
+        """The units that are enough alone in place of this one.
 
-        A few are tried, and as many more for as long as all of them suffice: a fact may stand in
-        any number of documents.
+        A few are tried, and more as long as all of them are enough: a fact may stand in any number
+        of documents.
         """
         losses, only, share = self._losses, self._evidence.only, self._limits.needed_share
         candidates = self._promising(losses.words(None), [unit])

@@ -1,4 +1,4 @@
-"""Recording the generations of a loaded model, without changing its callers' output."""
+"""Records the generations of a loaded model, without changing its callers' output."""
 
 from __future__ import annotations
 

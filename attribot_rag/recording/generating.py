@@ -1,4 +1,4 @@
-"""An answer of the model: generated here and recorded, or given by its server."""
+"""An answer of the model: generated and recorded here, or given by its server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-# Settings by which `generate` goes on from something else than one row's keys and values.
+# Settings with which `generate` does not continue from one row's keys and values.
 _OTHERWISE = (
     *("assistant_model", "cache_implementation", "custom_generate", "inputs_embeds"),
     *("prompt_lookup_num_tokens", *CACHE_NAMES),
@@ -54,8 +54,7 @@ def generate_answer(
     """Let the model answer a prompt, greedily by default; None if the answer has no tokens.
 
     `options` go to the model's own `generate`, see `generate_with`, or to the server of a served
-    model, which is waited for no longer than `max_time` seconds, and whose answer a `streamer` gets
-    as a whole.
+    model. A server has `max_time` seconds, and a `streamer` gets its answer as a whole.
     """
     if isinstance(language_model, LocalModel):
         settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
@@ -70,12 +69,11 @@ def generate_with(
     settings: Mapping[str, Any],
     between_steps: Callable[[], None] | None = None,
 ) -> Generation | None:
-    """Let the model's own `generate` answer a prompt with these settings and no others.
+    """Let the model's own `generate` answer a prompt with exactly these settings.
 
-    A long prompt is read in pieces where that gives the same numbers, so that `max_time`, in
-    seconds, bounds the reading as well. `between_steps` runs before each piece and after each
-    token; what it raises ends the answer. Raises InvalidInput if the time is over before the answer
-    has a word.
+    A long prompt is read in pieces if that gives the same numbers, so `max_time`, in seconds, also
+    limits the reading. `between_steps` runs before each piece and after each token. If it raises an
+    error, the answer ends. Raises InvalidInput if the time is up before the answer has a word.
     """
     model, prompt_ids = model_here(language_model), tuple(prompt_ids)
     inputs = torch.tensor([prompt_ids], device=language_model.device)
@@ -89,7 +87,7 @@ def generate_with(
             own |= _cached_prompt(model, prompt_ids, limits)
         generate = cast(Callable[..., Any], model.generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **own)
-    latest = reversed(recorder.generations)  # other threads may have generated meanwhile
+    latest = reversed(recorder.generations)  # other threads may have generated, too
     answer = next((match for match in latest if match.prompt_ids == prompt_ids), None)
     if limits.are_over and not (answer and language_model.decode(answer.response_ids).strip()):
         raise limits.no_answer(len(prompt_ids))
@@ -108,9 +106,9 @@ def generate_with(
 
 
 class _Limits(StoppingCriteria):
-    """The end of an answer's seconds, by a clock that cannot be set, and what runs between steps.
+    """The end of an answer's time, by a clock that cannot be set, and the call between steps.
 
-    transformers' own limit goes by the time of day, and begins with the first token.
+    The limit of transformers uses the time of day, and begins with the first token.
     """
 
     def __init__(self, seconds: float | None, between_steps: Callable[[], None] | None) -> None:
@@ -144,11 +142,11 @@ class _Limits(StoppingCriteria):
 def _reads_in_pieces(
     model: PreTrainedModel, prompt_ids: Sequence[int], settings: Mapping[str, Any]
 ) -> bool:
-    """Whether the prompt has several pieces, and a cache of them is as good as `generate`'s own."""
+    """Whether the prompt has several pieces, and their cache is as good as `generate`'s own."""
     if len(prompt_ids) <= piece_size(model.device):
         return False
     call = GenerateArguments(model, settings)
-    generate = getattr(model.generate, "original", model.generate)  # under the recorder's hook
+    generate = getattr(model.generate, "original", model.generate)  # without the recorder's hook
     num_tokens = len(prompt_ids) + call.max_new_tokens(len(prompt_ids))
     return (
         Cropped.refusal(model, num_tokens) is None
@@ -162,9 +160,9 @@ def _reads_in_pieces(
 def _cached_prompt(
     model: PreTrainedModel, prompt_ids: Sequence[int], limits: _Limits
 ) -> dict[str, Any]:
-    """The prompt's cache as an argument of `generate`, nothing if the model takes it in no pieces.
+    """The prompt's cache as an argument of `generate`; empty if the model takes no pieces.
 
-    Raises InvalidInput if the time is over.
+    Raises InvalidInput if the time is up.
     """
     cache = PromptRead(config=model.config.get_text_config(decoder=True))
     taken = cache_inputs(model, cache)

@@ -1,4 +1,4 @@
-"""A stand-in for a model's `generate`: what a call is given, and the generations that it made."""
+"""Replaces a model's `generate`, and reads the arguments and generations of its calls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
 _MAKE_PROCESSORS = "_get_logits_processor"
 _installing = threading.RLock()
 _CONFIGURED = frozenset(GenerationConfig().to_dict())  # type: ignore[no-untyped-call]
-_VALUES = _CONFIGURED | {"generation_config", "tokenizer"}  # which stop strings need
+_VALUES = _CONFIGURED | {"generation_config", "tokenizer"}  # stop strings need a tokenizer
 _OUTPUT = frozenset({"return_dict_in_generate", "num_return_sequences"})
 _STATEFUL = (
     "logits_processor",
@@ -58,7 +58,7 @@ _STATEFUL = (
     "custom_generate",
 )
 
-# These may forbid or force tokens, where their work was not watched.
+# These may forbid or force tokens, if they were not watched.
 _CONSTRAINTS = ("logits_processor", "prefix_allowed_tokens_fn")
 _NO_CONDITIONING = frozenset(
     {
@@ -69,16 +69,16 @@ _NO_CONDITIONING = frozenset(
     }
 )
 
-_DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
+_DEFAULT_MAX_NEW_TOKENS = 20  # the default of transformers
 
 
 class GenerateHook(ForkSafe):
-    """Stands in for `model.generate` and hands its listeners the generations.
+    """Replaces `model.generate`, and passes the generations to its listeners.
 
-    A hook serves all recorders of a model; with the last recorder it goes, and the model's own
-    method is back. Callers get exactly the output that they asked for. A `generate` of the caller's
-    own is called as it is, so its caches are read only if it returns a dict. Processors of logits
-    are watched. Listeners, bound methods of what they stand for, are not kept alive.
+    One hook serves all recorders of a model. When the last recorder leaves, the model gets its own
+    method back. Callers get exactly the output that they asked for. If the caller has replaced
+    `generate`, that is called unchanged, so its caches are read only if it returns a dict. Logits
+    processors are watched. Listeners, which are bound methods, are not kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -101,7 +101,7 @@ class GenerateHook(ForkSafe):
 
     @classmethod
     def attach(cls, model: PreTrainedModel, listener: Listener, before: Beginning) -> GenerateHook:
-        """Notify the listener of every generation of the model; call `before` before each."""
+        """Call the listener with every generation of the model, and `before` before each."""
         with _installing:
             hook = model.__dict__.get("generate")
             if not isinstance(hook, cls):
@@ -119,7 +119,7 @@ class GenerateHook(ForkSafe):
 
     def _remove(self, listener: weakref.WeakMethod[Listener]) -> None:
         with _installing:
-            if listener in self.listeners:  # else it left before, while a generation told it
+            if listener in self.listeners:  # it may have left during a generation
                 self.listeners.remove(listener)
             model = self._model()
             if self.listeners or model is None or model.__dict__.get("generate") is not self:
@@ -158,7 +158,7 @@ class GenerateHook(ForkSafe):
             call.ended.set_result(None)
 
     def _generate_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model's own method for a dict, without new warnings."""
+        """Call the model's own method so that it returns a dict, without new warnings."""
         config = _by_name(args, kwargs).get("generation_config")
         if config is None or "return_dict_in_generate" in kwargs:
             return self.original(*args, **{**kwargs, "return_dict_in_generate": True})
@@ -175,7 +175,7 @@ class GenerateHook(ForkSafe):
                 if (before := reference()) is not None:
                     before()
         except Exception:  # the caller's answer must not be lost to its recording
-            logger.exception("caches of earlier answers could not be let go")
+            logger.exception("caches of earlier answers could not be dropped")
 
     def _tell(self, arguments: GenerateArguments, output: Any, watch: ProcessorWatch) -> None:
         try:
@@ -189,17 +189,20 @@ class GenerateHook(ForkSafe):
 
 
 class RunningCall:
-    """A running call of `generate`; `ended` is done at its end."""
+    """A running call of `generate`. `ended` is done at its end."""
 
     def __init__(self, arguments: GenerateArguments) -> None:
         self.ended: Future[None] = Future()
         self._arguments = arguments
 
     def read_prompts(self) -> list[tuple[int, ...]]:
-        """The ids of the prompts of a call; empty, and not recorded, if they cannot be read."""
+        """The ids of the prompts of a call.
+
+        If they cannot be read, it is empty and not recorded.
+        """
         try:
             return self._arguments.prompt_ids
-        except Exception:  # of arguments that `generate` itself is going to refuse
+        except Exception:  # `generate` itself will refuse these arguments
             return []
 
 
@@ -209,7 +212,7 @@ def _by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class GenerateArguments:
-    """The arguments of a `generate` call of a model, by their names."""
+    """The arguments of a `generate` call of a model, by name."""
 
     model: PreTrainedModel
     by_name: Mapping[str, Any]
@@ -236,9 +239,9 @@ class GenerateArguments:
 
     @property
     def prompts(self) -> torch.Tensor | None:
-        """The prompts' ids, [num_prompts, positions]; None where there are none.
+        """The prompts' ids, [num_prompts, positions]; None without ids.
 
-        Prompts that were given as embeddings alone have no positions.
+        Prompts that were given only as embeddings have no positions.
         """
         prompts = self.by_name.get("inputs")
         if prompts is None:
@@ -253,7 +256,7 @@ class GenerateArguments:
     def mask(self, prompts: torch.Tensor) -> torch.Tensor:
         """The attention mask, given or inferred from padding as by `generate`: bool, like prompts.
 
-        Of a mask that covers a cache too, the part for the given ids.
+        If a mask also covers a cache, the part for the given ids.
         """
         mask = self.by_name.get("attention_mask")
         if mask is not None and prompts.shape[1]:
@@ -263,7 +266,7 @@ class GenerateArguments:
         return torch.ne(prompts, self.pad_id)
 
     def refusal(self, prompts: torch.Tensor) -> str | None:
-        """The reason why the prompts are unknown: only ids after a filled cache were given."""
+        """Why the prompts are unknown: only the ids after a filled cache were given."""
         mask, num_ids = self.by_name.get("attention_mask"), prompts.shape[1]
         num_cached = 0 if mask is None else torch.as_tensor(mask).shape[1] - num_ids
         if not num_ids or num_cached <= 0:
@@ -275,7 +278,7 @@ class GenerateArguments:
 
     @property
     def prompt_ids(self) -> list[tuple[int, ...]]:
-        """The ids of each prompt without padding; none where it had no ids."""
+        """The ids of each prompt without padding; none if it had no ids."""
         prompts = self.prompts
         if prompts is None:
             return []
@@ -283,7 +286,7 @@ class GenerateArguments:
         return [tuple(row[visible].tolist()) for row, visible in rows if visible.any()]
 
     def max_new_tokens(self, num_prompt: int) -> int:
-        """The maximal number of tokens of a response after so many positions of the prompt."""
+        """The most tokens of a response after so many positions of the prompt."""
         max_new_tokens = self.setting("max_new_tokens")
         if max_new_tokens is not None:
             return int(max_new_tokens)
@@ -291,10 +294,9 @@ class GenerateArguments:
         return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - num_prompt
 
     def settings(self, changing: Sequence[str] | None) -> GenerationSettings:
-        """The settings of the call; later changes do not reach them.
+        """The settings of the call. Later changes do not affect them.
 
-        `changing` names the processors of logits that changed tokens, None if they were not
-        watched.
+        `changing` names the logits processors that changed tokens; None if they were not watched.
         """
         values = {
             name: copy.deepcopy(value) if isinstance(value, GenerationConfig) else value
@@ -307,12 +309,12 @@ class GenerateArguments:
         return GenerationSettings(values, left_out, (*(changing or ()), *constraints))
 
     def conditioned_on(self, mask: torch.Tensor) -> tuple[str, ...]:
-        """The names of inputs besides ids and their mask [num_prompts, positions].
+        """The names of inputs other than ids and their mask [num_prompts, positions].
 
-        A model that sees images takes zeros as types of tokens for text alone.
+        A model that sees images takes zeros as token types for text alone.
         """
         names = []
-        if "prepare_inputs_for_generation" in vars(self.model):  # as prompt and prefix tuning do
+        if "prepare_inputs_for_generation" in vars(self.model):  # as in prompt and prefix tuning
             names.append("prepare_inputs_for_generation")
         for name, value in self.by_name.items():
             if name in _NO_CONDITIONING or value is None:
@@ -331,7 +333,7 @@ def _is_set(value: object) -> bool:
 
 
 def _counts(value: object, mask: torch.Tensor) -> bool:
-    """Whether positions follow from the mask: consecutive, padding aside."""
+    """Whether positions follow from the mask: consecutive, without padding."""
     if not isinstance(value, torch.Tensor) or value.shape != mask.shape:
         return False
     expected = mask.long().cumsum(-1) - 1
@@ -343,11 +345,11 @@ def read_generations(
     output: Mapping[str, Any] | torch.Tensor,
     changing: Sequence[str] | None = None,
 ) -> list[Generation]:
-    """One Generation per row of a finished `generate` call; none where the prompt had no ids.
+    """One Generation for each row of a finished `generate` call; none if the prompt had no ids.
 
-    Where only the last ids of a prompt were given, it has these, and a `refusal`.
+    If only the last ids of a prompt were given, it has these, and a `refusal`.
 
-    `changing` names the processors of logits that changed tokens, None if they were not watched.
+    `changing` names the logits processors that changed tokens; None if they were not watched.
     """
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
@@ -370,7 +372,7 @@ def read_generations(
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
         prompt, visible = prompts[index], mask[index]
-        prompt_ids = tuple(prompt[visible].tolist())  # a tuple of its own is the row's identity
+        prompt_ids = tuple(prompt[visible].tolist())  # a new tuple identifies the row
         response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids, pad_id)
         follows = sequence[:response_start].tolist() == prompt.tolist()
         if not (response_ids and follows and (prompt_ids or conditioned_on)):
@@ -397,11 +399,11 @@ def read_generations(
 
 
 class PromptRead(DynamicCache):
-    """A cache of the prompt of the call that it is given to, as that call would have made it."""
+    """A cache of the prompt of the call that gets it, as the call would have made it."""
 
 
 def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> tuple[int, ...]:
-    """Up to the first EOS; a row that a stop string ended is filled with padding instead."""
+    """The ids up to the first EOS. A row that a stop string ended has padding instead."""
     end = next((i for i, token_id in enumerate(ids) if token_id in eos_ids), None)
     if end is None:
         end = len(ids)
@@ -413,10 +415,10 @@ def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> t
 def _plain_cache(
     arguments: GenerateArguments, output: Mapping[str, Any]
 ) -> list[DynamicLayer] | None:
-    """The layers of the cache if all are plain tensors that still hold every position.
+    """The layers of the cache if all are plain tensors that still have every position.
 
-    None too if the caller set where it begins or its positions, and in training mode or autocast,
-    where its numbers are not those of the scored model.
+    None if the caller set where it begins or its positions, and in training mode or autocast: its
+    numbers are then not those of the scored model.
     """
     model, by_name = arguments.model, arguments.by_name
     given = [by_name.get(name) for name in (*CACHE_NAMES, "position_ids")]
@@ -439,7 +441,7 @@ def _plain_cache(
 
 
 def _cache_row(layers: list[DynamicLayer], row: int, start: int, end: int) -> PromptCache:
-    """The prompt's part of one row: a view, or a copy where the storage is shared with others."""
+    """The prompt's part of one row: a view, or a copy if others share the storage."""
 
     def cut(tensor: torch.Tensor | None) -> torch.Tensor:
         assert tensor is not None
@@ -468,13 +470,13 @@ class ProcessorWatch:
 
     @property
     def changing(self) -> tuple[str, ...] | None:
-        """Processors that changed the best token, other than to end; None if they were not seen."""
+        """Processors that changed the best token, except to end. None if they were not seen."""
         if self._changed is None:
             return None
         return tuple(name for name, changed in self._changed.items() if changed)
 
     def _begin(self, scores: torch.Tensor) -> None:
-        self._best = scores.argmax(-1)  # at once: a processor may write to the scores
+        self._best = scores.argmax(-1)  # now, because a processor may change the scores
 
     def _compare(self, name: str, scores: torch.Tensor) -> None:
         best, before = scores.argmax(-1), self._best
@@ -488,7 +490,7 @@ class ProcessorWatch:
 
 
 class _Look(LogitsProcessor):
-    """Shows the scores to a function, and returns them unchanged."""
+    """Passes the scores to a function, and returns them unchanged."""
 
     def __init__(self, look: Callable[[torch.Tensor], None]) -> None:
         self._look = look
@@ -499,7 +501,7 @@ class _Look(LogitsProcessor):
 
 
 class ProcessorHook:
-    """Stands in for the model's method that makes logits processors."""
+    """Replaces the model's method that makes logits processors."""
 
     def __init__(self, original: Callable[..., Any]) -> None:
         self.original = original
@@ -526,5 +528,5 @@ class ProcessorHook:
 
 
 def unhooked(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method as it is, which a copy of a hook stands for."""
+    """The original method if this is a hook or a copy of one."""
     return method

@@ -22,7 +22,7 @@ from attribot_rag.recording.transcript import Answer, PromptText, Transcript
 from attribot_rag.scoring.memory import free_memory
 
 logger = logging.getLogger(__name__)
-_LEAST_SHARED = 32  # tokens: to read fewer takes no time that would be noticed
+_LEAST_SHARED = 32  # tokens; reading fewer takes almost no time
 _MAX_READ = 4  # prompts of answers that were attributed
 _WORDS = 6
 _LONGEST = 60  # characters of words that are shown
@@ -32,7 +32,7 @@ _ELSEWHERE = f"another model or a cache gave it, or something changed its text; 
 
 @dataclass(frozen=True, eq=False)
 class _ReadPrompt:
-    """A prompt that was attributed, with its cache, by the state of the model that read it."""
+    """A prompt that was attributed, with its cache and the state of the model that read it."""
 
     ids: tuple[int, ...]
     cache: PromptCache
@@ -40,18 +40,19 @@ class _ReadPrompt:
 
 
 class GenerationRecorder:
-    """Keeps the last generations of a model for the attribution of their answers.
+    """Keeps the last generations of a model, to attribute their answers.
 
-    Attach it, or use it as a context manager. Prompts that were attributed keep their caches, too,
-    so that another look at the answer, or the next prompt that begins alike, reads less.
+    Attach it, or use it as a context manager. It also keeps the caches of attributed prompts. So
+    another look at the answer, or the next prompt with the same beginning, reads less.
 
-    Raises InvalidInput for a negative bound.
+    Raises InvalidInput for a negative limit.
 
     Args:
         language_model: The model whose `generate` is observed.
-        max_generations: The most generations that are kept.
-        max_cache_bytes: The most bytes of caches; the oldest are let go first. The newest answer's
-            is kept even if it has more, while as much memory is free, until the next answer.
+        max_generations: The most generations to keep.
+        max_cache_bytes: The most bytes of caches; the oldest are dropped first. The newest answer's
+            cache is kept even if it is larger, while there is free memory for it, until the next
+            answer.
     """
 
     def __init__(
@@ -77,14 +78,14 @@ class GenerationRecorder:
         self._lock = threading.Lock()
 
     def attach(self) -> GenerationRecorder:
-        """Start recording; nothing happens if it has already started."""
+        """Start recording. Does nothing if it has started."""
         if self._hook is None:
             model = model_here(self._language_model)
             self._hook = GenerateHook.attach(model, self._keep, self._make_room)
         return self
 
     def detach(self) -> None:
-        """Stop recording and restore the model's own `generate`; recorded generations stay."""
+        """Stop recording, and restore the model's own `generate`. Recorded generations stay."""
         if self._hook is not None:
             self._hook.detach(self._keep, self._make_room)
             self._hook = None
@@ -106,7 +107,7 @@ class GenerationRecorder:
         return tuple(transcript.generation for transcript in self._transcripts())
 
     def refusal(self, answer: Answer) -> str | None:
-        """The reason why the latest matching generation cannot be attributed, None if it can."""
+        """Why the latest matching generation cannot be attributed; None if it can."""
         for kept in reversed(self._transcripts(refused=True)):
             if kept.shown_part(answer.text) is not None:
                 return kept.generation.refusal
@@ -128,11 +129,14 @@ class GenerationRecorder:
     ) -> Generation | None:
         """The latest generation of this response, cut to the length of its text.
 
-        `response` may be the beginning of the generated text (a stopped answer, a stop string).
-        `prompt`, with or without special tokens, must be the whole prompt; each text in
-        `contains` must stand in it. Waits up to `timeout` seconds for generations from such a
-        prompt that are running when it is called: a streamed answer is seen before `generate`
-        returns.
+        Waits up to `timeout` seconds for running generations from such a prompt, because a streamed
+        answer is seen before `generate` returns.
+
+        Args:
+            response: The generated text or its beginning, as after a stop or a stop string.
+            prompt: The whole prompt, with or without special tokens.
+            contains: Texts that the prompt must contain.
+            timeout: How many seconds to wait.
         """
         match = self.find_answer(
             Answer(response, prompt_texts=contains), prompt=prompt, timeout=timeout
@@ -142,23 +146,23 @@ class GenerationRecorder:
     def find_answer(
         self, answer: Answer, *, prompt: str | None = None, timeout: float = 0.0
     ) -> Answer | None:
-        """As `match`, waiting up to `timeout` seconds."""
+        """As `match`, but waits up to `timeout` seconds."""
         future = self.match(answer, prompt=prompt)
         wait([future], timeout)
         return future.result() if future.done() else None
 
     def match(self, answer: Answer, *, prompt: str | None = None) -> Future[Answer | None]:
-        """The answer with its generation, which `find` describes, and its start in the text.
+        """The answer with its generation, as `find` finds it, and its start in the text.
 
-        The start is 0 unless the prompt was shown before the response. Of several generations, the
-        one with the answer's own prompt comes first, then one that was shown whole, then the
-        latest; if none has that prompt and they differ in theirs, none can be chosen, and the
-        result is None.
+        The start is 0 unless the prompt was shown before the response. If there are several
+        generations, the one with the answer's own prompt comes first, then one that was shown
+        whole, then the latest. If none has that prompt, and their prompts differ, the result is
+        None.
 
-        The future is done at once, unless the model is running with a prompt that fits: then when
-        such a call has given the answer, or all of them have ended.
+        The future is done at once, unless the model is running with a prompt that fits. Then it is
+        done when such a call has given the answer, or all of them have ended.
         """
-        running = self._running()  # before the search, which finds calls that end meanwhile
+        running = self._running()  # first: the search finds calls that end after this
         future: Future[Answer | None] = Future()
         match = self._search(answer, prompt)
         texts = answer.prompt_texts
@@ -174,7 +178,7 @@ class GenerationRecorder:
                     return
                 try:
                     match = self._search(answer, prompt)
-                except Exception as error:  # for the waiting thread; this one only generates
+                except Exception as error:  # belongs to the waiting thread; this one only generates
                     future.set_exception(error)
                 else:
                     if match is not None or not awaited:
@@ -185,7 +189,7 @@ class GenerationRecorder:
         return future
 
     def why_unmatched(self, answer: Answer) -> str:
-        """The refusal of the answer's generation, or the mismatch with recorded ones, and a fix."""
+        """Why no generation matches the answer, or why it was refused, and a fix."""
         return self.refusal(answer) or mismatch(answer, self._transcripts()[::-1])
 
     def _running(self) -> tuple[RunningCall, ...]:
@@ -196,7 +200,7 @@ class GenerationRecorder:
             return tuple(hook.running)
 
     def _fits(self, call: RunningCall, prompt: str | None, contains: Sequence[str]) -> bool:
-        """Whether a running call has a matching prompt, so that the answer may come from it."""
+        """Whether a running call has a matching prompt, so the answer may come from it."""
         prompts = self._running_prompts.get(call)
         if prompts is None:
             prompts = [PromptText(ids, self._language_model) for ids in call.read_prompts()]
@@ -209,10 +213,10 @@ class GenerationRecorder:
         cache: PromptCache | None = None,
         model_version: int | None = None,
     ) -> None:
-        """Let go of a generation's cache once it is attributed; its ids stay.
+        """Drop a generation's cache after its attribution. Its ids stay.
 
-        `cache` is that of its prompt, read by a model of this version: `with_read_cache` finds it
-        until the model answers again, and within the bound after that.
+        `cache` is the cache of its prompt, which a model of this version read. `with_read_cache`
+        finds it until the model answers again, and after that within the limit.
         """
         with self._lock:
             for index, kept in enumerate(self._kept):
@@ -225,10 +229,10 @@ class GenerationRecorder:
             self._keep_within_bound(num_newly_read=1)
 
     def with_read_cache(self, generation: Generation) -> Generation:
-        """With the cache of the longest beginning of its prompt that was attributed before.
+        """The generation with the cache of the longest attributed beginning of its prompt.
 
-        And with the version of the model that read it. The same generation without such a cache, or
-        if it has one.
+        It also gets the version of the model that read it. Without such a cache, or if it has one,
+        the generation is returned unchanged.
         """
         if generation.cache is not None:
             return generation
@@ -257,7 +261,7 @@ class GenerationRecorder:
             self._kept, self._read = [], []
 
     def wait_until_idle(self, timeout: float) -> None:
-        """Return once the model generates nothing, or after `timeout` seconds."""
+        """Return when the model generates nothing, or after `timeout` seconds."""
         hook = self._hook
         if hook is not None:
             with hook.idle:
@@ -271,14 +275,14 @@ class GenerationRecorder:
             self._keep_within_bound()
 
     def _make_room(self) -> None:
-        """Before the model answers: what is beyond the bound was kept for the last answer only."""
+        """Before the model answers, drop caches beyond the limit, kept only for the last answer."""
         with self._lock:
             self._keep_within_bound()
 
     def _keep_within_bound(self, *, num_newly_read: int = 0) -> None:
-        """Let go of the oldest caches beyond the bound, of attributed prompts first.
+        """Drop the oldest caches beyond the limit, those of attributed prompts first.
 
-        Those of the answers that came last are kept while as much memory is free as they take.
+        The caches of the last answers are kept while as much memory is free.
         """
         num_bytes, beyond = 0, 0
         for index, kept in reversed(tuple(enumerate(self._kept))):
@@ -308,7 +312,7 @@ class GenerationRecorder:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "the cache of an answer, %s MB, was let go before it was attributed, so that its "
+                "the cache of an answer, %s MB, was dropped before it was attributed, so its "
                 "prompt is read again: max_cache_bytes is %s MB. This is not logged again.",
                 f"{size / 1e6:,.0f}",
                 f"{self._max_cache_bytes / 1e6:,.0f}",
@@ -341,16 +345,16 @@ class GenerationRecorder:
             return prompt
         try:
             return self._language_model.decode(self._language_model.encode_prompt(prompt))
-        except Exception:  # of a chat template, which may raise anything for what it does not like
+        except Exception:  # a chat template may raise anything
             logger.debug("the prompt could not be rendered", exc_info=True)
             return None
 
 
 def mismatch(answer: Answer, kept: Sequence[Transcript]) -> str:
-    """The difference of the answer and its prompt from these generations, latest first.
+    """How the answer and its prompt differ from these generations, latest first.
 
-    The first words that differ, of the prompt if the model gave this text, of the text if it was
-    given this prompt.
+    It names the first words that differ: of the prompt if the model gave this text, of the text if
+    the model was given this prompt.
     """
     same_text = [transcript for transcript in kept if transcript.shown_part(answer.text)]
     if same_text:
@@ -404,7 +408,7 @@ def _longest_beginning(text: str, prompt: str) -> tuple[int, int]:
 
 
 def _words(text: str, place: int) -> str:
-    """The first words from the beginning of the word at this place on, or 'nothing more'."""
+    """The first words from the word at this position on, or 'nothing more'."""
     while 0 < place < len(text) and not text[place].isspace() and not text[place - 1].isspace():
         place -= 1
     words = " ".join(text[place : place + 4 * _LONGEST].split()[:_WORDS])

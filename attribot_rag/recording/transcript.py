@@ -1,4 +1,4 @@
-"""Answers, and the texts of prompts and generations by which an answer is matched."""
+"""Answers, and the texts of prompts and generations that match an answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with suppress(ImportError):  # an extra
 
 @dataclass(frozen=True, eq=False)
 class PromptText:
-    """The ids of a prompt, decoded when its text is first asked for."""
+    """The ids of a prompt, decoded when the text is first needed."""
 
     ids: tuple[int, ...]
     language_model: LanguageModel
@@ -63,7 +63,7 @@ class PromptText:
         return all(text.strip() in self.tokens.text for text in contains)
 
     def _without_bos(self, prompt: str) -> str:
-        """A prompt without the BOS before it, which is there once, twice or not at all."""
+        """A prompt without the BOS before it, which may be there once, twice or not at all."""
         bos = self.language_model.tokenizer.bos_token
         prompt = prompt.strip()
         while bos and prompt.startswith(bos):
@@ -84,7 +84,7 @@ class Transcript:
 
     @cached_property
     def response(self) -> TokenizedText:
-        """The response's tokens with their text, in which special tokens are empty."""
+        """The response's tokens with their text. Special tokens are empty."""
         language_model = self.prompt.language_model
         ids = language_model.check_ids(self.generation.response_ids)
         return TokenizedText.of(ids, language_model, skip_special_tokens=True)
@@ -94,7 +94,7 @@ class Transcript:
         return self.generation.prompt_ids is generation.prompt_ids
 
     def shown_part(self, shown: str) -> tuple[Transcript, int] | None:
-        """The generation cut to a displayed text, with or without its prompt; its start there."""
+        """The generation cut to a displayed text, with or without its prompt; and its start."""
         with suppress(InvalidInput):
             return self.cut_to(shown), 0
         for prompt in self.prompt.texts:
@@ -107,7 +107,7 @@ class Transcript:
         """The generation cut to the tokens of the text `response`.
 
         White space at its end stays if nothing else was cut. Raises InvalidInput if the
-        generation's text does not begin with it.
+        generation's text does not begin with `response`.
         """
         shown = response.strip()
         if not shown or not self.response.text.strip().startswith(shown):
@@ -130,32 +130,32 @@ class Transcript:
 class Answer:
     """An answer of a model, from the framework that shows it to the summary attached to it.
 
-    Attributed, it keeps no transcript, which may hold a KV cache.
+    After the attribution, it keeps no transcript, which may have a KV cache.
 
     Args:
-        text: The answer as its caller has it, or its beginning, perhaps behind the prompt.
-        documents: The framework's own.
-        prompt_texts: Texts that all stand in the prompt and tell it from other prompts.
-        prompt: The whole prompt, where it is known.
+        text: The answer as its caller has it, or its beginning, perhaps after the prompt.
+        documents: The framework's own documents.
+        prompt_texts: Texts that all stand in the prompt, and identify it.
+        prompt: The whole prompt, if it is known.
         notes: Notes of the attribution.
-        warning: A note of an attribution that finds no source of some sentence.
-        question: What was asked.
-        elsewhere: Another copy of the model gave the answer, which nobody recorded: prompt and text
-            are tokenized.
-        answered_by: The name of the model that gave the answer, where another one reads it; '' if
-            that is not known.
-        ask: Has that model complete a prompt, as `Attributor.answer_without` asks it to; None if it
-            cannot be asked.
-        beside_others: The application calls models several times, so that documents that do not
-            stand in this prompt are no cause for a warning.
-        span: The OpenTelemetry span of the model's call, where the framework tells it.
-        contents: The documents as the prompt has them, where `Document.of` reads something else.
-        retrieved: Documents of the application that need not stand in this prompt: those of the
-            answers before this one.
-        num_before: The number of answers that the application was given before it asked for this
-            one, each made of documents.
-        transcript: Of a matched answer, its generation, cut to the text.
-        start: Of a matched answer, the character at which the response begins in the text.
+        warning: A note for an attribution that finds no source of some sentence.
+        question: The question.
+        elsewhere: Whether a copy of the model gave the answer, which nobody recorded. Prompt and
+            text are then tokenized.
+        answered_by: The name of the model that gave the answer, if another one reads it; '' if
+            unknown.
+        ask: Sends a prompt to that model for `Attributor.answer_without`; None if it cannot be
+            asked.
+        beside_others: Whether the application calls models several times. Documents that are not in
+            this prompt then cause no warning.
+        span: The OpenTelemetry span of the model's call, if the framework reports it.
+        contents: The documents as the prompt has them, if `Document.of` reads something else.
+        retrieved: Documents of the application that may be missing in this prompt: those of earlier
+            answers.
+        num_before: How many answers made of documents the application got before it asked for this
+            one.
+        transcript: The generation of a matched answer, cut to the text.
+        start: The character at which the response of a matched answer begins in the text.
     """
 
     text: str
@@ -177,7 +177,7 @@ class Answer:
     start: int = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is bound to this process."""
+        """The state without values that belong to this process."""
         return {**vars(self), "ask": None, "span": None, "transcript": None}
 
     @property
@@ -187,10 +187,10 @@ class Answer:
 
 
 def current_span() -> Span | None:
-    """The current span of this thread or task, None without one."""
+    """The current span of this thread or task, or None."""
     if _trace is None:
         return None
     span: Span = _trace.get_current_span()
-    # OpenInference's stand-in for a LlamaIndex span becomes another one when that ends.
+    # OpenInference's wrapper of a LlamaIndex span changes its span when that ends.
     span = getattr(span, "__wrapped__", span)
     return span if span.get_span_context().is_valid else None

@@ -1,4 +1,4 @@
-"""Verdicts: the sources of each sentence of an answer, if any."""
+"""Decides which sources each sentence of an answer has, if any."""
 
 from __future__ import annotations
 

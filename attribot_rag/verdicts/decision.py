@@ -1,4 +1,4 @@
-"""The verdict on a sentence as a function of its measurements, and what of them it cites."""
+"""The verdict on a sentence as a function of its measurements, and its citation."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Unknown(Enum):
 
 
 class Expected(NamedTuple):
-    """A word's log-likelihood with the whole context, and its loss without, in nats."""
+    """A word's log-likelihood with all documents, and its loss without them, in nats."""
 
     likely: float
     reliance: float
 
     def is_unexpected(self, least: float) -> bool:
-        """Whether it is unlikely, and the context is worth little to it."""
+        """Whether it is unlikely, and the documents contribute little to it."""
         return self.reliance < least <= -self.likely
 
 
@@ -38,8 +38,8 @@ class Expected(NamedTuple):
 class SaidBefore:
     """The origin of a sentence: an earlier sentence, or else the conversation (None).
 
-    `effect` is what removing it costs, in nats. `is_uncaused` says that the earlier sentence has no
-    known cause; `carriers` would carry the sentence without the conversation.
+    `effect` is the loss without it, in nats. `is_uncaused` says that the earlier sentence has no
+    known cause. `carriers` would carry the sentence without the conversation.
     """
 
     sentence: int | None
@@ -50,10 +50,10 @@ class SaidBefore:
 
 @dataclass(frozen=True)
 class StatedInPrompt:
-    """The part of the prompt that states a sentence, None if none does; its effect, in nats.
+    """The part of the prompt that states a sentence, None if none does, and its effect, in nats.
 
-    `may_be` says that a statement holds a word of it. It `is_unlocated` if a document that was not
-    found in the prompt may have caused it: then statements were not looked at.
+    `may_be` says that a statement has a word of the sentence. `is_unlocated` says that a document
+    that was not found in the prompt may have caused it. Statements were then not measured.
     """
 
     part: PromptPart | None = None
@@ -66,10 +66,10 @@ class StatedInPrompt:
 class Measured:
     """The measurements of a sentence, the characters [start, end) of the response, in nats.
 
-    `reliance` is its loss without the whole context, None if the budget did not allow its row; the
-    context matters from `least` on: `min_reliance`, or more where a server's noise is large.
-    `words` and `figures` are its content words and numbers. `citation` is the part of its
-    `carriers` that may be cited.
+    `reliance` is the loss without all documents; None if the budget did not allow its row. The
+    documents matter from `least` on: `min_reliance`, or more if a server's noise is large. `words`
+    and `figures` are its content words and numbers. `citation` is the part of its `carriers` that
+    may be cited.
     """
 
     start: int
@@ -84,15 +84,15 @@ class Measured:
     stated: StatedInPrompt | Unknown = Unknown.STATED
     may_be_said_before: bool = False
     is_cut: bool = False
-    """The answer ends in it, at its length limit."""
+    """Whether the answer ends in it, at its length limit."""
     is_exhausted: bool = False
-    """Something was left undone for want of budget."""
+    """Whether something was left undone because the budget ended."""
     ended_by: Reason = "budget"
-    """What ended that; for an incomplete search, too, which only the budget ends."""
+    """What ended it, also for an incomplete search, which only the budget ends."""
 
 
 def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
-    """The verdict: a citation that is needed, else the origin, else a citation that suffices.
+    """The verdict: a needed citation, else the origin, else a citation that is enough.
 
     Without any of these, the reason. `Unknown` if it depends on a postponed measurement.
     """
@@ -130,7 +130,7 @@ def decide(measured: Measured, limits: Limits) -> Verdict | Unknown:
 def _is_needed(citation: Citation, measured: Measured, limits: Limits) -> bool:
     """Whether the sentence, or a word of it, loses enough without the cited sources.
 
-    An unexpected word only counts for a source that holds it.
+    An unexpected word counts only for a source that has it.
     """
     if citation.relation != "each":
         return citation.effect >= limits.min_reliance
@@ -152,11 +152,11 @@ def _is_warranted(
     is_needed: bool,
     is_invented: bool,
 ) -> bool:
-    """Whether the sentence needs the cited sources, or they suffice and it relies on them.
+    """Whether the sentence needs the cited sources, or they are enough and it relies on them.
 
-    It relies on them if its reliance is at least `least`; below twice that, on sources of words of
-    their own only if the model expects each content word. With invented numbers, only such sources
-    that it needs may be cited.
+    It relies on them if its reliance is at least `least`. Below twice that, on sources that have
+    words of their own, only if the model expects each content word. A sentence with invented
+    numbers may only cite such sources that it needs.
     """
     is_each, reliance = citation.relation == "each", measured.reliance or 0.0
     if is_needed and is_each:
@@ -170,9 +170,9 @@ def _is_warranted(
 
 
 def _is_invented(measured: Measured, limits: Limits) -> bool:
-    """Whether the model expects the sentence's numbers neither with the context nor without.
+    """Whether the model expects the sentence's numbers neither with the documents nor without.
 
-    An invented price, for example, whose currency stands everywhere.
+    For example an invented price whose currency stands everywhere.
     """
     least = limits.min_figure
     unlikely = [each for each in measured.figures if each.reliance - each.likely >= least]
@@ -180,7 +180,7 @@ def _is_invented(measured: Measured, limits: Limits) -> bool:
 
 
 def _has_unexpected(measured: Measured, limits: Limits) -> bool:
-    """Whether the model expects a content word neither with the context nor without."""
+    """Whether the model expects some content word neither with the documents nor without."""
     return any(word.is_unexpected(limits.min_figure) for word in measured.words)
 
 
@@ -211,9 +211,9 @@ def _from(origin: SaidBefore, verdict: Verdict) -> Verdict:
 
 
 def _unsupported(verdict: Verdict, measured: Measured, *, is_searched: bool) -> Verdict | Unknown:
-    """Unsupported, unless the prompt states the sentence or an unlocated document may cause it.
+    """Unsupported, unless the prompt states the sentence, or an unlocated document may cause it.
 
-    If the budget ended, it is open unless sources, turns and sentences were ruled out.
+    If the budget ended, it is open, unless sources, turns and sentences were ruled out.
     """
     stated = measured.stated
     if isinstance(stated, Unknown):
@@ -239,11 +239,13 @@ Units = Sequence[int]
 class Citation:
     """The sources that carry a sentence, best first, with their measured effects in nats.
 
-    `effect` is what the sentence loses without them: each by itself, in the sum, or with another
-    relation than `each` all at once. `word_effects` are the largest losses of each content word
-    without one of them that holds it, and without any. `kept` is the share of the reliance that it
-    keeps with them alone, with the first of `either`; None without a reliance. It is shown, and
-    decides nothing: `sufficient` says whether they are enough, for each word, too.
+    - `effect` is the loss without them: the sum over each, or, with another relation than `each`,
+      without all at once.
+    - `word_effects` are the largest losses of each content word without a source that has it, and
+      without any source.
+    - `kept` is the share of the reliance that the sentence keeps with only them, or with the first
+      of `either`; None without a reliance. It is only shown.
+    - `sufficient` decides whether they are enough, also for each word.
     """
 
     source_ids: tuple[int, ...]
@@ -255,7 +257,7 @@ class Citation:
 
 
 class Citing:
-    """Measures the candidates for the citations of one sentence, and fetches the rows for it."""
+    """Measures the candidates for the citations of one sentence, and fetches the rows for that."""
 
     def __init__(self, losses: PartLosses, order: Order) -> None:
         self._losses = losses
@@ -265,7 +267,7 @@ class Citing:
         self._limits = losses.limits
 
     def citation(self, carriers: Carriers) -> Citation | None:
-        """The citation of these carriers, None if there is none."""
+        """The citation of these carriers; None if there is none."""
         members = carriers.members
         if not members:
             return None
@@ -320,7 +322,7 @@ class Citing:
             yield max(held, default=0.0), max(effects.values())
 
     def _are_enough(self, deciding: Units) -> bool:
-        """Whether the sentence keeps enough with these alone, or loses the rest without them."""
+        """Whether the sentence keeps enough with only these, or loses the rest without them."""
         losses, evidence = self._losses, self._evidence
         most = (1 - self._limits.kept_share) * losses.reliance
         evidence.fetch([evidence.keeping(deciding)])
@@ -332,8 +334,8 @@ class Citing:
     def _deciding(self, carriers: Carriers) -> Iterator[int]:
         """The members with words of their own: words that the other members alone lose.
 
-        And that matter at all with all sources in the prompt: what only makes the subject clear
-        does not.
+        A member must also matter with all sources in the prompt. A source that only makes the
+        subject clear does not.
         """
         members = carriers.members
         lost = [self._lost_by_others(carriers, member).keys() for member in members]
@@ -346,8 +348,8 @@ class Citing:
     def _lost_by_others(self, carriers: Carriers, member: int) -> dict[int, float]:
         """The words that the other members alone lose, with the losses in nats.
 
-        If no search asked for that row, it is the row with the units beside which the member is
-        needed, or with all other units: more units cannot lose what fewer keep.
+        If no search requested that row, it is the row with the units that need the member too, or
+        with all other units: more units cannot lose what fewer keep.
         """
         only = self._evidence.only_as_asked
         others = tuple(unit for unit in carriers.members if unit != member)

@@ -77,16 +77,21 @@ def judge(
     *,
     read: Retrieved | None = None,
 ) -> Judgement:
-    """Judge each sentence of a response, and the citations the model wrote in it.
+    """Judge each sentence of a response, and the citations that the model wrote in it.
 
-    Scores what is missing: the prompt without the whole context, or with only a few sources, and
-    earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
-    judged one after another, and it is called with each judgement but the last, in which later
-    sentences are open and `pending`. With a ranking on demand, the search is the method's: no limit
-    holds for it.
+    Missing rows are scored: the prompt without all documents, or with only a few sources, and
+    earlier sentences and turns if no source carries a sentence.
 
-    What another model answered is `read`, with limits of its own: what retrieved text says by its
-    words is cited from it, and only other sentences are scored.
+    Args:
+        scorer: Scores the rows.
+        ranking: Ranks the sources. With a ranking on demand, the search is the method's, and no
+            limit of tokens applies to it.
+        response: The answer.
+        options: The limits for judging.
+        settled: Called with each judgement except the last, in which later sentences are open and
+            `pending`. Sentences are then judged one after another.
+        read: What was retrieved, if another model gave the answer. Other limits apply. A sentence
+            that retrieved text says by its words is cited from it, and only the others are scored.
     """
     limits = options.limits(is_reader=read is not None)
     meter = scorer.session.meter
@@ -126,12 +131,12 @@ def judge(
                     notes=notes,
                 )
             )
-    if scorer.masked_refusal is None:  # each cited source has a score of its own, by a short row
+    if scorer.masked_refusal is None:  # short rows score each cited source
         for part, index in judged.parts.items():
             is_scored = index < len(verdicts) and index not in judged.said
             cited = verdicts[index].source_ids if is_scored else ()
             judged.evidence.for_part(part).fetch_without([source] for source in cited)
-    # A marker is right if its document says the sentence, though another may say it better.
+    # A marker is right if its document says the sentence, even if another one says it better.
     by_any = [
         replace(verdict, source_ids=judged.said[index][1]) if index in judged.said else verdict
         for index, verdict in enumerate(verdicts)
@@ -146,7 +151,7 @@ def judge(
 
 
 def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, TokenScores | None]:
-    """The response's log-likelihoods and its reliance on the context, scored unless they were."""
+    """The response's log-likelihoods and its reliance on the documents; scored if necessary."""
     if measured.context_reliance is not None and not measured.of_proxy:
         return measured.token_log_likelihoods, measured.context_reliance
     whole = scores_of(scorer.score([scorer.context.whole]))
@@ -154,7 +159,7 @@ def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, Tok
 
 
 class _Judge:
-    """Measures each sentence of an answer until a verdict follows."""
+    """Measures each sentence of an answer until it has a verdict."""
 
     def __init__(
         self,
@@ -180,16 +185,16 @@ class _Judge:
         self._without_limit = self._meter.unlimited if ranking.is_on_demand else nullcontext
         self._given: list[Verdict] = []
         self._order = Order(scorer, ranking)
-        # What the method scored for the whole answer goes before rows of a sentence alone.
+        # Scores of the method for the whole answer come before rows of a sentence alone.
         is_scored = any(ranking.scores.token_scores)
         self.evidence = Evidence(scorer, reliance or (), may_be_alone=not is_scored)
         self._fragment = fragment_of(sentences, scorer.generation, scorer.response.text)
         self._origin_of: dict[Part, Origin | None] = {}
 
     def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
-        """The verdict on each sentence; it may depend on an earlier sentence.
+        """The verdict on each sentence. It may depend on an earlier sentence.
 
-        `in_order`, a sentence is judged before rows of the next sentence are scored.
+        With `in_order`, a sentence is judged before rows of the next one are scored.
         """
         carriers: Iterator[Carriers] = iter(())
         if self._reliance is not None:
@@ -223,7 +228,7 @@ class _Judge:
     def said(self) -> dict[int, tuple[Verdict, tuple[int, ...]]]:
         """The verdicts on sentences of another model's answer that passages say by their words.
 
-        Each with all sources that say the sentence.
+        Each comes with all sources that say the sentence.
         """
         if self._words is None:
             return {}
@@ -245,7 +250,7 @@ class _Judge:
         return dict(zip(parts, judged, strict=True))
 
     def _judged(self, index: int, part: Part, carriers: Carriers) -> Verdict:
-        """The verdict on a sentence; measurements that it depends on are made first."""
+        """The verdict on a sentence. Measurements that it depends on are made first."""
         sentence, measured = self._sentences[index], self._measure(index, part, carriers)
         while isinstance(verdict := decide(self._now(measured), self._limits), Unknown):
             if verdict is Unknown.SAID_BEFORE:
@@ -291,14 +296,14 @@ class _Judge:
         return Expected(total(self._likely, tokens), total(self._reliance, tokens))
 
     def _least_reliance(self, sentence: AnswerSentence) -> float:
-        """The reliance, in nats, from which the context matters to a sentence."""
+        """The reliance, in nats, from which the documents matter to a sentence."""
         noise = self._scorer.language_model.weights.noise or 0.0
         of_sentence = noise * math.sqrt(len(sentence.tokens))
         limits, per_token = self._limits, self._limits.min_per_token * len(sentence.tokens)
         return max(limits.min_reliance, per_token, limits.noise_factor * of_sentence)
 
     def _rows_of_origins(self) -> Iterator[Request]:
-        """The first rows of other origins of the sentences that hardly rely on the context."""
+        """The first rows of other origins, for sentences that rely little on the documents."""
         for part, index in self.parts.items():
             reliance = total(self._reliance, part.tokens)
             if reliance < self._limits.sure_reliance:
@@ -321,9 +326,9 @@ class _Judge:
         return PromptOrigins(self.evidence, self._pieces, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Search[Origin | None]:
-        """The origin of a sentence in earlier sentences or the conversation, None without one.
+        """The origin of a sentence in earlier sentences or the conversation, or None.
 
-        Where time is up, none is looked for.
+        If time is up, there is no search.
         """
         index, meter = self.parts[part], self._meter
         if part not in self._origin_of and (index or self._scorer.context.conversation):
@@ -334,7 +339,7 @@ class _Judge:
         return self._origin_of.get(part)
 
     def _traced(self, origin: Origin | None, part: Part) -> SaidBefore | None:
-        """An origin, with its own cause, and the sources that could replace it."""
+        """An origin with its own cause, and the sources that could replace it."""
         if origin is None:
             return None
         if origin.sentence is None:
@@ -361,9 +366,9 @@ class MarkerAudit:
     """Checks whether the scores support the markers of a response.
 
     A marker is supported if a source of its document is cited for the marked text, or if the
-    document is worth `min_effect` nats to it; of several documents with its label, if one of them
-    is. Without `evidence`, only the citations count, and it is not known of a document whose
-    sources `may_say` the tokens.
+    document is worth `min_effect` nats to it. If several documents have its label, one of them is
+    enough. Without `evidence`, only the citations count, and the result is unknown for a document
+    whose sources `may_say` the tokens.
     """
 
     markers: tuple[WrittenMarker, ...]
@@ -375,10 +380,10 @@ class MarkerAudit:
     def of_answer(
         self, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
     ) -> Iterator[Marker]:
-        """All markers of the response, each audited by the citations of what it speaks of.
+        """All markers of the response, each audited by the citations of its text.
 
-        A sentence that follows from another has the other's sources. A marker where nothing is
-        stated speaks of the whole answer.
+        A sentence that follows from another one has its sources. A marker that stands alone is
+        about the whole answer.
         """
         starts = [sentence.start for sentence in sentences]
         whole = (0, sentences[-1].end) if sentences else (0, 0)
@@ -403,7 +408,7 @@ class MarkerAudit:
     ) -> bool | None:
         """Whether a document supports these tokens, for which sources are cited.
 
-        None if it was not scored, or without tokens that the marker could speak of.
+        None if it was not scored, or if the marker has no tokens.
         """
         if any(document in self.context.sources[source_id].documents for source_id in cited):
             return True

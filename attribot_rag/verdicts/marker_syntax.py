@@ -1,4 +1,4 @@
-"""The grammar of citation markers: labels of the prompt, between brackets or other signs."""
+"""The grammar of citation markers: labels of the prompt, in brackets or other signs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attribot_rag.context import Context, Document
 from attribot_rag.context.splitting.blocks import TAG
 from attribot_rag.context.text import UNSPACED, Interval
 
-# What a label is called in brackets where the prompt has no word for it.
+# Words for a label in brackets if the prompt has no word for it.
 _CALLED = (
     r"(?:sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?|citations?"
     r"|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
@@ -39,7 +39,7 @@ _PLACE = re.compile(
 _COMMENT = re.compile(r"†[^\[\]】］〕\n]*")  # as in 【4†source】
 _LINK = re.compile(r"\((?:<(?P<enclosed>[^<>\n]*)>|(?P<plain>[^()\s]*))(?:\s+\"[^\"\n]*\")?\)")
 _LINKED = re.compile(r"\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\](?=\()")
-# What stands before a link that is no part of a sentence: a bracket, a full stop, a line's mark.
+# Text before a link that is not part of a sentence: a bracket, a full stop, a mark of a line.
 _APART = re.compile(r"(?:[(（\[]|[.!?。！？।][\"”’»)\]]*\s*|\n[\s>*+-]*)\Z")
 _CLOSING = {
     **{"[": "]", "【": "】", "［": "］", "〔": "〕", "(": ")", "（": "）"},
@@ -58,8 +58,8 @@ _CLOSING_TAG = re.compile(
     r"</(?P<name>[a-z][\w.-]*)(?:[:\s]\s*(?P<labels>[^<>]+))?>", re.IGNORECASE
 )
 _VALUE = re.compile(r"=\s*[\"']?([^\s\"'<>/]+)")
-_CITING = ("sup", "cite")  # of HTML's
-# In parentheses, words of a text are no label: a file's name or an id is, and what has its key.
+_CITING = ("sup", "cite")  # elements of HTML
+# In parentheses, only a file's name, an id, or a text with its key is a label; words are not.
 _CLEAR = re.compile(r"(?=.*[^\w\s-]|.*[\d_])\S+|.*: .*")
 _CLEAR_NAME = re.compile(r"(?=.*\w[^\w\s-]\w|.*[\d_])\S{3,}")
 _TOKEN = re.compile(r"[^\s,;，；、()\[\]{}【】［］〔〕（）<>|†]{4,80}")
@@ -78,12 +78,12 @@ _MAX_NAME = 200
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """The labels of a prompt's documents, each with its documents, by its text in lower case.
+    """The labels of a prompt's documents, in lower case, each with its documents.
 
-    A document without a number in the prompt has the number of its place, if that is free. Files,
-    addresses and ids in the metadata are labels that the prompt need not have written. `words`
-    stand before numbers in the prompt, `signs` around its labels. `are_written` says that the
-    prompt writes labels at all, and `places` are the numbers that it doesn't write.
+    A document without a number in the prompt has the number of its position, if that is free.
+    Files, addresses and ids in the metadata are labels even if the prompt does not write them.
+    `words` stand before numbers in the prompt, and `signs` around its labels. `are_written` says
+    that the prompt writes labels, and `places` are numbers that it does not write.
     """
 
     documents: Mapping[str, tuple[int, ...]]
@@ -122,7 +122,8 @@ class KnownLabels:
     def redefined(self, documents: Mapping[str, tuple[int, ...]]) -> KnownLabels:
         """With labels that the answer itself defines, such as footnotes.
 
-        Where they may all be the prompt's, the prompt's stand: it says which chunk of a file.
+        If all of them may be the prompt's, the prompt's meaning stays, because it names the chunk
+        of a file.
         """
         are_same = all(
             label not in self.places and {*self.of_label(label)} & {*meant}
@@ -146,17 +147,17 @@ class KnownLabels:
         return not all(map(is_number, self.documents))
 
     def is_called(self, name: str) -> bool:
-        """Whether a key or a tag has a name for documents: source_id, "citations", the prompt's."""
+        """Whether a key or a tag is named after documents: source_id, "citations", a prompt's own."""
         pieces = _PIECE.findall(name)
         return any(_IS_CALLED.fullmatch(x) or x.casefold() in self.words for x in pieces)
 
     def is_count(self, name: str) -> bool:
-        """Whether such a name may be that of a number of documents: num_sources, totalDocuments."""
+        """Whether such a name may be a number of documents: num_sources, totalDocuments."""
         pieces = _PIECE.findall(name)
         return len(pieces) > 1 and pieces[-1].casefold().endswith("s")
 
     def of_address(self, address: str) -> str | None:
-        """The label that is this address, whatever its scheme and what follows '#' or '?'."""
+        """The label that is this address, without its scheme and the text after '#' or '?'."""
         bare = _bare(address)
         labels = (self._addresses.get(x) for x in (bare, bare.partition("?")[0]))
         return next(filter(None, labels), None)
@@ -166,7 +167,7 @@ class KnownLabels:
         return {_bare(x): x for x in sorted(self.documents, reverse=True) if not is_number(x)}
 
     def completed(self, beginning: str) -> str | None:
-        """The only label without spaces that begins so; None if labels of other documents do."""
+        """The only label without spaces that begins so; None if labels of several documents do."""
         begins = beginning.casefold()
         found = [x for x in self.documents if x.startswith(begins) and " " not in x]
         return found[0] if len({self.documents[x] for x in found}) == 1 else None
@@ -176,9 +177,9 @@ class KnownLabels:
 class Candidate:
     """Characters [start, end) of an answer that may be a marker, or a part of one.
 
-    `labels` are those in it, none if a range is too long. `is_called` says that a word of it, such
-    as "source", makes it a marker, and `is_clear` that they are no words of the text. `is_field`
-    tells an element that stands alone, `is_raised` raised digits.
+    `labels` are the labels in it, none if a range is too long. `is_called` says that a word in it,
+    such as "source", makes it a marker. `is_clear` says that its labels are not ordinary words.
+    `is_field` marks an element that stands alone, `is_raised` raised digits.
     """
 
     start: int
@@ -192,10 +193,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class WrittenMarker:
-    """Characters [start, end) of an answer, mark-up included, that cite documents by `labels`.
+    """Characters [start, end) of an answer, with their mark-up, that cite documents by `labels`.
 
-    `documents` are the indices of those of each label. It speaks of the first of `scopes` in which
-    something is stated; without scopes, of its sentence.
+    `documents` are the indices of the documents of each label. It belongs to the first of `scopes`
+    that states something; without scopes, to its sentence.
     """
 
     start: int
@@ -210,14 +211,14 @@ class WrittenMarker:
 
 
 def names_of(document: Document) -> tuple[str, ...]:
-    """What its metadata call it: its title or file, that without its folders, its id."""
+    """The names in its metadata: its title or file, also without folders, and its id."""
     title = document.title.strip()
     names = title, re.split(r"[/\\]", title)[-1], str(document.id or "").strip()
     return (*dict.fromkeys(filter(None, names)),)
 
 
 def _is_file_or_id(name: str) -> bool:
-    """Whether a name is no words of a text, nor a number alone."""
+    """Whether a name is neither ordinary words nor only a number."""
     is_short = len(name) <= _MAX_NAME and not name.isspace()
     return is_short and any(map(str.isalpha, name)) and bool(_CLEAR_NAME.fullmatch(name))
 
@@ -227,30 +228,30 @@ def is_number(label: str) -> bool:
 
 
 def is_power(text: str, start: int) -> bool:
-    """Whether raised digits at this place follow a number, a unit or the name of a variable."""
+    """Whether raised digits here follow a number, a unit or the name of a variable."""
     return not start or _POWER.search(text, max(0, start - _MAX_BEFORE), start) is not None
 
 
 def private_signs(text: str) -> list[Interval]:
-    """What stands between private-use characters, as some models write markers."""
+    """Text between private-use characters, which some models write as markers."""
     return [match.span() for match in _IN_PRIVATE.finditer(text)]
 
 
 def labels_in(text: str, known: KnownLabels) -> tuple[str, ...]:
-    """The labels that a text consists of, brackets around them aside; empty for any other text."""
+    """The labels that make up a text, perhaps in brackets; empty for any other text."""
     bracketed = f"[{text.strip()}]"
     found = next(candidates(bracketed, known), None)
     return found.labels if found and found.end == len(bracketed) else ()
 
 
 def called_label(text: str, known: KnownLabels) -> Candidate | None:
-    """The label with which a text begins, if it is called a source, as in "Source 2: a guide"."""
+    """The label at the beginning of a text if it is called a source, as in "Source 2: a guide"."""
     item = _Reader(text, known).item(0)
     return item if item and item.is_called else None
 
 
 def name_in(text: str, known: KnownLabels) -> str | None:
-    """The first label in a text that no ordinary words are: an address, a file's name, an id."""
+    """The first label in a text that is not ordinary words: an address, a file's name, an id."""
     names = (match[0] for match in known.grammar.name.finditer(text))
     address = next(filter(None, map(known.of_address, _ADDRESS.findall(text))), None)
     return address or next(filter(_CLEAR.fullmatch, names), None)
@@ -272,7 +273,7 @@ def candidates(response: str, known: KnownLabels) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class _Grammar:
-    """What depends on the prompt: patterns of its labels and words, and the brackets in use."""
+    """Patterns for one prompt: its labels and words, and the brackets in use."""
 
     opening: re.Pattern[str]
     name: re.Pattern[str]
@@ -299,7 +300,7 @@ def _grammar(
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    """A pattern of texts, the longest first; without texts it matches nothing."""
+    """A pattern of texts, the longest first. Without texts, it matches nothing."""
     ordered = sorted(texts, key=lambda text: (-len(text), text))
     patterns = (r"\s+".join(map(re.escape, text.split())) for text in ordered)
     return rf"(?:{'|'.join(patterns) or '(?!)'})"
@@ -310,7 +311,7 @@ def _bare(address: str) -> str:
 
 
 class _Reader:
-    """Reads the marker at a place of a response; what is no marker is None."""
+    """Reads the marker at a place of a response. Returns None if there is none."""
 
     def __init__(self, text: str, known: KnownLabels) -> None:
         self._text = text
@@ -333,7 +334,7 @@ class _Reader:
     def _linked(self, start: int) -> Candidate | None:
         """A link to an address that is a label.
 
-        Words of the sentence are no part of the marker: then it is what follows the link's text.
+        If the link's text is part of the sentence, the marker is only what follows it.
         """
         linked = _LINKED.match(self._text, start)
         link = _LINK.match(self._text, linked.end()) if linked else None
@@ -368,9 +369,9 @@ class _Reader:
         return replace(of, start=start, end=end)
 
     def _items(self, place: int, closing: str, depth: int = 1) -> Candidate | None:
-        """All labels up to a closing sign, which belongs to them.
+        """All labels up to a closing sign, which counts as part of them.
 
-        It is clear that they are labels if it is clear of the first.
+        They are clear if the first one is.
         """
         items: list[Candidate] = []
         while len(items) < _MAX_ITEMS:
@@ -406,12 +407,12 @@ class _Reader:
         return group and replace(group, is_called=is_called or group.is_called, is_clear=True)
 
     def _after(self, pattern: re.Pattern[str], place: int) -> int:
-        """The place after what matches there, if that does."""
+        """The place after a match of the pattern, or this place."""
         match = pattern.match(self._text, place)
         return match.end() if match else place
 
     def item(self, place: int) -> Candidate | None:
-        """A label, with what it is called and its places."""
+        """A label, with the word before it and its places."""
         found = self._name(place)
         after = self._after(self._grammar.word, place)
         if found is None and after > place:
@@ -432,7 +433,7 @@ class _Reader:
         return Candidate(*name.span(), (" ".join(name[0].split()),), is_clear=is_clear)
 
     def _number(self, place: int) -> Candidate | None:
-        """A number or a range; without labels if it is none, too long, or of no documents."""
+        """A number or a range; without labels if it is too long, or belongs to no documents."""
         number = _NUMBER.match(self._text, place)
         if number is None:
             return None
@@ -444,7 +445,7 @@ class _Reader:
         return Candidate(*number.span(), labels if is_range else (), is_clear=is_clear)
 
     def _token(self, place: int) -> Candidate | None:
-        """The beginning of an id, or what looks like a label of this prompt and is none."""
+        """The beginning of an id, or a text that looks like a label of this prompt but is none."""
         token = _TOKEN.match(self._text, place)
         if token is None or not self._known.has_names:
             return None
@@ -466,7 +467,7 @@ class _Reader:
         return end
 
     def _raised(self, start: int) -> Candidate | None:
-        """Raised digits; after a number, a unit or a short name they are a power.
+        """Raised digits. After a number, a unit or a short name, they are a power.
 
         Digits without a gap are one number if a document has it.
         """
@@ -480,17 +481,17 @@ class _Reader:
         return Candidate(start, numbers.end(), tuple(labels), is_raised=True)
 
     def _in_private(self, found: re.Match[str]) -> Candidate:
-        """What stands between private-use characters, as some models write markers."""
+        """Text between private-use characters, which some models write as markers."""
         pieces = re.split(_PRIVATE, found[0])
         labels = [piece for piece in pieces if self._known.has(piece)]
         labels = labels or [piece for piece in pieces if _CLEAR.fullmatch(piece)][:1]
         return Candidate(*found.span(), tuple(labels), True)
 
     def _element(self, start: int) -> Candidate | None:
-        """An element that holds labels alone: <sup>2</sup>, <ref>2</ref>, <source_id>2</source_id>.
+        """An element with only labels: <sup>2</sup>, <ref>2</ref>, <source_id>2</source_id>.
 
-        HTML's own elements show text. One that stands alone is a field of the answer, and its name
-        has to say that it holds labels. An empty element has labels in its attributes.
+        HTML's own elements show text. An element that stands alone is a field of the answer, and
+        its name must say that it has labels. An empty element has labels in its attributes.
         """
         tag = _TAG.match(self._text, start)
         if tag is None:

@@ -41,7 +41,7 @@ _MAX_RUN = 10
 
 @dataclass(frozen=True)
 class MarkedAnswer:
-    """The markers of an answer, in order, and all that states nothing in it."""
+    """The markers of an answer, in order, and all its text that states nothing."""
 
     markers: tuple[WrittenMarker, ...] = ()
     marks: AnswerMarks = field(default_factory=AnswerMarks)
@@ -50,11 +50,11 @@ class MarkedAnswer:
 def read_markers(response: str, known: KnownLabels, documents: Sequence[Document]) -> MarkedAnswer:
     """The markers in a response.
 
-    What stands in brackets is a marker if it is a label of the prompt, if it is called a source or
-    the like, or if another marker stands right before it; beside a label, a number of no document
-    is a label too. It is no marker in code, right after a name or a bracket (`items[1]`), or in
-    text copied from a document. Values of JSON and elements that are labels are markers. They speak
-    of what stands beside them, and a list of sources of the whole answer.
+    Text in brackets is a marker if it is a label of the prompt, if it is called a source or the
+    like, or if another marker stands right before it. Next to a label, a number of no document is a
+    label too. Code, text right after a name or a bracket (`items[1]`), and text copied from a
+    document have no markers. Values of JSON and elements are markers if they are labels. These
+    belong to the values around them, and a list of sources to the whole answer.
     """
     json = [
         span
@@ -135,7 +135,7 @@ def _written(
 
 
 def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
-    """The markers with the mark-up around each marker, or around several in a row."""
+    """The markers with the mark-up around each marker, or around several neighbours."""
     spans: list[Interval] = []
     for run in runs(response, [_around(response, *marker.span) for marker in markers], IN_RUN):
         start, end = _around(response, run[0][0], run[-1][1])
@@ -147,7 +147,7 @@ def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[Wr
 
 
 def _around(response: str, start: int, end: int) -> tuple[int, int]:
-    """The characters with tags and marks that open right before [start, end) and close after it."""
+    """[start, end) with the tags and marks that open right before it and close after it."""
     while opened := _OPENED.search(response[max(0, start - _MAX_TAG) : start]):
         closing = f"</{opened['tag']}>" if opened["tag"] else opened["same"]
         if not response.startswith(closing, end):
@@ -157,10 +157,10 @@ def _around(response: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_index(response: str, start: int, end: int) -> bool:
-    """Whether plain brackets follow a name or a bracket, as an index does in code.
+    """Whether plain brackets follow a name or a bracket, as an index in code does.
 
-    So does a power (`m<sup>2</sup>`). A word of a script without capitals is no name: such scripts
-    need no space before a marker.
+    So does a power (`m<sup>2</sup>`). A word of a script without capitals is no name, because such
+    scripts need no space before a marker.
     """
     if response[start] not in "[(<" or response[start + 1] == "^" or not start:
         return False
@@ -178,7 +178,7 @@ def _is_index(response: str, start: int, end: int) -> bool:
 
 
 def _is_copied(response: str, start: int, end: int, documents: Sequence[Document]) -> bool:
-    """Whether a document has the same markers, after the same word."""
+    """Whether a document has the same markers after the same word."""
     marked = response[start:end]
     brackets = marked.split()
     holding = [document.text for document in documents if brackets[-1] in document.text]
@@ -202,7 +202,7 @@ def markers_of(
     markers: Iterable[WrittenMarker],
     supports: Callable[[int], bool | None] = lambda document: None,
 ) -> tuple[Marker, ...]:
-    """The markers with their documents; `supports` audits one document."""
+    """The markers with their documents. `supports` audits one document."""
     return tuple(
         Marker(
             start=marker.start,
@@ -221,7 +221,7 @@ def markers_of(
 def _audited(
     documents: Sequence[int], supports: Callable[[int], bool | None]
 ) -> tuple[int | None, bool | None]:
-    """The first document of a label that supports the marked text, else the first document."""
+    """The first document of a label that supports the marked text, or else the first one."""
     audits = []
     for document in documents:
         audits.append(supports(document))
@@ -230,11 +230,11 @@ def _audited(
     return next(iter(documents), None), None if None in audits or not audits else False
 
 
-# What may stand before the marker with which a line begins: marks of lists, quotes, tables, bold.
+# Marks that may stand before a marker at the beginning of a line: lists, quotes, tables, bold.
 _LEAD = r"[\s>|*+•·–—_#-]*(?:\d{1,3}[.)][ \t]+)?[*_]*"
 _LEADS = re.compile(rf"{_LEAD}\Z")
 _TITLED = re.compile(rf"{_LEAD}(?P<title>[^\W\d][^\n:：.!?\[\]]{{0,60}})[:：][*_]*\s*\Z")
-# A label without brackets that begins a line: of a list that counts, or of a definition.
+# A label without brackets that begins a line: in a numbered list, or in a definition.
 _BARE = re.compile(
     r"[\s>*+•–—_-]*(?:\[\^?(?P<defined>[^\]\n]+)\]:|\[(?P<missing>\d{1,3})\]|(?P<counted>\d{1,3})[.)])"
     r"\s+(?=\S)"
@@ -258,9 +258,9 @@ _REPEATED_SHARE = 0.75
 
 @dataclass(frozen=True)
 class SourceLists:
-    """The lines of the lists, titles included, and the labels that they define.
+    """The lines of the lists, with titles, and the labels that they define.
 
-    A definition says by a name of the prompt which document a label of the answer means. `missing`
+    A definition says by a name in the prompt which document a label of the answer means. `missing`
     are markers of no document.
     """
 
@@ -276,19 +276,20 @@ def source_lists(
     documents: Sequence[Document],
     json: Sequence[Interval] = (),
 ) -> SourceLists:
-    """The lists of sources after what an answer states; none in its `json`.
+    """The lists of sources after the statements of an answer; none in its `json`.
 
-    A run of lines that begin with markers is one if no line states something, and if it has a title
-    or all its labels stand in the text before. So is a line of a few words, a colon and markers.
+    Neighbouring lines that begin with markers are a list if no line states something, and if the
+    list has a title or the text before it has all its labels. So is a line of a few words, a colon
+    and markers.
     """
     return _Lines(response, markers, known, documents, json).lists()
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line that begins with labels; `rest` is its text without them.
+    """A line that begins with labels. `rest` is its text without them.
 
-    It may have a title of its own, define a footnote, or begin with no more than a number.
+    It may have its own title, define a footnote, or begin with only a number.
     """
 
     labels: tuple[str, ...]
@@ -379,13 +380,13 @@ class _Lines:
         return _Entry((address,), "") if address and not is_number(address) else None
 
     def _meant(self, entry: _Entry) -> tuple[int, ...]:
-        """The documents that a line means by a name of theirs, or by a quotation."""
+        """The documents that a line means, by their name or by a quotation."""
         names = (label for label in entry.labels if not is_number(label))
         name = name_in(entry.rest, self.known) or next(filter(self.known.has, names), None)
         return self.known.of_label(name) if name else self._titled(entry) or self._quoted(entry)
 
     def _titled(self, entry: _Entry) -> tuple[int, ...]:
-        """The documents with whose title a line begins: of several titles, the longest."""
+        """The documents whose title begins the line; of several titles, the longest."""
         by_title: dict[str, list[int]] = defaultdict(list)
         for index, document in enumerate(self.documents):
             for name in names_of(document):
@@ -396,7 +397,7 @@ class _Lines:
         return ()
 
     def _quoted(self, entry: _Entry) -> tuple[int, ...]:
-        """The documents that have a line's quotation, or all of the line, word for word."""
+        """The documents that have a line's quotation, or the whole line, word for word."""
         rest = _IN_THE_END.sub("", entry.rest)
         quotes = [quote[0] for quote in _QUOTED.finditer(rest)] or [rest]
         parts = [words(part.casefold()) for quote in quotes for part in _LEFT_OUT.split(quote)]
@@ -427,11 +428,11 @@ class _Lines:
             yield run[0], run[-1] + 1
 
     def _says(self, index: int) -> bool:
-        """Whether a line has words, its tags aside."""
+        """Whether a line has words, without its tags."""
         return any(map(str.isalnum, _TAGS.sub("", self._line(index))))
 
     def _title(self, first: int) -> int:
-        """The line in which the title above a list begins; the list's first without one."""
+        """The line in which the title above a list begins; without one, the list's first line."""
         begin = first
         for index in range(first - 1, -1, -1):
             line = self._line(index)
@@ -478,7 +479,7 @@ class _Lines:
         return True
 
     def _states(self, entry: _Entry, *, is_sure: bool = False, is_cited: bool = False) -> bool:
-        """Whether the text beside the labels states something, where a title would not."""
+        """Whether the text next to the labels states something, and is not just a title."""
         shown = _QUOTED.sub(" ", _ADDRESS.sub(" ", _TAGS.sub(" ", entry.rest)))
         said = words(shown.casefold())
         of = [i for label in entry.labels for i in self.known.of_label(label)]
@@ -511,9 +512,9 @@ class _Container:
 
 @dataclass(frozen=True)
 class _Value:
-    """A string, number or truth value of JSON, at `leaf`, quotes included.
+    """A string, number or truth value of JSON, at `leaf`, with its quotes.
 
-    `keys` are its own and those of what is `around` it, innermost first.
+    `keys` are its own key and those `around` it, innermost first.
     """
 
     leaf: Interval
@@ -532,11 +533,10 @@ def json_fields(
 ) -> tuple[list[Interval], list[WrittenMarker]]:
     """The values of JSON that state nothing, and the markers among them.
 
-    A key that is called a source, or the like, holds labels if one of its values is one; so does
-    any key of which all values are names of documents, or marked as labels, or lists of their
-    numbers, unless a document speaks of the key. What stands beside a label in its object is no
-    statement, but for sentences. JSON that has nothing but labels, and no key that says so, states
-    them.
+    A key that is called a source or the like has labels if one of its values is a label. So does
+    any key whose values are all names of documents, marked as labels, or lists of their numbers,
+    unless a document uses the key. Other values in an object with a label state nothing, unless
+    they are sentences. JSON with only labels, and no key that says so, states them.
     """
     fields: list[Interval] = []
     markers: list[WrittenMarker] = []
@@ -616,9 +616,9 @@ _TAG = re.compile(r"<(?P<closing>/?)(?P<name>[a-z][\w.-]*)(?P<rest>[^<>]*)>", re
 def tag_pairs(
     response: str, markers: Sequence[Interval], others: Sequence[Interval]
 ) -> list[tuple[Interval, Interval]]:
-    """The tags that open and close elements, whatever their names; none in `others`, such as code.
+    """The tags that open and close elements of any name; none in `others`, such as code.
 
-    None in markers either, but a marker may be the tag that closes an element.
+    Markers contain none, but a marker may be the tag that closes an element.
     """
     opened: list[re.Match[str]] = []
     pairs: list[tuple[Interval, Interval]] = []

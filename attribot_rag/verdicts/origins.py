@@ -1,4 +1,4 @@
-"""Where a sentence comes from, if not from documents: earlier sentences, turns, the prompt."""
+"""Other origins of a sentence than documents: earlier sentences, turns, the prompt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Ids = tuple[int, ...]
 class Origin:
     """The index of the earlier sentence that matters most, or None for the conversation.
 
-    `effect` is what removing all earlier sentences, or the conversation, costs, in nats.
+    `effect` is the loss without all earlier sentences, or without the conversation, in nats.
     """
 
     sentence: int | None
@@ -55,8 +55,9 @@ class Origins:
     """Scores the answer's sentences after a prompt without its documents.
 
     With the documents, the model could read there what an earlier sentence repeats. The answer is
-    scored once, and once more without the conversation; then each sentence alone, and after each of
-    a few earlier sentences. So the tokens grow with the answer's length, not with its square.
+    scored once, and again without the conversation. Then each sentence is scored alone, and after
+    each one of a few earlier sentences. So the tokens grow with the answer's length, not with its
+    square.
     """
 
     def __init__(
@@ -80,9 +81,9 @@ class Origins:
         self._without_turns = Request(context.whole | self._turns)
 
     def largest(self, index: int, reliance: float) -> Search[Origin | None]:
-        """The origin with the largest effect, None if that is too small.
+        """The origin with the largest effect; None if that is too small.
 
-        It is at least the reliance on the context.
+        The effect must be at least the reliance on the documents.
         """
         origins = yield from self.find(index, reliance)
         return max(origins, key=lambda origin: origin.effect, default=None)
@@ -90,7 +91,7 @@ class Origins:
     def carriers_without_turns(self, part: Part) -> Carriers:
         """The sources that could carry a sentence in place of the conversation.
 
-        They are looked for without the conversation.
+        They are searched without the conversation.
         """
         limits, evidence = self._limits, self._evidence_without_turns
         bare, without = map(self._scorer.scored.get, (self._bare, self._without_turns))
@@ -125,8 +126,8 @@ class Origins:
     def find(self, index: int, reliance: float) -> Search[list[Origin]]:
         """Find the origins of a sentence: the conversation, and the most influential sentence.
 
-        Those with enough effect, at least the reliance; of the last hundred earlier sentences. None
-        of them beyond the budget.
+        Their effect must be large enough, and at least the reliance. Only the last hundred earlier
+        sentences are tried. Empty beyond the budget.
         """
         limits, tokens = self._limits, self._sentences[index].tokens
         earlier, alone = self._earlier(index), self._saying([], index)
@@ -140,7 +141,7 @@ class Origins:
         effect = self._effect(self._without_turns, index, tokens) if has_turns else None
         if effect is not None and effect >= max(limits.min_turn, reliance):
             origins.append(Origin(None, effect))
-        # The first word would be another token right after the prompt, so it does not count.
+        # Right after the prompt, the first word would be another token, so it does not count.
         tokens = tokens[1:] or tokens
         effect = self._effect(alone, index, tokens) if earlier else None
         if effect is not None and effect >= max(limits.min_follows, reliance):
@@ -159,7 +160,7 @@ class Origins:
     def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
         """Whether earlier text explains the sentence's unlikely numbers.
 
-        A number that was not said has to be likely then. Of the numbers that are unlikely without
+        A number that was not said must then be likely. Of the numbers that are unlikely without
         earlier text, at least one loses half of its surprise with it.
         """
         least, share = self._limits.min_figure, self._limits.kept_word
@@ -176,12 +177,12 @@ class Origins:
         return any(explained) or not explained
 
     def _gives_words(self, index: int, earlier: Sequence[int]) -> bool:
-        """Whether earlier text explains the sentence's new content words, not a name alone.
+        """Whether earlier text explains the sentence's new content words, not just a name.
 
-        A word is new if neither the question nor an earlier sentence has it. What stays unlikely
-        after the earlier sentences, and is not much likelier than without them, is added up. The
-        first word may begin in any way ("That is, ..."). Words of scripts without spaces are not
-        told apart, and do not count.
+        A word is new if neither the question nor an earlier sentence has it. The surprise of words
+        that stay unlikely after the earlier sentences, and are not much more likely than without
+        them, is added up. The first word may begin in any way ("That is, ..."). Words of scripts
+        without spaces do not count, because they are not separated.
         """
         part = self._parts.get(index, Part())
         texts = [self._sentences[i].text.casefold() for i in earlier]
@@ -207,7 +208,7 @@ class Origins:
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int]
     ) -> Search[int | None]:
-        """The first of the likely earlier sentences with nearly the largest gain for a sentence.
+        """The first of the probable earlier sentences with nearly the largest gain for a sentence.
 
         None beyond the budget.
         """
@@ -227,7 +228,7 @@ class Origins:
         return next((i for i, gain in gains.items() if gain >= least), earlier[-1])
 
     def _after_each(self, earlier: Sequence[int], index: int) -> dict[int, Request]:
-        """The rows of a sentence after each of the most similar earlier ones, and the last."""
+        """The rows of a sentence after each of the most similar earlier ones, and the last one."""
         text = self._sentences[index].text
         alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
         likely = sorted({*alike[: self._limits.num_at_once], earlier[-1]})
@@ -236,7 +237,7 @@ class Origins:
     def _saying(self, earlier: Sequence[int], index: int) -> Request:
         """The row of a sentence right after these earlier ones, without documents.
 
-        Of equal sentences it is the same row.
+        Equal sentences share one row.
         """
         own, before = self._span(index), [*chain.from_iterable(map(self._span, earlier))]
         ids = self._scorer.generation.response_ids
@@ -249,12 +250,12 @@ class Origins:
         return range(tokens[0], tokens[-1] + 1)
 
     def _effect(self, without: Request, index: int, tokens: Sequence[int]) -> float | None:
-        """What some tokens of a sentence lose in a row, beside that without documents."""
+        """How much some tokens of a sentence lose in a row, against the one without documents."""
         after, other = (self._likely(row, index, tokens) for row in (self._bare, without))
         return None if after is None or other is None else after - other
 
     def _likely(self, request: Request, index: int, tokens: Sequence[int]) -> float | None:
-        """The log-likelihood of some tokens of a sentence in a row, None if it was not scored."""
+        """The log-likelihood of some tokens of a sentence in a row; None if it was not scored."""
         if (row := self._scorer.scored.get(request)) is None:
             return None
         said, own = request.ablation.said, self._span(index)
@@ -273,7 +274,7 @@ _STEM = 5  # letters
 class PromptOrigin:
     """The part of the prompt that states a sentence.
 
-    `effect` is the sentence's loss without all statements with its words, in nats.
+    `effect` is the sentence's loss without all statements that have its words, in nats.
     """
 
     part: PromptPart
@@ -289,9 +290,9 @@ class _Piece:
     text: str
 
     def holds(self, word: str) -> bool:
-        """Whether the word stands in it, perhaps with another ending; a number, as it is.
+        """Whether it has the word, perhaps with another ending; a number must be equal.
 
-        Of a run of a script without spaces, most characters.
+        For characters of a script without spaces, most of them are enough.
         """
         own = words(word)
         if word[0].isdigit():
@@ -311,9 +312,10 @@ class _Piece:
 
 @dataclass(frozen=True)
 class ContentWord:
-    """A content word of a sentence, absent from the question, with its log-likelihoods.
+    """A content word of a sentence that the question lacks, with its log-likelihoods.
 
-    `after` and `without`: after the prompt without documents, with and without what holds the word.
+    `after` and `without`: after the prompt without documents, with and without the pieces that have
+    the word.
     """
 
     after: float
@@ -324,7 +326,7 @@ class ContentWord:
 
     @property
     def gain(self) -> float:
-        """The worth of the statements to it, in nats."""
+        """How much the statements are worth to it, in nats."""
         return self.after - self.without
 
     @property
@@ -334,9 +336,9 @@ class ContentWord:
 
 
 class PromptPieces:
-    """The sentences and lines of a prompt besides its documents: what is asked, and statements.
+    """The sentences and lines of a prompt without its documents: questions and statements.
 
-    `boundary_ids` are those of the tokens that a chat template puts between messages.
+    `boundary_ids` are the tokens that a chat template puts between messages.
     """
 
     def __init__(self, context: Context, boundary_ids: Collection[int] = ()) -> None:
@@ -363,8 +365,8 @@ class PromptPieces:
     def requests(self) -> list[_Piece]:
         """The question: the last long sentence if none ends with a question mark.
 
-        Where the last message asks nothing, as with what an agent's tool returned, the last
-        question of the turns before it; then what stands before the documents.
+        If the last message asks nothing, for example because it is a tool's result, it is the last
+        question of earlier turns, or else the text before the documents.
         """
         long = [piece for piece in self._pieces if has_words(piece.text, QUESTION_WORDS)]
         asked = [piece for piece in long if piece.part == "question"]
@@ -374,12 +376,12 @@ class PromptPieces:
 
     @cached_property
     def question(self) -> str:
-        """What is asked, in the words of the prompt."""
+        """The question, in the words of the prompt."""
         return "\n".join(piece.text for piece in self.requests)
 
     @property
     def asked(self) -> str:
-        """What is asked, without what the prompt's template says before a colon.
+        """The question without the template's words before a colon.
 
         Such as 'Question:', or 'Answer in one sentence:'.
         """
@@ -427,8 +429,8 @@ def _stems(text: str) -> Iterator[str]:
 class PromptOrigins:
     """Finds the part of the prompt that states a sentence.
 
-    Documents are left out, as for other origins. A question makes any answer likely that speaks of
-    its topic: what it asks, and so its words, count for nothing.
+    Documents are left out, as for other origins. A question makes any answer about its topic
+    likely, so the question and its words do not count.
     """
 
     def __init__(
@@ -441,13 +443,13 @@ class PromptOrigins:
         self._limits = limits
 
     def may_state(self, tokens: Sequence[int]) -> bool:
-        """Whether a statement of the prompt holds a content word of the sentence."""
+        """Whether a statement of the prompt has a content word of the sentence."""
         return bool(self._statements_for(tokens))
 
     def find(self, tokens: Sequence[int], reliance: float) -> Search[PromptOrigin | None]:
         """Find the origin of the sentence with these tokens; None beyond the budget.
 
-        Its effect is at least the reliance on the context.
+        Its effect is at least the reliance on the documents.
         """
         statements = self._statements_for(tokens)
         if not statements:
@@ -518,7 +520,7 @@ def _after_colon(text: str) -> str:
 
 
 def _after_role(text: str, start: int, end: int) -> int:
-    """The start of [start, end) after a first line of one word: templates write roles so."""
+    """The start of [start, end) after a first line of one word, in which templates write roles."""
     first = text.find("\n", start, end) + 1
     return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
 
@@ -526,10 +528,10 @@ def _after_role(text: str, start: int, end: int) -> int:
 def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
     """Whether the statements explain the sentence's informative words.
 
-    A word is explained if it stands in them, and they take half of its surprise. At least as many
-    words are explained as are absent from the statements; no unlikely number is unexplained, and no
-    name or number is absent. The statements must be worth as much as a turn to the words in them,
-    and explain most of the surprise of all words.
+    A word is explained if the statements have it and remove half of its surprise. At least as many
+    words must be explained as the statements lack. No unlikely number may be unexplained, and no
+    name or number may be missing. The statements must be worth as much as a turn to the words that
+    they have, and explain most of the surprise of all words.
     """
     unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
     explained = [

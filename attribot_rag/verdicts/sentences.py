@@ -37,7 +37,7 @@ _REPLIES = (
     r"(?:thanks|thank you)(?: so much| very much)?(?: for (?:asking|reaching out|"
     r"(?:your|the|this) (?:question|message|request|inquiry|interest|patience)))?",
 )
-# What is offered goes on without figures and clauses, where a fact might be.
+# The rest of an offer, without figures and clauses, which could state a fact.
 _REST = r"[^\d,.:;!?]*"
 _OFFERS = (
     r"(?:(?:i|we) )?hope (?:this|that|it)(?: information| answer)? (?:helps?(?: you)?(?: out)?"
@@ -62,7 +62,7 @@ _PLEASANTRY = re.compile(
 )
 _APPEAL = re.compile(rf"\W*please {_REST}!\W*", re.IGNORECASE)
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
-# Of Markdown, with the number that it may have of its own.
+# A Markdown heading, perhaps with its own number.
 _HEADING = re.compile(
     r"#{1,6}[ \t]+(?:(?:\d+[.)]|\d+(?:\.\d+)+)[ \t]+)?(?P<title>[^\n]+)"
     r"|(?P<underlined>[^\n]+)\n {0,3}=+|(?P<marks>\*\*|__)(?P<bold>[^*_\n]+)(?P=marks)[:：]?"
@@ -81,9 +81,9 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 class AnswerSentence:
     """Characters [start, end) of the response.
 
-    `words` is its text, and `tokens` are its columns, without its markers.
-    `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge,
-    and not `ended` if no punctuation ends it.
+    `words` is its text and `tokens` are its columns, both without its markers. `figures` are the
+    columns of each number in it. It is `trivial` if there is nothing to judge, and not `ended` if
+    no punctuation ends it.
     """
 
     start: int
@@ -102,11 +102,11 @@ class AnswerSentence:
 
 
 def is_trivial(text: str) -> bool:
-    """Whether a sentence has nothing to judge, its markers aside.
+    """Whether a sentence has nothing to judge, without its markers.
 
-    No word but "Sources", or a pleasantry (in English). A yes or no is an answer, no pleasantry.
-    Nor a heading of Markdown, a bold line or the head of a table, unless it holds a number or ends
-    as a statement does.
+    It has no word except "Sources", or is a pleasantry (in English); yes or no is an answer. A
+    Markdown heading, a bold line or the head of a table is trivial too, unless it has a number or
+    ends as a statement does.
     """
     heading = _HEADING.fullmatch(text.strip())
     if heading and not _STATES.search(next(filter(None, map(heading.group, _TITLES)), "")):
@@ -121,7 +121,7 @@ def is_trivial(text: str) -> bool:
 
 
 def _repeats(text: str, question: str) -> bool:
-    """Whether a text asks the question again, perhaps after a label such as "Query:"."""
+    """Whether a text repeats the question, perhaps after a label such as "Query:"."""
     asked = _LABEL.sub("", text).strip()
     return asks(asked) and {*words(asked.casefold())} <= {*words(question.casefold())}
 
@@ -133,10 +133,10 @@ def sentences_of(
     language: str | None = None,
     question: str = "",
 ) -> list[AnswerSentence]:
-    """The response's sentences, in order; a marker after a full stop belongs to its sentence.
+    """The response's sentences, in order. A marker after a full stop belongs to its sentence.
 
-    The values of JSON are sentences of their own. What stands between them has no tokens. The
-    language (ISO 639-1) is detected if it is not given. What repeats the `question` is trivial.
+    Each value of JSON is a sentence, and the text between values has no tokens. The language (ISO
+    639-1) is detected if it is not given. A sentence that repeats the `question` is trivial.
     """
     text = response.text
     marks = marked.marks if marked else AnswerMarks()
@@ -173,7 +173,7 @@ def sentences_of(
 
 
 def _begins_item(text: str, start: int, marks: AnswerMarks) -> bool:
-    """Whether an item of a list, a table or a marker begins here: a colon before introduces it."""
+    """Whether a list item, a table or a marker begins here: the colon before introduces it."""
     leads = at(marks.leading, start) and text[start] != "<"
     return bool(leads) or _ITEM.match(text, start) is not None
 
@@ -181,7 +181,7 @@ def _begins_item(text: str, start: int, marks: AnswerMarks) -> bool:
 def _figures(
     response: ResponseText, start: int, end: int, tokens: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
-    """The tokens of each number in [start, end), of these tokens."""
+    """The tokens of each number in [start, end), among these tokens."""
     for match in numbers(response.text, start, end):
         of_number = tuple(index for index in response.tokens_in(*match.span()) if index in tokens)
         if of_number:
@@ -190,19 +190,19 @@ def _figures(
 
 Tags = tuple[str, str]
 
-# Names that models give their thinking, in brackets of any kind: <think>, [THINK], <seed:think>,
+# Names that models give to their thinking, in any brackets: <think>, [THINK], <seed:think>,
 # <|START_THINKING|>, <|begin_of_thought|>.
 _NAME = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)"
 _OPEN = rf"[<\[\u25c1]\|?(?:\w+:)?(?:start_|begin_of_)?{_NAME}\|?[>\]\u25b7]"
 _CLOSE = rf"[<\[\u25c1]\|?(?:/(?:\w+:)?|end_|end_of_){_NAME}\|?[>\]\u25b7]"
-# Channels: all of them but the last are thinking, with the head of the last.
+# Channels: all except the last are thinking, and so is the head of the last.
 _CHANNELS = re.compile(
     r"(?:<\|start\|>\w+)?<\|channel\|>(?!final\b).*?"
     r"(?:(?:<\|start\|>\w+)?<\|channel\|>final\b.*?<\|message\|>|\Z)"
     r"|\A<\|channel\|>final\b.*?<\|message\|>",
     re.DOTALL,
 )
-# Agents that think in text: what stands before the answer.
+# The text before the answer of agents that think in text.
 _THOUGHT = re.compile(r"\A\s*Thought:.*?\n\s*(?:Final )?Answer:\s*(?=\S)", re.DOTALL)
 _FIELDS = ("thinking", "reasoning_content", "reasoning")
 
@@ -211,8 +211,8 @@ def thinking_in(text: str, tags: Tags | None = None) -> list[Interval]:
     """Characters of the thinking in a text, with its tags and the white space after it.
 
     `tags` open and close it; by default those that models use. A text that begins with it and does
-    not close it is all thinking. Some templates open the thinking in the prompt, so that a text may
-    hold its end alone.
+    not close it is all thinking. Some templates open the thinking in the prompt, so a text may have
+    only its end.
     """
     opened, closed = map(re.escape, tags) if tags else (_OPEN, _CLOSE)
     tagged = re.compile(
@@ -241,8 +241,8 @@ def thinking_of(
 ) -> list[Interval]:
     """The characters of the thinking in a response.
 
-    By `tags`, else by the tokenizer's response template, else by the tags that models use. Tags may
-    be special tokens, which are not shown; so the response is read with them.
+    It is found by `tags`, else by the tokenizer's response template, else by the tags that models
+    use. Tags may be special tokens, which are not shown, so the response is decoded with them.
     """
     ids = generation.response_ids
     decoded = TokenizedText.of(ids, language_model)
@@ -256,7 +256,7 @@ def thinking_of(
 
 
 def _response_span(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
-    """The characters of the response behind an interval of the decoded text."""
+    """The characters of the response for an interval of the decoded text."""
     spans = [response.token_spans[token] for token in decoded.tokens_in(interval)]
     if not spans:
         return (0, 0)
@@ -274,7 +274,7 @@ def _parsed(
     prompt = language_model.decode(generation.prompt_ids)
     try:
         message = tokenizer.parse_response(text, prefix=prompt)
-    except (TypeError, ValueError):  # another form of template, or an answer that does not fit it
+    except (TypeError, ValueError):  # another form of template, or an answer that does not fit
         return None
     thinking = next((message[name] for name in _FIELDS if message.get(name)), "")
     content = message.get("content") or ""
