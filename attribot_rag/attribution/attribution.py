@@ -209,7 +209,7 @@ def plain(value: Any) -> Any:
 
 
 _SUMMARY = (
-    "What is attached to an answer: the summary of its attribution, or why there is none, or that "
+    "The data attached to an answer: the summary of its attribution, or why there is none, or that "
     f"it is still under way. At most {MAX_SUMMARY_BYTES:,} bytes as JSON. Characters are Unicode "
     "code points, intervals [start, end) from 0."
 )

@@ -89,7 +89,7 @@ class Composition:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the answer has only documents of its own prompt, with the numbers of `cite`."""
+        """Whether the answer only has documents of its prompt, with the numbers of `cite`."""
         return not self.earlier and self.known_numbers is None
 
     @cached_property

@@ -262,7 +262,7 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.backend.changed_since(scorer.generation):
         yield (
             "The model was changed after it gave this answer (another adapter, a hook, other "
-            "weights); the scores are those of the model as it is now."
+            "weights); the scores are from the model as it is now."
         )
     log_likelihoods = scores.token_log_likelihoods
     if log_likelihoods and sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:

@@ -91,8 +91,8 @@ class Rerun:
         return SecondAnswer(
             text.strip(),
             (
-                f"{name} may answer in other words each time that it is asked; the nats are those "
-                f"of {reader}, which read its first answer.",
+                f"{name} may answer in other words each time that it is asked; the nats are from "
+                f"{reader}, which read its first answer.",
             ),
         )
 

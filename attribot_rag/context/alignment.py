@@ -400,7 +400,7 @@ def is_border(text: AlignedText, index: int) -> bool:
     return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0
 
 
-# In the text between two words: the mark-up right before the second one, and what is before that.
+# In the text between two words: the mark-up right before the second one, and the rest.
 _OPENING = re.compile(r"(?<=\s)\S+\Z")
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
 # The most pairs of characters to compare when aligning the text between two letters.

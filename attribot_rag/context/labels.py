@@ -56,7 +56,7 @@ class DocumentLabels:
     """The labels that a prompt gives to its documents, by their indices.
 
     - `numbers` has a number for each document; several may share one.
-    - `written` has the numbers that the prompt writes before it, for each of its places.
+    - `written` has the numbers that the prompt writes before it, for every place.
     - `names` has, for each kind, labels that are not such numbers (file names, titles, ids): the
       name, then longer forms of it.
     - `words` stand before the numbers ("dokument"), in lower case.

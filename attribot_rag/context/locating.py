@@ -132,7 +132,7 @@ def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
 class LocatedDocuments:
     """Different documents, located in a prompt as long as there is time, by their texts.
 
-    `whole` are the locations of whole documents, `parts` those of parts of other documents. Prompt
+    `whole` has the locations of whole documents, `parts` of parts of other documents. Prompt
     and documents are compared as they are, and then without their escape sequences. `crowded` are
     documents with further places. `index` belongs to the prompt.
 

@@ -198,7 +198,7 @@ class Ablation:
 class AblatedPrompt:
     """Token ids of a prompt with text removed.
 
-    The first `num_shared` ids are those of the full prompt. `in_step` says that encoding around
+    The first `num_shared` ids are the full prompt's. `in_step` says that encoding around
     every cut arrived at the full prompt's own tokens on both sides. Otherwise, whole tokens were
     dropped. Near the prompt's ends and boundary tokens, with fewer than four tokens to compare,
     equal text is enough.

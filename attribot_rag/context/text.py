@@ -328,7 +328,7 @@ def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
 
 
 def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
-    """Those of the sorted, disjoint intervals that overlap this one."""
+    """The sorted, disjoint intervals that overlap this one."""
     start, end = interval
     first = bisect_left(intervals, (start, start))
     if first and intervals[first - 1][1] > start:

@@ -128,7 +128,7 @@ def _cited_html(attribution: Result, report: Report) -> Markup:
 
 @cache
 def page_templates(*packages: str) -> Environment:
-    """The templates of this package, such as `frame.html`, and those of other packages.
+    """The templates of this package, such as `frame.html`, and of other packages.
 
     `frame.html` is a page with the blocks `title` and `main`, and a `style`. There are three
     filters: `visible` shows control characters, `name` removes the folders of a path, and `digest`

@@ -93,7 +93,7 @@ class Part:
 
     @property
     def each(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of the part, and of each of its words."""
+        """The tokens of the part, and of every word in it."""
         return (self.tokens, *self.words)
 
 

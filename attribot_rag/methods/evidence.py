@@ -196,7 +196,7 @@ class Evidence:
         return longest if _end(longest) >= _end(ending) else ending
 
     def ablating_each(self, sets: Iterable[Collection[int]]) -> list[Request]:
-        """The rows without each of these sets if masks make them short; else none."""
+        """The rows without each set if masks make them short; else none."""
         return [self.ablating(units) for units in sets] if self.can_mask else []
 
     def fetch(self, requests: Iterable[Request]) -> None:
@@ -228,7 +228,7 @@ class Evidence:
         return [*new.values()]
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
-        """Fetch the rows without each of these sets of units."""
+        """Fetch the rows without one set of units at a time."""
         self.fetch(self.ablating(units, exact=exact) for units in sets)
 
     def in_rounds(self, searches: Sequence[Search[Result]]) -> list[Result]:

@@ -21,7 +21,7 @@ class Limits:
     min_effect: float = 4.0
     """The effect from which a source is needed, and from which a source decides alone."""
     min_word: float = 2.0
-    """How much a content word may always lose, and how much each of several sources must be worth.
+    """How much a content word may always lose, and how much one of several sources must be worth.
     """
     min_reliance: float = 6.0
     """The reliance from which the documents matter, and the effect from which a group is needed."""
@@ -43,7 +43,7 @@ class Limits:
     kept_share: float = 0.7
     """The share of the reliance that a sentence must keep with sources that are enough."""
     kept_word: float = 0.5
-    """The share of its own reliance that each content word must keep with them."""
+    """The share of its reliance that each content word must keep with them."""
     needed_share: float = 0.5
     """The share of the reliance that a sentence must keep with other sources that replace one."""
     cited_share: float = 0.25
@@ -113,7 +113,7 @@ class VerdictOptions:
 
     Args:
         min_effect: The nats that a source must be worth to be cited, unless it is enough alone.
-        min_word: The nats that each of several sources must be worth.
+        min_word: The nats that every one of several sources must be worth.
         min_reliance: The nats from which the documents as a whole matter to a sentence.
         min_follows: The nats from which a sentence follows from an earlier one.
         token_share: How many times the tokens of the scores judging may take, without the default

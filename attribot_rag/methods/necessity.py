@@ -118,7 +118,7 @@ class Necessity:
         return [sets[index] for index in best(losses) if losses[index] >= least]
 
     def _without(self, sets: Sequence[Collection[int]]) -> Search[list[float]]:
-        """The loss of the part, in nats, without each of these sets of units."""
+        """The loss of the part, in nats, without one set of units at a time."""
         yield [self._evidence.ablating(units) for units in sets]
         rows = [self._evidence.without(units) for units in sets]
         if None in rows:

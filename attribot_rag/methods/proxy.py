@@ -63,9 +63,7 @@ class Proxy(Method):
         columns = partial(_columns, scorer, other)
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
         of_groups = columns([group.token_scores for group in scores.groups])
-        note = (
-            f"Scores that are not exact are those of the proxy {self.language_model.public_name}."
-        )
+        note = f"Scores that are not exact are from the proxy {self.language_model.public_name}."
         return replace(
             scores,
             token_log_likelihoods=full,

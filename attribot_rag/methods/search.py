@@ -174,7 +174,7 @@ class _Search:
         return self._promising(losses.words(row), units)[:room] if room > 0 else []
 
     def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
-        """The sets that these would grow to after each of the rows; none if ranking takes time."""
+        """The sets that these would grow to after the rows; none if ranking takes time."""
         grown = [*units]
         while self._order.is_ranked and (added := self._growth(grown, row)):
             grown = [*grown, *added]
@@ -183,8 +183,8 @@ class _Search:
     def _explaining(self, units: Sequence[int]) -> Search[list[int]]:
         """The irreplaceable ones of several units if they explain the part; else none.
 
-        No other units of the prompt replace them. They explain the part if it loses `min_effect`
-        without them, more than it may lose with sources that are enough, and so does each word that
+        No other units of the prompt replace them. They explain the part if, without them, it loses
+        `min_effect`, and more than it may lose with sources that are enough. So must each word that
         it does not keep with only them.
         """
         rows = {unit: self._evidence.without([unit]) for unit in units}

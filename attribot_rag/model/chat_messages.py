@@ -76,7 +76,7 @@ def verbatim_texts(messages: Sequence[Message]) -> list[str]:
 
 
 def with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """The message, or a part of one, with each of its texts changed, in order."""
+    """The message, or a part of one, with every text changed, in order."""
     if isinstance(message, str):
         return change(message)
     if isinstance(message, list | tuple):

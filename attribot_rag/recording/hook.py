@@ -417,8 +417,8 @@ def _plain_cache(
 ) -> list[DynamicLayer] | None:
     """The layers of the cache if all are plain tensors that still have every position.
 
-    None if the caller set where it begins or its positions, and in training mode or autocast: its
-    numbers are then not those of the scored model.
+    None if the caller set where it begins or its positions, and in training mode or autocast,
+    because its numbers are then different from the scored model's.
     """
     model, by_name = arguments.model, arguments.by_name
     given = [by_name.get(name) for name in (*CACHE_NAMES, "position_ids")]

@@ -280,7 +280,7 @@ class GenerationRecorder:
             self._keep_within_bound()
 
     def _keep_within_bound(self, *, num_newly_read: int = 0) -> None:
-        """Drop the oldest caches beyond the limit, those of attributed prompts first.
+        """Drop the oldest caches beyond the limit, caches of attributed prompts first.
 
         The caches of the last answers are kept while as much memory is free.
         """

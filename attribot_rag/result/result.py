@@ -126,7 +126,7 @@ class Result:
     """For each source whether its score is an estimate, by gradients for example, and not measured.
     Empty if none is an estimate."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
-    """Documents of which the prompt has only a part, by index: the share of their text that it has,
+    """Documents that stand in the prompt only in part, by index: the share of their text that does,
     from 0 to 1."""
     prompt_numbers: Mapping[int, int] = field(default_factory=dict)
     """The number of each document in the prompt, by index: its label, such as [2] before it, or its
@@ -301,7 +301,7 @@ class Result:
     ) -> tuple[RankedDocument, ...]:
         """The documents by the sum of their sources' scores for a span of the response, best first.
 
-        A source that several documents contain counts for each of them. Documents without a scored
+        A source that several documents contain counts for all of them. Documents without a scored
         source are left out. `Attributor.answer_without` measures the effect of a whole document.
         """
         tokens = self._tokens(start, end)

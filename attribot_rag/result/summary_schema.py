@@ -72,8 +72,8 @@ class SentenceSummary(TypedDict):
     """Indices of the documents that contain the cited sources. `documents` of the summary may lack
     the last ones."""
     relation: Relation
-    """Whether each of the sources matters, any one of them is enough, or only all of them together.
-    In a composite, if the sentence cites several earlier answers, this is about these answers."""
+    """Whether every source matters, any one of them is enough, or only all of them together. In a
+    composite, if the sentence cites several earlier answers, this is about these answers."""
     effect: float | None
     """How much the sentence loses without the cited sources, in nats: the sum of their scores, or
     the joint score of a group. For a sentence that follows from another one, or has an origin, the
@@ -198,8 +198,8 @@ class Summary(TypedDict):
     end: Index
     """Where it ends."""
     offsets: Literal["shown", "answer"]
-    """Which text the characters `start`, `end` and those of `sentences` belong to: the text that
-    the caller got, or the model's own answer, if another step changed it."""
+    """Which text the positions belong to: the text that the caller got, or the model's own answer,
+    if another step changed it."""
     unit: Annotated[str, Field(min_length=1)] | None
     """The unit of the scores: nats, unless the method is a baseline with another unit."""
     sentences: list[SentenceSummary]

@@ -44,12 +44,12 @@ def told_document(value: Any) -> Document:
         del metadata["metadata"]
         metadata.update(attached)
     if name == "page_content":
-        metadata.pop("type", None)  # the class, which LangChain writes beside it
+        metadata.pop("type", None)  # the class, which LangChain adds
     id_ = value.get("id")
     return Document(texts[name], None if id_ is None else str(id_), metadata)
 
 
-_PIECE = 8  # characters, of which white space is none
+_PIECE = 8  # characters, without white space
 _VERSION_SHARE = 0.7
 _MIN_VALUE = 4
 _METADATA_READ = (
@@ -192,7 +192,7 @@ def remove_duplicates(
 
 
 class _RemainingTexts:
-    """What is left of each text, by its index, and the texts that it replaces."""
+    """The rest of each text, by its index, and the texts that it replaces."""
 
     def __init__(self, texts: Sequence[str], min_overlap: int | None) -> None:
         self.texts = dict(enumerate(texts))

@@ -36,8 +36,8 @@ def read_by(
 
     An earlier answer counts if its text is not part of a longer document or answer there. If
     several answers have the same text, the last ones count, one for each place. An answer that only
-    chose a word of its own prompt, such as yes or no, does not count. If no answer stands there as
-    a whole, answers that stand in part or in another form count.
+    chose a word of its prompt, such as yes or no, does not count. If no answer stands there as a
+    whole, answers that stand in part or in another form count.
     """
     plain = single_spaced(prompt)
     answers: dict[str, list[AttributedRun]] = defaultdict(list)

@@ -33,8 +33,8 @@ class Call:
 
     A call that is not `wanted` is not attributed. After the answer, `is_answered` is true, and
     `run` is set if there were documents. An integration may set the `service` of the model and the
-    ids of the run and its root, by default those of the steps. `shares` says that other calls may
-    have read the same documents.
+    ids of the run and its root, by default the steps' ids. `shares` says that other calls may have
+    read the same documents.
     """
 
     step: Step
@@ -136,8 +136,8 @@ class Observer:
 
         `prompt` is the whole prompt, a text or messages. `texts` are parts of it, word for word,
         such as the content of each message. They find the recorded generation, and show which
-        documents were read. `names` and `given` are those of the Step. `known` are fields of
-        Answer, such as `question`.
+        documents were read. `names` and `given` are fields of Step. `known` are fields of Answer,
+        such as `question`.
         """
         if isinstance(texts, str):
             raise InvalidInput(f"texts={texts[:60]!r}; give a list of texts, such as [prompt]")
@@ -244,7 +244,7 @@ _MAX_TOLD = 256
 
 
 class Advice:
-    """Logs why an application's answers have no attribution, once for each of 256."""
+    """Logs why an application's answers have no attribution, once for up to 256 applications."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger

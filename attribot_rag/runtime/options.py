@@ -110,7 +110,7 @@ def scoring_model(
 
 
 def check_words(scoring: str | Helper, proxy: object = None) -> None:
-    """Raises InvalidInput for another text than 'words', and for a proxy beside it."""
+    """Raises InvalidInput for a text other than 'words', and if there is also a proxy."""
     if isinstance(scoring, str) and scoring != "words":
         raise InvalidInput(
             f"{scoring!r} is no reader; pass 'words', or a model such as attribot_rag.load_model()"

@@ -105,7 +105,7 @@ class Reach:
             return kept or candidates
 
     def ended(self, step: Step) -> None:
-        """Remember the documents of a step without a parent, and those of the steps in it."""
+        """Remember the documents of a step without a parent, and of the steps in it."""
         if self._is_loose(step):
             self.loose_documents.extend(step.retrieved())
 
@@ -123,7 +123,7 @@ class Reach:
         return self._loose and step.parent is None
 
     def _in_reach(self, step: Step, prompt: str, made: frozenset[str] = frozenset()) -> list[Any]:
-        """The documents in a step's own input, and those of its nearest ancestor that has any.
+        """The documents in a step's own input, and in its nearest ancestor that has any.
 
         Documents of farther ancestors count if the prompt contains them. Documents `made` of
         answers do not count. If there are none, the loose documents count.

@@ -87,11 +87,11 @@ class AttributedRun:
 
     @property
     def composition(self) -> Composition | None:
-        """The attribution with those of the earlier answers; None without an attribution."""
+        """The attribution with the attributions of earlier answers; None without an attribution."""
         return None if self.attribution is None else self._composed(self.attribution)
 
     def compositions(self) -> list[tuple[int, Composition]]:
-        """The composition, or those of its parts, each with its start in the text.
+        """The composition, or the compositions of its parts, each with its start in the text.
 
         A document has the same number in all of them. Raises the run's error if there is one.
         """
@@ -114,8 +114,8 @@ class AttributedRun:
     ) -> str:
         """The answer with the numbers of its citations, as by Attribution.to_cited_text.
 
-        If the answer was made of earlier answers, the numbers are those of their citations. Raises
-        the run's error if there is one.
+        If the answer was made of earlier answers, it has the numbers of their citations. Raises the
+        run's error if there is one.
         """
         compositions = self.compositions()
         if self.attribution is not None:

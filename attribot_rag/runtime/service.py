@@ -365,8 +365,8 @@ def answer_without(
     """The second answer of the run's model, by `Attributor.answer_without`.
 
     If the answer was only read here, the `ask` of its call asks the model that answered, once.
-    Raises NotRecorded for a run without an attribution, and if none of the services made it. Other
-    errors are those of that method.
+    Raises NotRecorded for a run without an attribution, and if none of the services made it, and
+    otherwise as that method.
     """
     if run.attribution is None:
         raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
@@ -403,7 +403,7 @@ class KeepsRuns(Protocol):
         """The model's answer without some documents of a run's attribution, by index.
 
         With a `reader`, this asks the model that answered once more. It waits for a pending run.
-        `generate` and the errors are those of Attributor.answer_without.
+        `generate` and the errors are as in Attributor.answer_without.
         """
         return answer_without(self.services, self.result(run_id), *documents, **generate)
 

@@ -38,7 +38,7 @@ class Backend(Protocol):
     ) -> Prefix:
         """The prompt of a generation for the fastest way of scoring that is right, not read yet.
 
-        `pass_tokens` are those of the prefix; None takes the measured number. Raises
+        `pass_tokens` are the prefix's; None takes the measured number. Raises
         UnsupportedModel if no way is right, or the requested one is not.
         """
 

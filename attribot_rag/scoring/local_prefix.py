@@ -408,7 +408,7 @@ def length_dependent_rope(model: PreTrainedModel) -> int | None:
 def rope_changes(model: PreTrainedModel, num_prompt: int, num_tokens: int) -> bool:
     """Whether rotary frequencies change while a model continues a prompt up to so many tokens.
 
-    Then the keys of earlier tokens differ from those of a single pass over all tokens.
+    Then the keys of earlier tokens differ from the keys of a single pass over all tokens.
     """
     return any(
         num_tokens > limit and (num_prompt <= limit or kind == "dynamic")

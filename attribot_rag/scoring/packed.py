@@ -259,7 +259,7 @@ class PackedBlock(NamedTuple):
     def masked_views(
         self, visibility: Visibility, positions: Tensor, device: torch.device
     ) -> Iterator[View]:
-        """Views of pieces of the block. `positions` [tokens] are those of the sequence."""
+        """Views of pieces of the block. `positions` [tokens] belong to the sequence."""
         for first in range(*self.span, _MASKED_QUERIES):
             last = min(first + _MASKED_QUERIES, self.span[1])
             queries = positions[first:last]
@@ -345,7 +345,7 @@ def packed_attention(
         if not harmless and keyword is not None and keyword is not False:
             raise Unsupported(f"its attention takes {name}={keyword!r}")
     if not isinstance(attention_mask, Visibility) or dropout:
-        raise Unsupported("its attention uses a mask of its own, or dropout")
+        raise Unsupported("its attention uses its own mask, or dropout")
     layout = _layout.get()
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     layout.layers_seen.add(layer_index)
@@ -381,8 +381,8 @@ def packed_attention(
 def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:
     """The cached keys and values that a layer attends to, in the form that it uses.
 
-    Layers without their own use those of an earlier layer (Gemma 3n, Gemma 4). Compressed ones
-    (multi-head latent attention) are expanded first.
+    Layers without their own use an earlier layer's (Gemma 3n, Gemma 4). Compressed ones (multi-head
+    latent attention) are expanded first.
     """
     if layer_index >= len(cache):
         config: Any = module.config

@@ -37,7 +37,7 @@ from attribot_rag.scoring.session import Requested, ScoringOptions, Session, Usa
 
 Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
-_SPARE_ROW = 2  # tokens of a row, as a multiple of those of its question and response
+_SPARE_ROW = 2  # tokens of a row, as a multiple of its question and response
 
 
 @dataclass(frozen=True, eq=False)
@@ -566,7 +566,7 @@ class Engine:
         )
 
     def check_against_reference(self, row: Row, scored: Matrix) -> None:
-        """Compare a row's log-likelihoods [num_response_tokens] with those of the user's own model.
+        """Compare a row's log-likelihoods [num_response_tokens] with the user's own model.
 
         Raises ScoringFailed if a token differs by more than rounding and the model's noise.
         """

@@ -69,8 +69,8 @@ VERBATIM = 0.8
 MIN_WORDS = (4, 2)
 """The least number of words of such a sentence, and of its content words."""
 MIN_ADDED = 0.25
-"""The least share that each of two passages must add if they say a sentence together."""
-_MOST_PAIRED = 12  # passages of which pairs are compared
+"""The least share that both passages must add if they say a sentence together."""
+_MOST_PAIRED = 12  # passages that are compared in pairs
 MIN_SHARED = 0.2
 """The least share of a sentence's new words, by weight, in a source that may contradict it."""
 
@@ -442,7 +442,7 @@ def _are_one_kind(words: Sequence[Word]) -> bool:
 
 
 def _inherited(support: Support, earlier: Support | None) -> Support:
-    """The support of a conclusion: that of the sentence that it follows from."""
+    """The support of a conclusion, taken from the sentence that it follows from."""
     if earlier is None:
         return support
     return replace(

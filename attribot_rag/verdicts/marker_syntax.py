@@ -147,7 +147,7 @@ class KnownLabels:
         return not all(map(is_number, self.documents))
 
     def is_called(self, name: str) -> bool:
-        """Whether a key or a tag is named after documents: source_id, "citations", a prompt's own."""
+        """Whether a key or a tag is named after documents: source_id, "citations", a prompt's."""
         pieces = _PIECE.findall(name)
         return any(_IS_CALLED.fullmatch(x) or x.casefold() in self.words for x in pieces)
 

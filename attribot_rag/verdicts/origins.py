@@ -228,7 +228,7 @@ class Origins:
         return next((i for i, gain in gains.items() if gain >= least), earlier[-1])
 
     def _after_each(self, earlier: Sequence[int], index: int) -> dict[int, Request]:
-        """The rows of a sentence after each of the most similar earlier ones, and the last one."""
+        """The rows of a sentence after single earlier ones: the most similar ones, and the last."""
         text = self._sentences[index].text
         alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
         likely = sorted({*alike[: self._limits.num_at_once], earlier[-1]})

@@ -143,7 +143,7 @@ _STAMP = re.compile(
 )
 
 
-# Tables of reStructuredText: the rules of a grid, and those of a simple table.
+# Tables of reStructuredText: the rules of a grid, and the rules of a simple table.
 _GRID = re.compile(r"[ \t]*\+(?:[-=]{2,}\+)+\s*\Z")
 _SIMPLE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+\s*\Z")
 _LATEX = r"\{(?:array|(?:long|super|x)?tab(?:le|ular)[xy]?|tabulary|tblr)\*?\}"

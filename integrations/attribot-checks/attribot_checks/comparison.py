@@ -1,4 +1,4 @@
-"""Numbers, dates and units of a sentence that differ from those of its sources."""
+"""Finds numbers, dates and units of a sentence that differ from its sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LESS = re.compile(rf"(?<!\w)(?:{'|'.join(WORDS['falling'].values())})", re.IGNO
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares the values of a sentence with those of its sources, which are given by id.
+    """Compares the values of a sentence with its sources' values, which are given by id.
 
     A value is not reported if `prompt_texts`, which the model also saw, have it with the same noun
     or unit.

@@ -116,7 +116,7 @@ class Quantity(Span):
 
 
 def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list[Quantity]:
-    """The numbers of a text, in order, without those of its `dates`.
+    """The numbers of a text, in order, without the numbers of its `dates`.
 
     Citation markers such as [2] and numbers of list items do not count.
     """

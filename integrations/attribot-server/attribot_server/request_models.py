@@ -102,7 +102,7 @@ class AskRequest(_Body):
     stream: bool = Field(
         default=False,
         description="whether to send lines of JSON: `piece`s of the answer, then all fields, or "
-        "`detail` of what went wrong",
+        "`detail` after an error",
     )
 
 

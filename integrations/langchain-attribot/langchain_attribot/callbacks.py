@@ -296,7 +296,7 @@ def run_id_of(message: BaseMessage) -> str:
 
 
 class ObservedRetrieval(RunCallbacks):
-    """Sees what is retrieved within a block, and the calls of chat models in it."""
+    """Sees the documents that are retrieved within a block, and the calls of chat models in it."""
 
     def __init__(self, ask_again: AskingAgain | None = None) -> None:
         super().__init__(Observer([], loose=True), ask_again)
@@ -340,7 +340,7 @@ register_configure_hook(_running, inheritable=True)
 
 @contextmanager
 def observed_retrieval(ask_again: AskingAgain | None = None) -> Iterator[ObservedRetrieval]:
-    """See what is retrieved within the block."""
+    """See the documents that are retrieved within the block."""
     retrieval = ObservedRetrieval(ask_again)
     token = _running.set(retrieval)
     try:

@@ -50,7 +50,7 @@ def answer_text(message: BaseMessage) -> str:
 
 
 def arguments_of(message: BaseMessage) -> list[Any]:
-    """The arguments of each of its tool calls."""
+    """The arguments of each tool call."""
     return [call["args"] for call in getattr(message, "tool_calls", None) or ()]
 
 

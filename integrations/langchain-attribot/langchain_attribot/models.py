@@ -123,7 +123,7 @@ def _parts(holder: Any) -> Iterator[Any]:
 class AskAgain:
     """Sends another prompt, text or messages, to the model that answered a prompt.
 
-    `name` is the name of the model in its call, and `parameters` are those of that call. Raises
+    `name` and `parameters` of the model come from its call. Raises
     InvalidInput if none of the models fits, or several do.
     """
 

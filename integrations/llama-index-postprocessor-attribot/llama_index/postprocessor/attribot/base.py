@@ -104,7 +104,7 @@ else:
     OptionFields = create_model(
         "OptionFields",
         __base__=_Checked,
-        **{  # what is no data is not written down
+        **{  # only data is written down
             name: (hints[name], Field(default=field.default, exclude=name in _NO_DATA))
             for name, field in _FIELDS.items()
         },
@@ -282,7 +282,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         """The model's answer without some documents of a response's attribution, by index.
 
         With a `reader`, this asks the model that answered once more. It waits for a pending
-        attribution. `generate` and the errors are those of Attributor.answer_without.
+        attribution. `generate` and the errors are as in Attributor.answer_without.
         """
         run = self.result(response)
         return answer_without(self._services.services, run, *documents, **generate)
