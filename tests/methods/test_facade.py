@@ -92,7 +92,7 @@ def test_verdicts_rest_on_the_model_that_answered(name: str, keep: int | None) -
         own = target.response.tokens_in((verdict.start, verdict.end))
         assert verdict.reliance == pytest.approx(total(reliance, own), abs=ATOL)
     is_own = name == "auto" or keep is not None
-    said = "Scores that are not exact are those of the proxy"
+    said = "Scores that are not exact are from the proxy"
     assert is_own != any(said in note for note in attribution.notes)
 
 

@@ -169,8 +169,8 @@ class Given(NamedTuple):
             return cls(value, fields)
         return cls(
             InvalidInput(
-                f"the record has {size:,} bytes, more than {max_bytes:,}; leave out data that is no "
-                "part of its prompt, or allow more by --max-bytes (max_bytes=)"
+                f"the record has {size:,} bytes, more than {max_bytes:,}; leave out data that is "
+                "no part of its prompt, or allow more by --max-bytes (max_bytes=)"
             )
         )
 
