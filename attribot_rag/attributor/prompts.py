@@ -231,8 +231,8 @@ def _given_place(texts: Sequence[str], read: str, place: Interval) -> tuple[int,
     if len(given) != len(seen):
         stands = f"stands {len(given)} times" if given else "does not stand"
         raise InvalidInput(
-            f"{passage[:60]!r} {stands} in the prompt as it was given, and {len(seen)} times in "
-            "what was read, so it cannot be taken out; ask the model yourself, with a prompt "
+            f"{passage[:60]!r} {stands} in the given prompt, but {len(seen)} times in the prompt "
+            "that was read, so it cannot be removed; ask the model yourself, with a prompt "
             "without it"
         )
     index, at = given[seen.index(start)]

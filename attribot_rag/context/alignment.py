@@ -335,7 +335,7 @@ class Run(NamedTuple):
 def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[Run]:
     """Maximal common runs: all of at least `length` + `stride` - 1 characters, some shorter.
 
-    Runs of which every n-gram of this length has more than 64 places are left out: such text is not
+    A run is left out if every n-gram of this length has more than 64 places: such text is not
     specific to a document.
     """
     text = prompt.text

@@ -25,9 +25,9 @@ def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int
     """Indices of equal and nearly equal texts, in groups in the order of their first member.
 
     Texts are equal up to white space and case. Nearly equal texts have a normalised indel
-    similarity (rapidfuzz) of at least `threshold` to a text of the group, and the same words up to
-    punctuation and the spelling of long words. A different number, name or "not" states another
-    fact. A threshold of 1 groups only equal texts.
+    similarity (rapidfuzz) of at least `threshold` to a text of the group. They also have the same
+    words up to punctuation and the spelling of long words: a different number, name or "not" states
+    another fact. A threshold of 1 groups only equal texts.
 
     Only texts that share three neighbouring words are compared, unless more than 32 texts share
     them. So the work does not grow with the square of the number of texts.

@@ -84,7 +84,7 @@ class Evidence:
     leave out the earlier text of the answer, except a sign between them. Their losses are then
     compared with the full prompt's row of the part alone: how much the part depends on the units if
     nothing was said before. So they do not grow with the answer. Tokens that a row does not score
-    are NaN. With `whole`, rows of a part are those of the whole answer.
+    are NaN. With `whole`, rows of a part cover the whole answer.
     """
 
     def __init__(

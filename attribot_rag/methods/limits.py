@@ -117,7 +117,7 @@ class VerdictOptions:
         min_reliance: The nats from which the documents as a whole matter to a sentence.
         min_follows: The nats from which a sentence follows from an earlier one.
         token_share: How many times the tokens of the scores judging may take, without the default
-            method's search. What is then undecided is open, and the result partial.
+            method's search. Undecided sentences are then open, and the result partial.
         min_tokens: The tokens that judging may always take.
         thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
             "</plan>")`. By default, those of the tokenizer's response template, or tags that models

@@ -29,11 +29,11 @@ DEFAULT_MODEL = "smollm2-135m"
 _OLLAMA = "ollama:"
 _HUB_TIMEOUT = 5.0  # seconds
 _WHAT_WORKS = (
-    f"pass {DEFAULT_MODEL!r}, which is embedded, or the path of a folder with a model or of a GGUF "
-    f"file, or {_OLLAMA}NAME for a model that Ollama has here, or the id of a Hugging Face model "
-    "that is in the hub's cache or can be downloaded; for a model that vLLM or SGLang serves, use "
-    "ServedModel.connect (--server). Models of hosted APIs give no probabilities of a given "
-    "answer, so none can be attributed"
+    f"pass {DEFAULT_MODEL!r}, which is embedded, the path of a model's folder or of a GGUF file, "
+    f"{_OLLAMA}NAME for a model that Ollama has here, or the id of a Hugging Face model that is in "
+    "the hub's cache or can be downloaded. For a model behind vLLM or SGLang, use "
+    "ServedModel.connect (--server). Models of hosted APIs do not tell how likely a given answer "
+    "is, so a model can only read their answers"
 )
 
 

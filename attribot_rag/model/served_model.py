@@ -76,7 +76,7 @@ class ServedModel(LanguageModel):
             num_parameters: For the FLOPs of the result, which are otherwise 0.
             options: How to send requests.
             reference: The same weights on this machine. Their log-probabilities of a test text are
-                compared with the server's, and with `self_check` also those of each attribution.
+                compared with the server's, and with `self_check` also in each attribution.
         """
         client = Client(url, options or ServerOptions())
         entry = _chosen(client, _served_models(client), model)
@@ -244,7 +244,7 @@ class ServedWeights:
       weights on this machine, if there is one.
     - `max_length` is the server's limit in tokens.
     - `num_parameters` is 0 if it is unknown.
-    - `device` and `dtype` are those of the log-probabilities after they have arrived.
+    - `device` and `dtype` describe the log-probabilities after they have arrived.
     """
 
     device: ClassVar[torch.device] = torch.device("cpu")

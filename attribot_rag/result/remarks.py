@@ -138,7 +138,7 @@ def remark_on(
 ) -> str:
     """The cause in words if the citations do not show it, else ''.
 
-    `num_cited` is the number of citations, and `verdicts` are those of the whole answer. Judged
+    `num_cited` is the number of citations. `verdicts` belong to the whole answer. Judged
     sentences are counted from 1; in JSON, these are its values. For an unsupported sentence, its
     remark on support stands instead, if there is one.
     """

@@ -427,12 +427,11 @@ class RunStore(Mapping[str, AttributedRun]):
 
     def _unknown(self, run_id: object) -> UnknownRun:
         return UnknownRun(
-            f"no attribution of the run {run_id}: it retrieved nothing (what another run "
-            "retrieved counts if it is named with the call), its model was not called or called "
-            "tools instead of answering, "
-            f"or others came after it, of which the last {self._max_results} are kept "
-            "(max_results). Pass the id of the model's run, the `run_id` of its summary, or that "
-            "of the root run (in LangChain, the config={'run_id': uuid4()} of the caller)"
+            f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
+            "called or called tools instead of answering, or it is older than the last "
+            f"{self._max_results} runs (max_results). Documents of another run count only if you "
+            "name them with the call. Pass the id of the model's run, the `run_id` of its summary, "
+            "or the id of the root run (in LangChain, the caller's config={'run_id': uuid4()})"
         )
 
     def _is_beside_the_answer(self, run: AttributedRun) -> bool:

@@ -404,10 +404,10 @@ class Probes:
         exactly = self._model.dtype in (torch.float32, torch.float64)
         if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
             return (
-                "its predictions depend on later tokens, so it is no causal language model; one "
-                "that can be both needs config.is_decoder=True; a quantized one must not round a "
-                "token by what all tokens hold, as dynamic quantization of a whole tensor does "
-                "(quantize weights only, or activations token by token)"
+                "its predictions depend on later tokens, so it is not a causal language model; a "
+                "model that can be one needs config.is_decoder=True; in a quantized model, a "
+                "token must not be rounded together with later tokens, as dynamic quantization of "
+                "a whole tensor does (quantize only weights, or activations token by token)"
             )
         return None
 

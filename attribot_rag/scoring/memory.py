@@ -70,7 +70,7 @@ class Footprint:
         room = "free" if limit is None else "allowed by ScoringOptions(max_memory=...)"
         raise ScoringOutOfMemory(
             f"the attribution of {self.num_prompt:,} prompt tokens, {self.num_response:,} response "
-            f"tokens and {self.num_units:,} units would take about {_megabytes(self.least)}, and "
+            f"tokens and {self.num_units:,} units needs about {_megabytes(self.least)}, but only "
             f"{_megabytes(allowed)} are {room}; use a shorter context, a smaller dtype or another "
             "device, or set max_memory to allow more"
         )

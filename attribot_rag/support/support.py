@@ -569,10 +569,10 @@ class ByWords:
 
         Passages of a group are equally good.
 
-        A passage says a sentence if it has all its new numbers and names and half of its new words,
-        and is about the question or about words that the sentence repeats from the prompt. It also
-        does if it has nearly all words of the sentence. If there is none, the estimate of support
-        decides.
+        A passage says a sentence if it has all its new numbers and names and half of its new words.
+        It must also be about the question, or about words that the sentence repeats from the
+        prompt. A passage with nearly all words of the sentence says it too. If there is none, the
+        estimate of support decides.
         """
         said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
         groups = groupby(said, key=lambda ranked: ranked[0])

@@ -1,5 +1,7 @@
-"""The documents are written in short sentences and ordinary words."""
+"""Documents and docstrings are written in short sentences and ordinary words."""
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MODULES = sorted(
+    module
+    for folder in (ROOT / "attribot_rag", *ROOT.glob("integrations/*/[al]*_*"))
+    for module in folder.rglob("*.py")
+)
 PAGES = sorted(
     page
     for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "integrations/*/*.md")
@@ -17,6 +24,8 @@ TERMS = re.findall(r"^## (.*)$", (ROOT / "docs" / "glossary.md").read_text("utf-
 HOW_IT_WORKS = ("concepts", "support", "verdicts", "methods", "cost")
 MAIN = (*HOW_IT_WORKS, "getting-started", "readers", "checks", "langchain-cases")
 MOST_WORDS = 30
+MOST_IDIOMS = 0.7  # in 1,000 words of docstrings
+MOST_IN_DOCSTRING = 40  # words of a sentence, which may list errors
 IDIOMS = re.compile(
     r"\b(of which|what is|(that|those|each) of|of (its own|what)|as a rule|beside|by itself"
     r"|hardly|likewise)\b",
@@ -36,6 +45,25 @@ def sentences(markdown: str) -> Iterator[str]:
     text = prose(markdown)
     for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text):
         yield from re.split(r"(?<=[.!?:])\s+", " ".join(paragraph.split()))
+
+
+def docstrings(module: Path) -> Iterator[str]:
+    """The docstrings of a module and of its fields, and each option."""
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                text, _, options = inspect.cleandoc(text).partition("\nArgs:\n")
+                yield text
+                for option in re.split(r"^ +\**\w+: ", options, flags=re.MULTILINE):
+                    yield " ".join(option.split())
+
+
+def test_docstrings_have_short_sentences_and_ordinary_words() -> None:
+    text = [each for module in MODULES for doc in docstrings(module) for each in sentences(doc)]
+    long = [each for each in text if len(re.findall(r"[A-Za-z][\w'’-]*", each)) > MOST_IN_DOCSTRING]
+    assert not long
+    idioms = [each for each in text if IDIOMS.search(each)]
+    assert 1000 * len(idioms) <= MOST_IDIOMS * len(" ".join(text).split()), idioms
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -23,9 +23,9 @@ class BatchFolder:
     """Results and rejects, one line for each record, written as soon as it is finished.
 
     Both files are only appended to, and each line has its record's number and digest. So the lines
-    say what is done, in any order. A last line that was cut short, for example by a kill, is
-    removed when the batch begins. Any other line that no batch wrote, and a record that is there
-    twice, raise InvalidInput, and nothing is changed.
+    show which records are done, in any order. A last line that was cut short, for example by a
+    kill, is removed when the batch begins. Any other line that no batch wrote, and a record that is
+    there twice, raise InvalidInput, and nothing is changed.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -40,12 +40,12 @@ def run_batch(
     for each record. Several answers of a served model are attributed at a time.
 
     Raises InvalidInput for files that cannot be used, and for a folder that another batch uses or
-    that has results of other settings or records; MissingExtra for Parquet without pyarrow;
-    ServerFailed if the server fails for good; WorkerLost if a process ends. The same call continues
-    from there.
+    that has results of other settings or records. Raises MissingExtra for Parquet without pyarrow,
+    ServerFailed if the server fails for good, and WorkerLost if a process ends. The same call
+    continues from there.
 
     Args:
-        attributor: The attributor. With several `workers`, a function that each of them imports and
+        attributor: The attributor. With several `workers`, a function that every worker imports and
             calls to make its own; the calling script then needs `if __name__ == "__main__"`.
         source: A JSON lines or Parquet file of records.
         folder: The folder for the results.

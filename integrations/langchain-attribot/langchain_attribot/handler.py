@@ -312,12 +312,12 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
 
 
 NOTHING_SEEN = (
-    "no documents were seen. Say what was retrieved, where it is: from langchain_attribot import "
-    "retrieved; documents = retrieved(documents). Or name it with the call: "
-    f"config={{'metadata': {{'{METADATA_KEY}': documents}}}}. A tool's artifacts and the documents "
-    "of retrievers are seen in the chain that the handler is attached to; those of another "
-    "invoke() count if they are named with this call, within `with attribute(llm)`, or for a "
-    "handler with loose=True, which serves one request at a time"
+    "no documents were seen. Name them where you search: from langchain_attribot import "
+    "retrieved; documents = retrieved(documents). Or name them with the call: "
+    f"config={{'metadata': {{'{METADATA_KEY}': documents}}}}. The handler sees retrievers and "
+    "tools' artifacts in the chain that it is attached to. Documents of another invoke() count "
+    "only if you name them with this call, within `with attribute(llm)`, or with loose=True, for "
+    "a handler that serves one request at a time"
 )
 
 WRONG_PLACE = (

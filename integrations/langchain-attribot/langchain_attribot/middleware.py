@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 _UNSUPPORTED = (
     "{} holds no local Hugging Face model, whose probabilities the score needs; pass the one that "
-    "answers: AttributionMiddleware(llm), a local copy of it: "
-    "AttributionMiddleware(language_model=...), or a local model that reads what any other one "
-    "answers: AttributionMiddleware(reader=attribot_rag.load_model()), "
-    "or reader='words' without any"
+    "answers: AttributionMiddleware(llm), or a local copy of it: "
+    "AttributionMiddleware(language_model=...). For any other model, pass a reader: "
+    "AttributionMiddleware(reader=attribot_rag.load_model()), or reader='words', which needs no "
+    "model"
 )
 
 

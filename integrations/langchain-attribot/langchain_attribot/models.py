@@ -42,10 +42,10 @@ def language_model_of(llm: Any) -> LanguageModel:
     if model is None:
         raise InvalidInput(
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
-            "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
-            "same weights, language_model=attribot_rag.LocalModel(model, tokenizer). What any "
-            "other model answers, a local one reads: reader=attribot_rag.load_model(), or, without "
-            "any model, reader='words'"
+            "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or a copy of "
+            "its weights: language_model=attribot_rag.LocalModel(model, tokenizer). For any other "
+            "model, pass a reader: reader=attribot_rag.load_model(), or reader='words', which "
+            "needs no model"
         )
     return model
 

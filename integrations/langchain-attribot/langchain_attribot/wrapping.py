@@ -91,10 +91,10 @@ def with_attribution(
     if not llm and options.get("language_model") is None:
         raise InvalidInput(
             "the chain shows no local model; pass those that answer: with_attribution(chain, llm), "
-            "or a local copy of what answers elsewhere: with_attribution(chain, "
-            "language_model=...), or a local model that reads what any other one answers: "
-            "with_attribution(chain, reader=attribot_rag.load_model()), "
-            "or reader='words' without any"
+            "or a local copy of a model that answers elsewhere: with_attribution(chain, "
+            "language_model=...). For any other model, pass a reader: "
+            "with_attribution(chain, reader=attribot_rag.load_model()), or reader='words', which "
+            "needs no model"
         )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 

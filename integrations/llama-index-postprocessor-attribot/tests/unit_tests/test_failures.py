@@ -46,7 +46,7 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
     response = engine.query(QUESTION)
     list(response.response_gen)
     summary = summary_of(response, "unsupported")
-    assert "2 calls, of which one was streamed to another" in summary["error"]["message"]
+    assert "2 calls, and one was streamed to another" in summary["error"]["message"]
 
 
 def test_a_response_without_a_postprocessor_is_an_error(tiny_llm: LocalLLM) -> None:

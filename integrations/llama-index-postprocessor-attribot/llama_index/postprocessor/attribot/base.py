@@ -346,8 +346,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         """Attach an error: no model that was seen to be called gave this response."""
         error = UnsupportedModel(
             "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
-            "that gave this answer; call one within the engine, or within `with "
-            "postprocessor.retrieved(documents) as response:`, or attribute the answer with "
+            "that gave this answer. Call the model within the engine, or within `with "
+            "postprocessor.retrieved(documents) as response:`. Or attribute the answer with "
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)

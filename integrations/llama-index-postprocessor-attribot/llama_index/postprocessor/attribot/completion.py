@@ -195,8 +195,9 @@ class Completion:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
-                "transformers (of PEFT's: what merge_and_unload() gives), or pass a copy of it as "
-                "language_model=, or what reads: reader=attribot_rag.load_model(), or 'words'"
+                "transformers (for PEFT's, on the result of merge_and_unload()), pass a copy of "
+                "its weights as language_model=, or pass a reader: "
+                "reader=attribot_rag.load_model(), or reader='words'"
             )
             if not self._told_of.issuperset(remote):
                 self._told_of.update(remote)
@@ -204,8 +205,8 @@ class Completion:
             return error
         if any(call.answer is None for call in calls):
             return UnsupportedModel(
-                f"the answer took {len(calls)} calls, of which one was streamed to another, so "
-                "that its answer is not known; use a response mode of one call to stream"
+                f"the answer took {len(calls)} calls, and one was streamed to another one, so "
+                "its answer is unknown; to stream, use a response mode with one call"
             )
         return None
 

@@ -39,7 +39,7 @@ _MAX_BEFORE = 256  # of earlier runs of a workflow
 _RETRIEVING = (BaseRetriever, BaseNodePostprocessor, *_ENGINES)
 
 NOTHING_SEEN = (
-    "no documents were seen. Say what was retrieved, where it is: with "
+    "no documents were seen. Name them where you search: with "
     "postprocessor.retrieved(documents) as response: ... Or pass the nodes that a tool retrieves "
     "through postprocessor.postprocess_nodes(nodes)"
 )
