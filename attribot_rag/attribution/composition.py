@@ -9,8 +9,8 @@ from typing import Any
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
-from attribot_rag.context.context import PromptPart
 from attribot_rag.context.document import label_of
+from attribot_rag.context.pieces import PromptPart
 from attribot_rag.display.plain_text import with_citations, with_legend, with_reader
 from attribot_rag.display.report import CitedDocument, Markers, quote_of, spaces_and
 from attribot_rag.result.citations import Citations, CitedSentence, Mark, Shown, cite

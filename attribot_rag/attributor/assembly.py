@@ -27,7 +27,6 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.support import Likelihoods, Retrieved, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
-from attribot_rag.verdicts.origins import PromptPieces
 
 OnSentence = Callable[[Attribution], None]
 
@@ -53,7 +52,7 @@ def attributed(
     shown = ResponseText(*scorer.response.aligned(response))
     context = scorer.context
     annotation = Annotation(options.annotator, shown.text, context)
-    question = PromptPieces(context, scorer.language_model.boundary_ids).asked.strip()
+    question = context.pieces.asked.strip()
     language = context.answer_language(shown.text)
     retrieved = Retrieved(context.documents, context.sources, language)
     supported = partial(

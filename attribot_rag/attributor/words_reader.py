@@ -42,7 +42,7 @@ from attribot_rag.support.helpers import Helper, Model, helper_of
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.judging import MarkerAudit
 from attribot_rag.verdicts.markers import markers_in
-from attribot_rag.verdicts.origins import PromptPieces
+from attribot_rag.verdicts.origins import may_rest_on_unlocated
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of, thinking_in
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
@@ -227,7 +227,6 @@ class _Reading:
     response: ResponseText
     context: Context
     options: Options
-    pieces: PromptPieces
     words: ByWords
     helper: Helper | None
 
@@ -237,14 +236,12 @@ class _Reading:
     ) -> _Reading:
         language = context.answer_language(response)
         spans = tuple(match.span() for match in _TOKEN.finditer(response))
-        pieces = PromptPieces(context)
         retrieved = Retrieved(context.documents, context.sources, language)
         return cls(
             ResponseText(response, spans),
             context,
             options,
-            pieces,
-            ByWords(retrieved, pieces.asked, context.asked),
+            ByWords(retrieved, context.pieces.asked, context.asked),
             helper,
         )
 
@@ -288,7 +285,7 @@ class _Reading:
             return said, every
         if alike := self._in_other_words(sentence.words):
             return replace(verdict, kind="grounded", source_ids=alike[:1]), alike
-        if self.pieces.may_rest_on_unlocated(sentence.words):
+        if may_rest_on_unlocated(self.context, sentence.words):
             return replace(verdict, kind="open", reason="not_located"), ()
         return replace(verdict, kind="unsupported"), ()
 

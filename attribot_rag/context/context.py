@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
-from typing import Literal
 
 from rapidfuzz.distance import Indel, Prefix
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Occurrence, Source
 from attribot_rag.context.labels import DocumentLabels, document_labels
+from attribot_rag.context.pieces import PromptPart, PromptPieces
 from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText, ablate
 from attribot_rag.context.splitting.splitter import (
     Splitter,
@@ -139,6 +139,11 @@ class Context:
         return _prompt_parts(len(self.prompt.text), whole, turns, self.message)
 
     @cached_property
+    def pieces(self) -> PromptPieces:
+        """The sentences and lines of these parts."""
+        return PromptPieces(self.prompt, self.parts, self.message, self.language)
+
+    @cached_property
     def end(self) -> int:
         """Index of the first token after the last document."""
         last = max((end for _, end in self.regions), default=0)
@@ -235,9 +240,6 @@ class PromptInput:
     prompt: Prompt
     context: Context
     context_options: ContextOptions
-
-
-PromptPart = Literal["instructions", "question", "turn"]
 
 
 def _prompt_parts(

@@ -38,6 +38,8 @@ class TokenizedText:
     ids: tuple[int, ...]
     text: str
     spans: tuple[Interval, ...]
+    boundaries: tuple[Interval, ...] = ()
+    """The spans of the tokens that a chat template puts between messages."""
 
     @classmethod
     def of(
@@ -51,7 +53,9 @@ class TokenizedText:
         ):
             spans += [(len(text), len(text) + len(piece))] * num_tokens
             text += piece
-        return cls(tuple(ids), text, tuple(spans))
+        ends = language_model.boundary_ids
+        boundaries = (span for span, each in zip(spans, ids, strict=True) if each in ends)
+        return cls(tuple(ids), text, tuple(spans), tuple(boundaries))
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from attribot_rag.context.context import PromptPart
+from attribot_rag.context.pieces import PromptPart
 from attribot_rag.result.remarks import Standing, Trust
 from attribot_rag.result.result import Basis
 from attribot_rag.result.verdict import Check, Kind, Reason, Relation, Support

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attribot_rag.context.context import PromptPart
+from attribot_rag.context.pieces import PromptPart
 
 Kind = Literal[
     "grounded",

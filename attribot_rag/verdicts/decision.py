@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from attribot_rag.context.context import PromptPart
+from attribot_rag.context.pieces import PromptPart
 from attribot_rag.methods.base import Carriers, total
 from attribot_rag.methods.evidence import PartLosses
 from attribot_rag.methods.limits import Limits

@@ -44,7 +44,7 @@ from attribot_rag.verdicts.decision import (
 )
 from attribot_rag.verdicts.marker_syntax import WrittenMarker
 from attribot_rag.verdicts.markers import markers_in, markers_of
-from attribot_rag.verdicts.origins import Origin, Origins, PromptOrigins, PromptPieces
+from attribot_rag.verdicts.origins import Origin, Origins, PromptOrigins, may_rest_on_unlocated
 from attribot_rag.verdicts.sentences import AnswerSentence, fragment_of, sentences_of, thinking_of
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ def judge(
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language = scorer.context.answer_language(response.text)
-    pieces = PromptPieces(scorer.context, scorer.language_model.boundary_ids)
+    pieces = scorer.context.pieces
     sentences = sentences_of(response, marked, thinking, language, pieces.question)
     words = None if read is None else ByWords(read, pieces.asked, scorer.context.asked)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, pieces, limits, words)
+    judged = _Judge(sentences, scorer, reliance, likely, ranking, response, limits, words)
 
     def scores() -> Scores:
         so_far = judged.evidence.refine(ranking.scores)
@@ -169,7 +169,6 @@ class _Judge:
         likely: TokenScores | None,
         ranking: Ranking,
         response: ResponseText,
-        pieces: PromptPieces,
         limits: Limits,
         words: ByWords | None = None,
     ) -> None:
@@ -178,7 +177,6 @@ class _Judge:
         self._scorer = scorer
         self._meter = scorer.session.meter
         self._response = response
-        self._pieces = pieces
         self._limits = limits
         self._reliance = reliance
         self._likely = likely
@@ -323,7 +321,7 @@ class _Judge:
 
     @cached_property
     def _prompt_origins(self) -> PromptOrigins:
-        return PromptOrigins(self.evidence, self._pieces, self._response, self._limits)
+        return PromptOrigins(self.evidence, self._response, self._limits)
 
     def _said_before(self, part: Part) -> Search[Origin | None]:
         """The origin of a sentence in earlier sentences or the conversation, or None.
@@ -352,7 +350,7 @@ class _Judge:
     def _stated(self, index: int, reliance: float) -> StatedInPrompt:
         """The origin of a sentence in the rest of the prompt."""
         sentence = self._sentences[index]
-        if self._pieces.may_rest_on_unlocated(sentence.words):
+        if may_rest_on_unlocated(self._scorer.context, sentence.words):
             return StatedInPrompt(is_unlocated=True)
         search = self._prompt_origins.find(sentence.tokens, reliance)
         (found,) = self.evidence.in_rounds([search])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,21 +10,11 @@ from rapidfuzz import fuzz
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context
-from attribot_rag.context.context import PromptPart
-from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.pieces import PromptPart, PromptPiece
 from attribot_rag.context.text import (
-    LEAST_LETTERS,
-    QUESTION_WORDS,
     UNSPACED,
-    Interval,
-    asks,
-    has_words,
-    merge,
-    num_unspaced,
     numbers,
     same_word,
-    subtract,
-    words,
     words_and_numbers,
 )
 from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, total
@@ -263,13 +252,6 @@ class Origins:
         return total(row.log_likelihoods, [token + moved for token in tokens])
 
 
-_COLON = re.compile(r"[:：]\s")
-_HIRAGANA = re.compile("[\u3040-\u309f]")  # endings and particles
-_STATEMENT_WORDS = 2
-_ALIKE = 3  # letters with which words begin that may be one
-_STEM = 5  # letters
-
-
 @dataclass(frozen=True)
 class PromptOrigin:
     """The part of the prompt that states a sentence.
@@ -279,35 +261,6 @@ class PromptOrigin:
 
     part: PromptPart
     effect: float
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A sentence or line of a part of the prompt."""
-
-    part: PromptPart
-    span: Interval
-    text: str
-
-    def holds(self, word: str) -> bool:
-        """Whether it has the word, perhaps with another ending; a number must be equal.
-
-        For characters of a script without spaces, most of them are enough.
-        """
-        own = words(word)
-        if word[0].isdigit():
-            return all(each in self._alike.get(each[:_ALIKE], ()) for each in own)
-        alike = ((each, self._alike.get(each[:_ALIKE], ())) for each in own)
-        held = sum(any(same_word(each, other) for other in others) for each, others in alike)
-        return 2 * held > len(own)
-
-    @cached_property
-    def _alike(self) -> dict[str, list[str]]:
-        """The words of the piece, grouped by their first letters."""
-        alike: dict[str, list[str]] = {}
-        for word in words(self.text.casefold()):
-            alike.setdefault(word[:_ALIKE], []).append(word)
-        return alike
 
 
 @dataclass(frozen=True)
@@ -335,97 +288,6 @@ class ContentWord:
         return -min(self.after, self.without)
 
 
-class PromptPieces:
-    """The sentences and lines of a prompt without its documents: questions and statements.
-
-    `boundary_ids` are the tokens that a chat template puts between messages.
-    """
-
-    def __init__(self, context: Context, boundary_ids: Collection[int] = ()) -> None:
-        self._context = context
-        self._boundary_ids = boundary_ids
-
-    @cached_property
-    def _pieces(self) -> list[_Piece]:
-        """All parts of the prompt, cut into sentences and lines, without special tokens."""
-        context, prompt, boundary_ids = self._context, self._context.prompt, self._boundary_ids
-        ids = zip(prompt.spans, prompt.ids, strict=True)
-        marks = merge(span for span, token_id in ids if token_id in boundary_ids)
-        splitter = make_splitter("sentence", context.language)
-        return [
-            _Piece(part, (start + first, start + last), prompt.text[start + first : start + last])
-            for part, spans in context.parts.items()
-            for span in spans
-            for begin, end in subtract(span, marks)
-            for start in [_after_role(prompt.text, begin, end)]
-            for first, last in split_spans(prompt.text[start:end], splitter)
-        ]
-
-    @cached_property
-    def requests(self) -> list[_Piece]:
-        """The question: the last long sentence if none ends with a question mark.
-
-        If the last message asks nothing, for example because it is a tool's result, it is the last
-        question of earlier turns, or else the text before the documents.
-        """
-        long = [piece for piece in self._pieces if has_words(piece.text, QUESTION_WORDS)]
-        asked = [piece for piece in long if piece.part == "question"]
-        asked = asked or [piece for piece in long if piece.part == "turn" and asks(piece.text)][-1:]
-        asked = asked or [piece for piece in long if piece.part == "instructions"]
-        return [piece for piece in asked if asks(piece.text)] or asked[-1:]
-
-    @cached_property
-    def question(self) -> str:
-        """The question, in the words of the prompt."""
-        return "\n".join(piece.text for piece in self.requests)
-
-    @property
-    def asked(self) -> str:
-        """The question without the template's words before a colon.
-
-        Such as 'Question:', or 'Answer in one sentence:'.
-        """
-        begins = {start for start, _ in self._context.message}
-        return "\n".join(
-            piece.text if piece.span[0] in begins else _after_colon(piece.text)
-            for piece in self.requests
-        )
-
-    @cached_property
-    def statements(self) -> list[_Piece]:
-        return [
-            piece
-            for piece in self._pieces
-            if has_words(piece.text, _STATEMENT_WORDS)
-            and not asks(piece.text)
-            and piece not in self.requests
-        ]
-
-    def may_rest_on_unlocated(self, sentence: str) -> bool:
-        """Whether an unlocated or partly located document may have caused a sentence.
-
-        Text of a document that was located in part, or was not looked for, may stand anywhere. A
-        document of which nothing was located was most likely dropped, by a reranker for example. If
-        it was put in other words instead, the last message or the instructions state what the
-        sentence says: without their questions, they have a share of its numbers and longer words.
-        """
-        if self._context.unseen or not self._context.absent:
-            return bool(self._context.unseen)
-        stems = list(_stems(sentence))
-        own = [piece for piece in self._pieces if piece.part != "turn"]
-        asked = [piece for piece in own if asks(piece.text)] or self.requests
-        stated = {stem for piece in own if piece not in asked for stem in _stems(piece.text)}
-        num_stated = sum(stem in stated for stem in stems)
-        return bool(stems) and num_stated >= Limits.unlocated_share * len(stems)
-
-
-def _stems(text: str) -> Iterator[str]:
-    """The beginnings of the longer words of a text, its numbers, and ideographs."""
-    for word in words(_HIRAGANA.sub(" ", text.casefold())):
-        if len(word) >= LEAST_LETTERS or word.isdecimal() or num_unspaced(word):
-            yield word[:_STEM]
-
-
 class PromptOrigins:
     """Finds the part of the prompt that states a sentence.
 
@@ -433,12 +295,10 @@ class PromptOrigins:
     likely, so the question and its words do not count.
     """
 
-    def __init__(
-        self, evidence: Evidence, pieces: PromptPieces, response: ResponseText, limits: Limits
-    ) -> None:
+    def __init__(self, evidence: Evidence, response: ResponseText, limits: Limits) -> None:
         self._ahead = evidence.ahead
         self._scorer = evidence.scorer
-        self._prompt = pieces
+        self._prompt = evidence.scorer.context.pieces
         self._response = response
         self._limits = limits
 
@@ -474,14 +334,14 @@ class PromptOrigins:
         part = max(effects, key=lambda name: effects[name])
         return PromptOrigin(part, effect)
 
-    def _statements_for(self, tokens: Sequence[int]) -> list[_Piece]:
+    def _statements_for(self, tokens: Sequence[int]) -> list[PromptPiece]:
         texts = self._part(tokens).texts
         return [piece for piece in self._prompt.statements if any(map(piece.holds, texts))]
 
     def _words(
         self,
         tokens: Sequence[int],
-        statements: Sequence[_Piece],
+        statements: Sequence[PromptPiece],
         after: TokenScores,
         without: TokenScores,
     ) -> Iterator[ContentWord]:
@@ -502,27 +362,28 @@ class PromptOrigins:
         (part,) = parts_of([tokens], response.text, response.tokens_in, self._prompt.question)
         return part
 
-    def _without(self, pieces: Sequence[_Piece]) -> Request:
+    def _without(self, pieces: Sequence[PromptPiece]) -> Request:
         """The row without documents and these pieces."""
         removed = Ablation(characters=tuple(piece.span for piece in pieces))
         return Request(self._scorer.context.whole | removed)
 
-    def _without_each(self, pieces: Sequence[_Piece]) -> dict[PromptPart, Request]:
+    def _without_each(self, pieces: Sequence[PromptPiece]) -> dict[PromptPart, Request]:
         """The rows without the pieces of each part."""
         parts = dict.fromkeys(piece.part for piece in pieces)
         return {part: self._without([p for p in pieces if p.part == part]) for part in parts}
 
 
-def _after_colon(text: str) -> str:
-    """The text after its last colon, if a question is left."""
-    rest = _COLON.split(text)[-1]
-    return rest if has_words(rest, QUESTION_WORDS) else text
+def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
+    """Whether an unlocated or partly located document may have caused a sentence.
 
-
-def _after_role(text: str, start: int, end: int) -> int:
-    """The start of [start, end) after a first line of one word, in which templates write roles."""
-    first = text.find("\n", start, end) + 1
-    return first if first and not has_words(text[start:first], _STATEMENT_WORDS) else start
+    Text of a document that was located in part, or was not looked for, may stand anywhere. A
+    document of which nothing was located was most likely dropped, by a reranker for example. If it
+    was put in other words instead, the last message or the instructions state what the sentence
+    says.
+    """
+    if context.unseen or not context.absent:
+        return bool(context.unseen)
+    return context.pieces.state(sentence, Limits.unlocated_share)
 
 
 def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
