@@ -148,20 +148,20 @@ def _ceiling(scored: CasesByMethod) -> dict[str, Any]:
     return {
         "differences": _differences(scored),
         "num_outliers": sum(len(case.outliers) for case in ceiling),
-        "outliers_above": [len(case.outliers & case.above_noise) for case in ceiling],
-        "num_clear": sum(bool(case.above_noise) for case in ceiling),
+        "num_outliers_above": sum(len(case.outliers & case.above_noise) for case in ceiling),
         "second_above": [score for score in above if score is not None],
     }
 
 
 def _differences(scored: CasesByMethod) -> list[str]:
-    """Quartiles for the ceiling and the methods that score all sources in nats."""
+    """Medians and quartiles for the ceiling, the default and masking, if all sources have scores."""
     found = []
-    for name, of_method in scored.items():
+    for name in (CEILING, "auto", "masked"):
+        of_method = scored.get(name, ())
         cases = [case for case in of_method if case.second is not None]
         whole = [DIFFERENCE.of(case) for case in cases if None not in case.scored.scores]
         values = [value for value in whole if value is not None]
-        if values and len(values) == len(cases) and name != EXACT:
+        if values and len(values) == len(cases):
             low, median, high = np.quantile(values, (0.25, 0.5, 0.75))
             found.append(f"{name} {median:.2f} ({low:.2f} to {high:.2f})")
     return found
