@@ -154,7 +154,7 @@ def _ceiling(scored: CasesByMethod) -> dict[str, Any]:
 
 
 def _differences(scored: CasesByMethod) -> list[str]:
-    """Medians and quartiles for the ceiling, the default and masking, if all sources have scores."""
+    """Quartiles for the ceiling, the default and masking, if all sources have scores."""
     found = []
     for name in (CEILING, "auto", "masked"):
         of_method = scored.get(name, ())
