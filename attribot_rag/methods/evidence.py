@@ -99,6 +99,7 @@ class Evidence:
         self.reliance = reliance
         self._is_whole = whole
         self._may_be_alone = may_be_alone
+        self._keeping: dict[frozenset[int], Request] = {}  # by the sources that are kept
         self._asked = _Asked()
         self.ahead = Ahead(scorer)
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
@@ -183,7 +184,10 @@ class Evidence:
 
     def keeping(self, units: Collection[int]) -> Request:
         """The row with only these units."""
-        return self._begun(Request(self.scorer.context.ablation_of_others(self._ids(units))))
+        kept = self._ids(units)
+        if kept not in self._keeping:
+            self._keeping[kept] = Request(self.scorer.context.ablation_of_others(kept))
+        return self._begun(self._keeping[kept])
 
     def _begun(self, request: Request) -> Request:
         """The row of the part alone, or up to its end, or a longer one that was scored."""

@@ -169,7 +169,7 @@ class Order:
         if unit not in self._words:
             sources, language = self._scorer.context.sources, self._language
             texts = [sources[i].text.casefold() for i in self._scorer.units[unit]]
-            written = (word[0] for text in texts for word in words_and_numbers(text))
+            written = [word[0] for text in texts for word in words_and_numbers(text)]
             spelled = [other_spellings(text, language) for text in texts]
             self._words[unit] = frozenset(chain(written, *spelled))
         return self._words[unit]

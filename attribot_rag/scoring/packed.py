@@ -58,7 +58,7 @@ class Packed(CachedPrefix):
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def score(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
+    def score(self, rows: Sequence[Row], observer: AttentionObserver | None = None) -> Tensor:
         ends = accumulate(row.num_tokens for row in rows)
         counts = (len(row.targets) for row in rows)
         spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
@@ -97,7 +97,9 @@ class Packed(CachedPrefix):
         num_response = len(self.generation.response_ids)
         return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
 
-    def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
+    def _run(
+        self, rows: Sequence[Row], observer: AttentionObserver | None, scored: Tensor
+    ) -> Tensor:
         """The logits at some tokens of the sequence."""
         ids = [token_id for row in rows for token_id in row.token_ids]
         layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=self.attends_at_once)
@@ -137,7 +139,7 @@ class PackedLayout:
     cache: PromptCache
     positions: Tensor
     blocks: tuple[PackedBlock, ...]
-    observer: Observer | None = None
+    observer: AttentionObserver | None = None
     layers_seen: set[int] = field(default_factory=set)
     at_once: bool = False
     _biases: dict[tuple[int, int], Tensor] = field(default_factory=dict)
@@ -148,7 +150,7 @@ class PackedLayout:
         cls,
         rows: Sequence[Row],
         cache: PromptCache,
-        observer: Observer | None = None,
+        observer: AttentionObserver | None = None,
         *,
         at_once: bool = False,
     ) -> PackedLayout:
@@ -498,7 +500,7 @@ def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tens
     return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
 
 
-class Observer(Protocol):
+class AttentionObserver(Protocol):
     """Observes each layer's attention to the keys of the cache and, after them, of the sequence.
 
     `gates` [tokens, keys] are added to the scores; None adds nothing. For PyTorch, the output of
@@ -529,7 +531,7 @@ class ObservedAttention:
     else.
     """
 
-    observer: Observer
+    observer: AttentionObserver
     kernel: Kernel
     bias: Tensor
     cached: tuple[Tensor, Tensor] | None

@@ -384,7 +384,7 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
     own = frozenset(word.key for word in words)
     told: set[int] = set()
     for passage in retrieved.passages:
-        theirs = [word for word in wording.content(passage.text) if not wording.has(own, word.key)]
+        theirs = wording.lacking(wording.content(passage.text), own)
         differs = wording.lacking(words, wording.keys(passage.read))
         num_same = len(own - {word.key for word in differs})
         is_drawn = len(differs) > len(theirs) and not wording.lacking(theirs, premises)
