@@ -283,11 +283,18 @@ class _Reading:
         said, every = self.words.verdict(verdict, sentence.words)
         if said is not None:
             return said, every
+        if any(self.words.repeats(sentence.words, turn) for turn in self._turns()):
+            return replace(verdict, kind="conversation", origin="turn"), ()
         if alike := self._in_other_words(sentence.words):
             return replace(verdict, kind="grounded", source_ids=alike[:1]), alike
         if may_rest_on_unlocated(self.context, sentence.words):
             return replace(verdict, kind="open", reason="not_located"), ()
         return replace(verdict, kind="unsupported"), ()
+
+    def _turns(self) -> list[str]:
+        """The texts of earlier turns of a chat."""
+        prompt = self.context.prompt.text
+        return [prompt[start:end] for start, end in self.context.conversation]
 
     def _in_other_words(self, sentence: str) -> tuple[int, ...]:
         """The sources that probably say a sentence in other words, the most probable first."""

@@ -216,9 +216,12 @@ def _explanation(
     attribution: Attribution,
 ) -> str:
     unit, read = attribution.unit, who_read(attribution.provenance)
-    does = "supports" if read else "led to"
+    does = "is cited for" if read else "led to"
+    num_contradicted = sum(map(_is_contradicted, attribution.verdicts))
+    otherwise = f" It contradicts {num_contradicted}." if num_contradicted else ""
     share = (
-        f"Retrieved text {does} {num_caused} of {num_judged} sentences, and says {num_supported}."
+        f"Retrieved text {does} {num_caused} of {num_judged} sentences. It says {num_supported}."
+        f"{otherwise}"
     )
     parts = [read, share] if read else [share]
     cited = [document for document in documents if document["number"]]

@@ -636,6 +636,13 @@ class ByWords:
         is_sentence = len(words) >= least and len({word.key for word in content}) >= least_content
         return is_sentence and wording.covered(content, keys) >= VERBATIM
 
+    def repeats(self, text: str, earlier: str) -> bool:
+        """Whether an earlier text has nearly all words of a sentence, and its numbers and names."""
+        wording = self.retrieved.wording
+        keys = wording.keys(earlier)
+        facts = [word for word in wording.content(text) if word.is_number or word.is_name]
+        return self._has_all(text, keys) and not wording.lacking(facts, keys)
+
     def may_say(self, source_ids: Iterable[int], text: str) -> bool:
         """Whether sources have enough new words of a sentence to say it in other words."""
         wording = self.retrieved.wording

@@ -171,6 +171,23 @@ def test_what_is_not_in_the_prompt_is_said() -> None:
         WordsReader().attribute(prompt, "The inn has nine rooms.", [INN])
 
 
+def test_what_repeats_an_earlier_turn_is_from_the_conversation() -> None:
+    earlier = "Your room faces the harbour, and it has two beds."
+    prompt = [
+        {"role": "user", "content": "Which room is mine?"},
+        {"role": "assistant", "content": earlier},
+        *asked("What do you know of my room?", MILL, INN, FERRY)[1:],
+    ]
+
+    def kinds(answer: str) -> list[str]:
+        read = WordsReader().attribute(prompt, answer, [MILL, INN, FERRY])
+        return [verdict.kind for verdict in read.verdicts]
+
+    assert kinds(earlier) == ["conversation"]
+    assert kinds("Your room faces the harbour, and it has three beds.") == ["unsupported"]
+    assert kinds(f"{earlier} The inn at Orrin has nine rooms.") == ["conversation", "grounded"]
+
+
 def test_thinking_is_not_judged() -> None:
     attribution = read("<think>The mill has nine rooms.</think>The inn has nine rooms.")
     assert [kind for kind, _ in cited(attribution)] == ["reasoning", "grounded"]
