@@ -10,7 +10,7 @@ from itertools import chain, combinations, groupby, pairwise
 from math import exp, log
 from operator import itemgetter
 
-from rapidfuzz.distance import OSA
+from rapidfuzz.distance import OSA, Indel
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Source
@@ -24,6 +24,8 @@ _NOT_DECIDED = ("cut", "pending")
 _ANOTHER_SPELLING = 0.8  # least similarity of two spellings of one word
 _similarity = OSA.normalized_similarity
 _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
+_MOST_INSERTED = 2  # words of a sentence that is else a passage's
+_MOST_AROUND = 5  # words of it that the passage lacks, with those before and after
 _LEAST_WORDS = 2  # words that a rival must share with a sentence
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
@@ -194,7 +196,7 @@ def support_of(
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
-    - the cited text is the same sentence with one other word.
+    - the cited text is the same sentence with one other word, or without one or two words of it.
 
     If only other words are missing, it is also full if the text entails the sentence.
     """
@@ -229,20 +231,25 @@ def support_of(
     new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
     facts = [word for word in new if word.is_number or word.is_name]
     replaced = missing if _is_replaced(stated.text, missing, cited, wording) else []
-    telling = [*facts, *replaced, *wording.telling(missing, words)]
+    inserted = _inserted(stated.text, passages, wording)
+    telling = [*facts, *replaced, *inserted, *wording.telling(missing, words)]
+    lacking = sorted({*missing, *inserted}, key=lambda word: word.start)
     told = tuple(
         MissingWord(
             start=stated.start + word.start,
             end=stated.start + word.end,
             in_no_document=not wording.has(retrieved.keys, word.key),
         )
-        for word in missing
+        for word in lacking
         if word in telling or wording.has(foreign, word.key)
     )
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
     is_full = (
-        (score >= FULL or not (missing or asked)) and not foreign and has_facts and not replaced
+        (score >= FULL or not (missing or asked))
+        and not foreign
+        and has_facts
+        and not (replaced or inserted)
     )
     if entailed is not None and has_facts and not is_full:
         probability = entailed("\n".join(passage.read for passage in passages), stated.text)
@@ -322,6 +329,26 @@ def _is_replaced(
             around = _beside(theirs, passage.text, wording)
             return not around.isdisjoint(_beside(missing, text, wording))
     return False
+
+
+def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[Word]:
+    """One or two words amid a sentence that is else a passage's, such as "not"."""
+    words = wording.words(text)
+    keys = [word.key for word in words]
+    for passage in passages:
+        theirs = [word.key for word in wording.words(passage.text)]
+        codes = [code for code in Indel.opcodes(theirs, keys) if code.tag != "equal"]
+        amid = [code for code in codes if 0 < code.src_start < len(theirs)]
+        inner = [code for code in amid if 0 < code.dest_start and code.dest_end < len(keys)]
+        added = [word for code in inner for word in words[code.dest_start : code.dest_end]]
+        num_shared = len(keys) - sum(code.dest_end - code.dest_start for code in codes)
+        if (
+            0 < len(added) <= _MOST_INSERTED
+            and all(code.tag == "insert" for code in inner)
+            and num_shared >= max(MIN_WORDS[0], len(keys) - _MOST_AROUND)
+        ):
+            return wording.lacking(added, wording.keys(passage.read))
+    return []
 
 
 def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:

@@ -98,6 +98,31 @@ def test_what_the_source_says_has_its_number_alone(question: str, answer: str, c
     assert made.to_cited_text() == f"{answer} [1]"
 
 
+DOGS = "Dogs are allowed on board on a leash."
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        ("Dogs are not allowed on board on a leash.", ["not"]),
+        ("Yes, dogs are not allowed on board on a leash.", ["not"]),
+        ("Dogs are never really allowed on board on a leash.", ["never", "really"]),
+        ("Dogs are allowed on board on a leash.", []),
+        ("Yes, dogs are allowed on board on a leash.", []),
+        ("Dogs are allowed on board.", []),
+        ("Dogs on a leash are allowed on board.", []),
+    ],
+)
+def test_a_word_amid_a_sentence_that_is_else_its_source_s_is_told(
+    answer: str, missing: list[str]
+) -> None:
+    attribution = answered(answer, DOGS, question="Are dogs allowed?", files=(Document(DOGS),))
+    support = attribution.verdicts[0].support
+    assert support is not None
+    assert [answer[word.start : word.end] for word in support.missing] == missing
+    assert support.kind == ("partial" if missing else "full")
+
+
 def test_another_spelling_is_not_missing_and_a_name_that_is_makes_it_partial() -> None:
     answer = "The lighthouse of Skerry is 38 meters high and made of granite."
     files = (*FILES, Document("The people of Skerry fish. The boats of Skerry are blue."))
