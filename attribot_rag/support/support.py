@@ -339,7 +339,7 @@ def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[
         theirs = [word.key for word in wording.words(passage.text)]
         codes = [code for code in Indel.opcodes(theirs, keys) if code.tag != "equal"]
         amid = [code for code in codes if 0 < code.src_start < len(theirs)]
-        inner = [code for code in amid if 0 < code.dest_start and code.dest_end < len(keys)]
+        inner = [code for code in amid if code.dest_start > 0 and code.dest_end < len(keys)]
         added = [word for code in inner for word in words[code.dest_start : code.dest_end]]
         num_shared = len(keys) - sum(code.dest_end - code.dest_start for code in codes)
         if (

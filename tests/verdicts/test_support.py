@@ -98,7 +98,7 @@ def test_what_the_source_says_has_its_number_alone(question: str, answer: str, c
     assert made.to_cited_text() == f"{answer} [1]"
 
 
-DOGS = "Dogs are allowed on board on a leash."
+LEASH = "Dogs are allowed on board on a leash."
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,9 @@ DOGS = "Dogs are allowed on board on a leash."
 def test_a_word_amid_a_sentence_that_is_else_its_source_s_is_told(
     answer: str, missing: list[str]
 ) -> None:
-    attribution = answered(answer, DOGS, question="Are dogs allowed?", files=(Document(DOGS),))
+    attribution = answered(
+        answer, LEASH, question="Are dogs allowed?", files=(*FILES, Document(LEASH))
+    )
     support = attribution.verdicts[0].support
     assert support is not None
     assert [answer[word.start : word.end] for word in support.missing] == missing
