@@ -4,8 +4,8 @@ A chat is about the files of CHAT_FOLDER, or the folder `corpus` beside this fil
 at every start. CHAT_MODEL is the path of another model than the embedded one (a folder or a GGUF
 file) or its id on the Hugging Face hub; with CHAT_API, the address of an OpenAI-compatible API (its
 key is OPENAI_API_KEY), the model's name there: then that model answers, and the embedded one reads
-its answers. Files that are added in a chat stay, for everybody, until its store is removed: a
-folder in ~/.cache/attribot-rag, or CHAT_STORE.
+its answers. Files that are added in a chat stay, for everybody, until they are removed in the same
+session, or its store is removed: a folder in ~/.cache/attribot-rag, or CHAT_STORE.
 """
 
 import hashlib
