@@ -1,12 +1,14 @@
 """The rows of one answer: what several searches lack is scored in one pass."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from support.scorers import scorer
 
 from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.scoring import Request, Scorer
+from attribot_rag.scoring.row import Row, make_row
 
 
 def evidence_of(pass_tokens: int = 0) -> Evidence:
@@ -65,3 +67,27 @@ def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
     evidence = evidence_of(pass_tokens=row_tokens() * (1 + room))
     evidence.ahead.expect(evidence.ablating_each([[unit] for unit in range(1, 6)]))
     assert scored_beside(evidence) == [True] * room + [False] * (5 - room)
+
+
+def test_nothing_is_worked_out_where_tokens_are_the_price() -> None:
+    def rows() -> Iterator[Request]:
+        pytest.fail("a row is expected")
+        yield
+
+    evidence = evidence_of()
+    evidence.ahead.expect(rows())
+    evidence.fetch([evidence.ablating([0])])
+
+
+@pytest.mark.parametrize("room", [0, 2, 4])
+def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    evidence, made = evidence_of(pass_tokens=row_tokens() * (1 + room)), list[Request]()
+
+    def counted(request: Request, *arguments: Any) -> Row:
+        made.append(request)
+        return make_row(request, *arguments)
+
+    monkeypatch.setattr("attribot_rag.scoring.scorer.make_row", counted)
+    evidence.ahead.expect(evidence.ablating_each([unit] for unit in range(1, 5)))
+    evidence.fetch([evidence.ablating([0])])
+    assert made == [evidence.ablating([unit]) for unit in range(1 + room)]
