@@ -223,5 +223,5 @@ def test_a_model_that_sees_later_tokens_is_refused() -> None:
     model: Any = build("llama").model
     for layer in model.model.layers:
         layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
-    with pytest.raises(UnsupportedModel, match="later tokens, so it is no causal language model"):
+    with pytest.raises(UnsupportedModel, match="later tokens, so it is not a causal language"):
         attribute(attributor_for(model), encode("It is 38 metres high."))
