@@ -219,15 +219,22 @@ def test_a_hosted_model_is_read_from_start_to_finish(
     for code in blocks_of("docs/hosted-chat.md"):
         exec(code, names)
         printed.append(capsys.readouterr().out)
-    _, cited, without, by_model, streamed, alone = printed
+    _, cited, used, without, by_model, streamed, _, alone = printed
     shown = [part.split("```")[0] for part in page.split("prints\n\n```\n")[1:]]
-    assert [cited, without] == shown
+    assert [cited, used, without] == shown
     assert "`smollm2-135m-instruct read the answer of gpt-4o`" in page
     assert by_model.startswith(f"{LIGHTHOUSE} [1]\n")
     assert "(smollm2-135m-instruct read the answer of gpt-4o:" in by_model
     assert streamed == LIGHTHOUSE and "<attribot-answer" in names["html"]
-    assert alone == cited.rpartition("lighthouse.md")[0]
-    assert len(hosted) == 5
+    assert alone == cited and len(hosted) == 5
+    assert names["sentence"]["standing"] == "said"
+    again = names["answer"]("How high is it? Say it again.")
+    assert LIGHTHOUSE in prompt_of(hosted[-1]) and again.attribution.verdicts[0].kind == "grounded"
+    names["documents"].pop()
+    missing = names["answer"]("How high is the lighthouse?").summary["sentences"][0]
+    assert (missing["standing"], missing["documents"]) == ("none", [])
+    names["documents"].clear()
+    assert names["answer"]("How high is the lighthouse?") is None
     for name in ("handler", "reading", "background"):
         names[name].close()
 

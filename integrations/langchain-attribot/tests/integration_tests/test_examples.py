@@ -16,7 +16,8 @@ from attribot_rag import LocalModel
 README = "integrations/langchain-attribot/README.md"
 CHAIN, SEARCH, CHAT = blocks_of(README)
 (SHOWN,) = blocks_of("docs/reference/summary.md")
-COMPOSED, APART, CONVERSATION, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
+COMPOSED, APART, AGENT, SERVED = blocks_of("docs/langchain-cases.md")
+(CONVERSATION,) = (code for code in blocks_of("docs/hosted-chat.md") if "with_history" in code)
 
 
 def test_the_readme_s_chain_and_agent_give_the_shown_output(
@@ -37,8 +38,9 @@ def test_the_readme_s_chain_and_agent_give_the_shown_output(
     exec(CHAT, names)
     answer = names["message"].text
     assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
-    exec(CONVERSATION, names)
-    first = names["answer"]("How high is the lighthouse?").attribution
+    names["background"].close()
+    exec(CONVERSATION.replace("hosted", "chat").replace('reader="words", ', ""), names)
+    first = names["run"].attribution
     again = names["answer"]("Can you say that again?").attribution
     assert [verdict.kind for verdict in first.verdicts] == ["grounded"]
     assert [verdict.kind for verdict in again.verdicts] == ["conversation"]
