@@ -244,9 +244,14 @@ def test_an_answer_is_shown_and_streamed() -> None:
 
     def follow(run_id: str) -> list[SimpleNamespace]:
         asked.append(run_id)
+        if run_id == "failed":
+            return [
+                SimpleNamespace(attribution=None, summary={"status": "error"}, text="It is high.")
+            ]
         return [SimpleNamespace(attribution=ISLAND)] * 2
 
-    names = run("docs/answers.md", {}, attribution=ISLAND, follow=follow)
+    handler = SimpleNamespace(results=SimpleNamespace(follow=follow))
+    names = run("docs/answers.md", {}, attribution=ISLAND, handler=handler)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
     client = TestClient(names["app"], headers={"Origin": "https://your.site"})
     answer = client.get("/answers/7")
@@ -254,6 +259,8 @@ def test_an_answer_is_shown_and_streamed() -> None:
     events = [event.removeprefix("data: ") for event in answer.text.strip().split("\n\n")]
     assert [json.loads(event) for event in events] == [json.loads(json.dumps(names["data"]))] * 2
     assert client.get("/attribot-answer.js").text == names["script"] and asked == ["7"]
+    failed = json.loads(client.get("/answers/failed").text.strip().removeprefix("data: "))
+    assert failed["answer"] == "It is high." and failed["summary"]["status"] == "error"
 
 
 def test_a_model_judges_the_sentences() -> None:
