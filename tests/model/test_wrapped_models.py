@@ -223,5 +223,6 @@ def test_a_model_that_sees_later_tokens_is_refused() -> None:
     model: Any = build("llama").model
     for layer in model.model.layers:
         layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
-    with pytest.raises(UnsupportedModel, match="later tokens, so it is not a causal language"):
+    message = "later tokens, so it is not a causal language model"
+    with pytest.raises(UnsupportedModel, match=message):
         attribute(attributor_for(model), encode("It is 38 metres high."))
