@@ -194,7 +194,7 @@ def test_scorers_of_one_attribution_share_the_budget() -> None:
 def test_too_little_memory_is_an_error_before_anything_is_read() -> None:
     scorer = make_scorer(max_memory=1_000)
     num_prompt = len(scorer.generation.prompt_ids)
-    message = rf"{num_prompt} prompt tokens, .* take about \d+ MB, .* max_memory"
+    message = rf"{num_prompt} prompt tokens, .* needs about \d+ MB, .* max_memory"
     with pytest.raises(ScoringOutOfMemory, match=message):
         every_source(scorer)
     assert scorer.usage.tokens == scorer.usage.forward_passes == 0
