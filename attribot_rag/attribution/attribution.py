@@ -32,8 +32,8 @@ class Attribution(Result):
     """How much each source in the prompt contributes to each token of one response.
 
     Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response | prompt
-    without the source). A positive score means that the source supports the response. Positions are
-    Unicode code points, intervals [start, end) from 0.
+    without the source). A positive score means that the source makes the response more likely.
+    Positions are Unicode code points, intervals [start, end) from 0.
     """
 
     def to_dict(self) -> dict[str, Any]:

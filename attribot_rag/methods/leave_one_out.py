@@ -26,7 +26,7 @@ class LeaveOneOut(Method):
     """The LOO error of every unit (AttriBoT, section 2.1): one ablation for each unit.
 
     tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token. It is
-    positive if the source supports the response.
+    positive if the source makes the response more likely.
     """
 
     name = "leave_one_out"

@@ -84,13 +84,13 @@ _NOT_JUDGED = ("trivial", "reasoning")
 _MOST_WORDS = 4
 _MOST_CALLED = 36  # characters
 Standing = Literal["said", "disputed", "differs", "partial", "none", "open", "elsewhere"]
-"""What a reader may think of a sentence.
+"""What users should think of a sentence.
 
-- said: retrieved text says it;
-- disputed: the cited text says it, and another text says something else;
-- differs: the cited text has another value, or only another text has one;
-- partial: the text that prompted it does not say it;
-- none: no retrieved text says it;
+- said: a retrieved document says it;
+- disputed: the cited document says it, and another one says something else;
+- differs: the cited document has another value, or only another document has one;
+- partial: the document that caused it lacks some of its words;
+- none: no retrieved document says it;
 - open: its source is unclear;
 - elsewhere: it comes from the conversation, the instructions or the question."""
 

@@ -92,7 +92,7 @@ class SourceGroup:
 class Result:
     """The data of an `Attribution`, without its renderings and its JSON.
 
-    Scores are in nats, positive where a source supports the response.
+    Scores are in nats, positive where a source makes the response more likely.
     """
 
     response: str

@@ -100,10 +100,11 @@ class SentenceSummary(TypedDict):
     remarks: list[RemarkSummary]
     """Remarks on its support and its values, in words."""
     standing: Standing | None
-    """What a reader may think of it. 'said': retrieved text says it. 'disputed': the cited text
-    says it, another text says something else. 'differs': the text has another value. 'partial': the
-    text that prompted it does not say it. 'none': no retrieved text says it. 'open': its source is
-    unclear. 'elsewhere': it comes from the rest of the prompt. Null if unknown."""
+    """What users should think of it. 'said': a retrieved document says it. 'disputed': the cited
+    document says it, and another one says something else. 'differs': the document has another
+    value. 'partial': the document that caused it lacks some of its words. 'none': no retrieved
+    document says it. 'open': its source is unclear. 'elsewhere': it comes from the rest of the
+    prompt. Null if it is not judged."""
     markers: list[MarkerSummary]
     """The model's own citations in it. In a composite, they do not name documents."""
 
@@ -143,8 +144,8 @@ class SourceSummary(TypedDict):
     documents: Indices
     """Indices of the documents that contain it, ascending."""
     score: float
-    """Its score for the whole response; positive if the source supports it. In a composite, its
-    score for the earlier answer that it was retrieved for."""
+    """Its score for the whole response; positive if the source makes it more likely. In a
+    composite, its score for the earlier answer that it was retrieved for."""
     exact: bool
     """Whether its text was removed to the character from the full prompt, and everything after it
     encoded again. Otherwise its score is approximate."""

@@ -235,6 +235,7 @@ def test_a_hosted_model_is_read_from_start_to_finish(
     again = names["answer"]("How high is it? Say it again.")
     assert LIGHTHOUSE in prompt_of(hosted[-1]) and again.attribution.verdicts[0].kind == "grounded"
     names["documents"].pop()
+    names["history"].clear()
     missing = names["answer"]("How high is the lighthouse?").summary["sentences"][0]
     assert (missing["standing"], missing["documents"]) == ("none", [])
     names["documents"].clear()
