@@ -138,7 +138,7 @@ class Card {
   figures(sentence) {
     const { receipts, say, number } = this;
     const { effect, reliance, evidence: rows, state, influence } = sentence;
-    const score = `${rows.every((row) => row.exact) ? "" : `${say("rough")} `}${number(effect ?? 0)}`;
+    const score = (rows.every((row) => row.exact) ? "" : `${say("rough")} `) + number(effect ?? 0);
     const times = influence.times != null ? say("times", { n: influence.times.toLocaleString(receipts.language) }) : say("million");
     const level = LEVELS.indexOf(influence.level);
     const lines = [
