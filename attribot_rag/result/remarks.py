@@ -323,7 +323,7 @@ def standing_of(
     keys = {remark.key for remark in remarks}
     support = verdict.support
     if "contradicted" in keys:
-        return "disputed" if _is_disputed(verdict) else "differs"
+        return "disputed" if is_disputed(verdict) else "differs"
     if keys & {"none", "none_of_one", "led"}:
         return "none"
     if keys - {"also", "follows_in_doubt", "says_but", "say_but"}:
@@ -340,7 +340,7 @@ def standing_of(
     return "differs" if support.kind == "contradicted" else standing
 
 
-def _is_disputed(verdict: Verdict) -> bool:
+def is_disputed(verdict: Verdict) -> bool:
     """Whether the cited text lacks nothing, and only other text says something else."""
     support = verdict.support
     if support is None or not verdict.source_ids or support.missing:

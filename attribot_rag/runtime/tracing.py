@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.result.citations import cite
-from attribot_rag.result.remarks import who_read
+from attribot_rag.result.remarks import is_disputed, who_read
 from attribot_rag.runtime.runs import AttributedRun
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class DocumentScore(TypedDict):
 class Feedback:
     """The judgement of an attribution on the whole answer.
 
-    `score` is the share of its sentences, from 0 to 1, that retrieved text says (their support is
-    full). `label` says the same in a word. `score` is None if no sentence was judged. A sentence
-    that follows from another one counts only if retrieved text contradicts it.
+    `score` is the share of its sentences, from 0 to 1, that retrieved text says, even if another
+    text contradicts it. `label` says the same in a word. `score` is None if no sentence was judged.
+    A sentence that follows from another one counts only if retrieved text contradicts it.
 
     `explanation` and `metadata` have numbers and the documents' ids, but no texts. In `metadata`,
     `documents` has a `DocumentScore` for each document, and these numbers count sentences:
@@ -192,9 +192,12 @@ def _is_contradicted(verdict: Verdict) -> bool:
 
 
 def _is_supported(verdict: Verdict) -> bool:
-    """Whether retrieved text says a sentence. Its cause and checks decide without support."""
+    """Whether retrieved text says a sentence, though other text may contradict it.
+
+    Its cause and checks decide without support.
+    """
     if verdict.support is not None:
-        return verdict.support.is_said
+        return verdict.support.is_said or (_is_contradicted(verdict) and is_disputed(verdict))
     return verdict.kind in _CAUSED and not any(
         check.in_no_document or check.source_value is not None for check in verdict.checks
     )

@@ -271,6 +271,24 @@ def test_a_row_of_a_table_says_a_value_without_a_verb(answer: str, kind: str) ->
     assert support.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("said", "score"), [("The ferry carries 40 passengers.", 1.0), ("It carries 48 of them.", 0.0)]
+)
+def test_in_traces_a_document_says_what_only_another_one_contradicts(
+    said: str, score: float
+) -> None:
+    own, other = "The ferry carries 40 passengers.", "The ferry carries 84 passengers."
+    made = answered(
+        said, own, question="How many passengers?", files=(Document(own), Document(other))
+    )
+    support = made.verdicts[0].support
+    assert support is not None and support.kind == ("contradicted" if score else "partial")
+    feedback = feedback_of(AttributedRun("run", "root", Answer("", made.documents), made))
+    assert feedback.score == score
+    told = "It says 1. It contradicts 1." if score else "It says 0."
+    assert f"Retrieved text led to 1 of 1 sentences. {told}" in feedback.explanation
+
+
 def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
     answer = "The ferry Velmara carries 84 passengers."
     made = answered(answer, FERRY)
