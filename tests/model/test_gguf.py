@@ -73,7 +73,7 @@ def test_other_factors_of_frequencies_are_refused(spread: float, tmp_path: Path)
     model = llama(head_dim=32)
     tensors = {"rope_freqs.weight": torch.linspace(1, spread, 16)}
     file = write_gguf(tmp_path / "model.gguf", model, tensors=tensors)
-    with pytest.raises(InvalidInput, match=r"rope_freqs.*not as Llama 3's; load the Hugging Face"):
+    with pytest.raises(InvalidInput, match=r"rope_freqs.*not as in Llama 3; load the Hugging Face"):
         load_model(str(file), device="cpu")
 
 

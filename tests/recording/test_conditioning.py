@@ -233,7 +233,7 @@ def test_constraints_of_the_call_are_noted(constraint: dict[str, Any], name: str
 def _noted(model: PreTrainedModel, **options: Any) -> str | None:
     """The constraints that a note on the answer names."""
     attribution, _ = attributed(model, ids_of(TEXT), options)
-    matches = [re.search("choice: (.*) made", note) for note in attribution.notes]
+    matches = [re.search("choice: (.*) preferred", note) for note in attribution.notes]
     names = [match[1] for match in matches if match]
     assert len(names) <= 1
     return names[0] if names else None

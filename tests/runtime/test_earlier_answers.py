@@ -121,7 +121,7 @@ def test_an_unknown_run_is_an_error_that_says_what_to_do() -> None:
             store[unknown]
         assert isinstance(raised.value, KeyError | InvalidInput)
         assert isinstance(raised.value, KeyError)
-        assert "the last 2 are kept" in str(raised.value)
+        assert "the last 2 runs (max_results)" in str(raised.value)
         assert "root run" in str(raised.value)
     assert store.get("unknown") is None
     assert "unknown" not in store

@@ -159,7 +159,7 @@ def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
         with pytest.raises(UnsupportedModel, match="MockLLM is not a local"):
             postprocessor.cited_response(response)
     (record,) = [record for record in caplog.records if "no attribution" in record.message]
-    assert "pass a copy of it as language_model=" in record.message
+    assert "pass a copy of its weights as language_model=" in record.message
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(
