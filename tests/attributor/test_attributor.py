@@ -297,7 +297,7 @@ def test_what_is_probed_of_a_model_is_probed_once() -> None:
 
 
 def test_after_a_warm_up_the_first_attribution_runs_the_model_no_more_than_the_next() -> None:
-    model = byte_level()  # another one, which nobody probed
+    model = byte_level.__wrapped__()  # another one, which nobody probed
     attributor, passes = attributor_of(model), [0]
     model.model.register_forward_hook(lambda *_: passes.append(passes.pop() + 1))
     attributor.warm_up()
