@@ -55,4 +55,6 @@ def is_refused(address: str) -> bool:
         httpx.get(f"{address}/health", timeout=60)
     except httpx.ConnectError:
         return True
+    except httpx.TransportError:  # it closed a connection that it had taken: asked again
+        return False
     return False
