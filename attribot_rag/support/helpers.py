@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import exp, hypot
+from dataclasses import dataclass, field
+from math import hypot
 from operator import mul
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import without_folder
-from attribot_rag.support.support import ENTAILED, Entailed, Passage, Retrieved
+from attribot_rag.support.support import ENTAILED, Entailed, Passage, Regression, Retrieved
 
 SIMILAR = 0.6
 """The least probability, by embeddings and words, at which a passage says a sentence."""
+RESEMBLANCE = Regression(-3.5, {"cosine": 3.9, "covered": 2.6, "lacking": -0.4})
+"""By embeddings and words, fitted on people's judgements (docs/evaluation/readers.md)."""
 _ENTAILMENT = "entailment"
 
 Vector = Sequence[float]
+
+
+class Resemblance(NamedTuple):
+    """How much a passage resembles a sentence, in shares from 0 to 1 and a cosine."""
+
+    cosine: float
+    """The cosine of their embeddings."""
+    covered: float
+    """The share of the sentence's words, by weight, that the passage has."""
+    lacking: float
+    """The share of the sentence's numbers and names that the passage lacks."""
 
 
 class Classifier(Protocol):
@@ -135,13 +149,13 @@ class Entailment:
 class Similarity:
     """Embeddings, which tell how much a passage resembles a sentence.
 
-    The probability that a passage says a sentence is a logistic regression on three numbers: the
-    cosine of both, the share of the sentence's words that the passage has, and the share of its
-    numbers and names that the passage lacks. It was fitted on people's judgements
-    (docs/evaluation/readers.md).
+    The passages of an answer are embedded once.
     """
 
     embeddings: Any
+    _passages: WeakKeyDictionary[Retrieved, list[Vector]] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
     entailed = None
 
     def __eq__(self, other: object) -> bool:
@@ -161,27 +175,30 @@ class Similarity:
         passages, wording = retrieved.passages, retrieved.wording
         if not passages:
             return []
-        first, *others = self._vectors([sentence, *(passage.read for passage in passages)])
+        if retrieved not in self._passages:
+            self._passages[retrieved] = self._vectors([passage.read for passage in passages])
+        (own,) = self._vectors([sentence.strip()])
         content = wording.content(sentence)
         facts = [word for word in content if word.is_number or word.is_name]
 
-        def probability(passage: Passage, vector: Vector) -> float:
+        def resemblance(passage: Passage, vector: Vector) -> Resemblance:
             keys = wording.keys(passage.read)
-            lacking = len(wording.lacking(facts, keys)) / max(1, len(facts))
-            covered = wording.covered(content, keys)
-            total = -3.5 + 3.9 * _cosine(first, vector) + 2.6 * covered - 0.4 * lacking
-            return 1 / (1 + exp(-total))
+            return Resemblance(
+                cosine=_cosine(own, vector),
+                covered=wording.covered(content, keys),
+                lacking=len(wording.lacking(facts, keys)) / max(1, len(facts)),
+            )
 
+        vectors = self._passages[retrieved]
         found = (
-            (probability(passage, vector), passage)
-            for passage, vector in zip(passages, others, strict=True)
+            (RESEMBLANCE.score(resemblance(passage, vector)), passage)
+            for passage, vector in zip(passages, vectors, strict=True)
         )
         return _likely(found, SIMILAR)
 
     def _vectors(self, texts: Sequence[str]) -> list[Vector]:
-        given = self.embeddings
         embed: Callable[[Sequence[str]], Iterable[Vector]] = next(
-            getattr(given, name) for name in _EMBED if hasattr(given, name)
+            getattr(self.embeddings, name) for name in _EMBED if hasattr(self.embeddings, name)
         )
         different = list(dict.fromkeys(texts))
         vectors = dict(zip(different, embed(different), strict=True))

@@ -527,7 +527,7 @@ class Regression:
     constant: float
     weights: Mapping[str, float]
 
-    def score(self, signals: Signals) -> float:
+    def score(self, signals: object) -> float:
         """The probability, from 0 to 1."""
         total = self.constant + sum(
             weight * getattr(signals, name) for name, weight in self.weights.items()
