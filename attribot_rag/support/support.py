@@ -24,8 +24,8 @@ _NOT_DECIDED = ("cut", "pending")
 _ANOTHER_SPELLING = 0.8  # least similarity of two spellings of one word
 _similarity = OSA.normalized_similarity
 _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
-_MOST_INSERTED = 2  # words of a sentence that is else a passage's
-_MOST_AROUND = 5  # words of it that the passage lacks, with those before and after
+_MOST_INSERTED = 2  # words inside a sentence that otherwise quotes a passage
+_MOST_AROUND = 5  # words of such a sentence that are not quoted
 _LEAST_WORDS = 2  # words that a rival must share with a sentence
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
@@ -196,7 +196,7 @@ def support_of(
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
-    - the cited text is the same sentence with one other word, or without one or two words of it.
+    - the cited text is the same sentence with one other word, or without one or two of its words.
 
     If only other words are missing, it is also full if the text entails the sentence.
     """
@@ -332,20 +332,28 @@ def _is_replaced(
 
 
 def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[Word]:
-    """One or two words amid a sentence that is else a passage's, such as "not"."""
+    """One or two words inside a sentence that otherwise quotes a passage, such as "not".
+
+    Words before and after the quoted ones do not count: they may introduce the sentence.
+    """
     words = wording.words(text)
     keys = [word.key for word in words]
     for passage in passages:
         theirs = [word.key for word in wording.words(passage.text)]
         codes = [code for code in Indel.opcodes(theirs, keys) if code.tag != "equal"]
-        amid = [code for code in codes if 0 < code.src_start < len(theirs)]
-        inner = [code for code in amid if code.dest_start > 0 and code.dest_end < len(keys)]
-        added = [word for code in inner for word in words[code.dest_start : code.dest_end]]
-        num_shared = len(keys) - sum(code.dest_end - code.dest_start for code in codes)
+        inside = [
+            code
+            for code in codes
+            if 0 < code.src_start < len(theirs)
+            and code.dest_start > 0
+            and code.dest_end < len(keys)
+        ]
+        added = [word for code in inside for word in words[code.dest_start : code.dest_end]]
+        num_quoted = len(keys) - sum(code.dest_end - code.dest_start for code in codes)
         if (
-            0 < len(added) <= _MOST_INSERTED
-            and all(code.tag == "insert" for code in inner)
-            and num_shared >= max(MIN_WORDS[0], len(keys) - _MOST_AROUND)
+            all(code.tag == "insert" for code in inside)
+            and 0 < len(added) <= _MOST_INSERTED
+            and num_quoted >= max(MIN_WORDS[0], len(keys) - _MOST_AROUND)
         ):
             return wording.lacking(added, wording.keys(passage.read))
     return []
