@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from typing_extensions import TypedDict
 
+from attribot_rag.context.text import LEAST_LETTERS
 from attribot_rag.result.answer_text import on_one_line
 from attribot_rag.result.citations import Citations, mark_of
 from attribot_rag.result.result import Basis, Provenance, Result
@@ -292,11 +293,15 @@ def _checked(check: Check, texts: str) -> Remark:
 
 
 def lacked_words(response: str, support: Support) -> list[str]:
-    """A few words that the cited text lacks: first of the sentence, then of the question."""
+    """A few words that the cited text lacks: first of the sentence, then of the question.
+
+    A short one, such as “not”, has quotation marks: in a remark it would be read as part of that.
+    """
     words = [response[word.start : word.end] for word in support.missing]
     each: dict[str, str] = {}
     for word in map(on_one_line, (*words, *support.missing_asked)):
-        each.setdefault(word.casefold(), word)
+        is_short = word.islower() and len(word) < LEAST_LETTERS
+        each.setdefault(word.casefold(), f"“{word}”" if is_short else word)
     return list(each.values())[:_MOST_WORDS]
 
 

@@ -123,6 +123,9 @@ def test_a_word_amid_a_sentence_that_is_else_its_source_s_is_told(
     assert support is not None
     assert [answer[word.start : word.end] for word in support.missing] == missing
     assert support.kind == ("partial" if missing else "full")
+    if missing == ["not"]:
+        for shown in (attribution.to_cited_text(), attribution.to_table(width=300)):
+            assert "which does not mention “not”)" in shown
 
 
 def test_another_spelling_is_not_missing_and_a_name_that_is_makes_it_partial() -> None:
