@@ -255,8 +255,8 @@ def _generation_notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if settings is not None and settings.constraints:
         names = ", ".join(settings.constraints)
         yield (
-            f"Not every token was the model's choice: {names} preferred others. The answer is "
-            "scored as if the model had chosen it."
+            f"Not every token may be the model's choice: {names} may have preferred others. The "
+            "answer is scored as if the model had chosen it."
         )
     if scorer.backend.changed_since(scorer.generation):
         yield (

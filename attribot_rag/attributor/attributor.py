@@ -220,11 +220,7 @@ class Attributor:
     ) -> Attribution:
         """Attribute an answer that the recorder matched (`recorder.match`), with its notes."""
         if answer.transcript is None:
-            why = self.recorder.refusal(answer)
-            raise NotRecorded(
-                f"no recorded generation was matched to the answer {answer.text!r}"
-                + (f": {why}" if why else "")
-            )
+            raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
         shown = answer.text[answer.start :]
         attribution = self._attribute(
             answer.transcript, answer.read, answer.prompt, shown, on_sentence
@@ -471,11 +467,8 @@ def transcript_of(
         generation = Generation(rendered.ids, response_ids, retokenized=retokenized)
         transcript = Transcript.of(_by_ids(generation, recorder), language_model)
     note = ""
-    if transcript.generation.retokenized:
-        if recorder.generations:
-            transcript, note = _to_another_prompt(transcript, prompt, recorder)
-        if refusal := recorder.refusal(Answer(transcript.response.text)):
-            note = note or f"The generation of this answer could not be used: {refusal}."
+    if transcript.generation.retokenized and recorder.generations:
+        transcript, note = _to_another_prompt(transcript, prompt, recorder)
     return transcript, shown, note
 
 

@@ -42,7 +42,7 @@ class GenerationSettings:
 
     `values` has limits, beams and sampling by name. `left_out` names other arguments that affect
     the answer but may have a state: logits processors and stopping criteria. `constraints` names
-    those that changed the model's choice of a token.
+    those that may have changed the model's choice of a token.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +68,6 @@ class Generation:
       `out_of_time` that a time limit did.
     - `settings` are those of `generate`; None if unknown.
     - `span` is the OpenTelemetry span of the call, or None.
-    - `refusal` says why it cannot be attributed; None if it can.
     - `dropped_bytes` is the size of a recorded cache that was dropped before the attribution.
     """
 
@@ -83,7 +82,6 @@ class Generation:
     out_of_time: bool = False
     settings: GenerationSettings | None = None
     span: Span | None = None
-    refusal: str | None = None
     dropped_bytes: int = 0
 
     def __post_init__(self) -> None:

@@ -8,11 +8,10 @@ import inspect
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sized
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -21,8 +20,6 @@ from transformers import (
     DynamicCache,
     GenerationConfig,
     GenerationMixin,
-    LogitsProcessor,
-    LogitsProcessorList,
     PreTrainedModel,
 )
 from transformers.cache_utils import DynamicLayer
@@ -45,7 +42,6 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[list[Generation]], None]
 Beginning = Callable[[], None]
 _PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
-_MAKE_PROCESSORS = "_get_logits_processor"
 _installing = threading.RLock()
 _CONFIGURED = frozenset(GenerationConfig().to_dict())  # type: ignore[no-untyped-call]
 _VALUES = _CONFIGURED | {"generation_config", "tokenizer"}  # stop strings need a tokenizer
@@ -58,8 +54,8 @@ _STATEFUL = (
     "custom_generate",
 )
 
-# These may forbid or force tokens, if they were not watched.
-_CONSTRAINTS = ("logits_processor", "prefix_allowed_tokens_fn")
+# These may forbid or force tokens.
+_CONSTRAINTS = ("logits_processor", "prefix_allowed_tokens_fn", "custom_generate")
 _NO_CONDITIONING = frozenset(
     {
         *inspect.signature(GenerationMixin.generate).parameters,
@@ -77,19 +73,14 @@ class GenerateHook(ForkSafe):
 
     One hook serves all recorders of a model. When the last recorder leaves, the model gets its own
     method back. Callers get exactly the output that they asked for. If the caller has replaced
-    `generate`, that is called unchanged, so its caches are read only if it returns a dict. Logits
-    processors are watched. Listeners, which are bound methods, are not kept alive.
+    `generate`, that is called unchanged, so its caches are read only if it returns a dict.
+    Listeners, which are bound methods, are not kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = weakref.ref(model)
-        self._shadowed = {
-            name: model.__dict__[name]
-            for name in ("generate", _MAKE_PROCESSORS)
-            if name in model.__dict__
-        }
+        self._replaced = model.__dict__.get("generate")
         self.original = cast(Callable[..., Any], model.generate)
-        self._processors = ProcessorHook(getattr(model, _MAKE_PROCESSORS, LogitsProcessorList))
         self.listeners: list[weakref.WeakMethod[Listener]] = []
         self._beginnings: list[weakref.WeakMethod[Beginning]] = []
         super().__init__()
@@ -109,7 +100,6 @@ class GenerateHook(ForkSafe):
             hook.listeners.append(weakref.WeakMethod(listener, hook._remove))
             hook._beginnings.append(weakref.WeakMethod(before, hook._beginnings.remove))
             model.__dict__["generate"] = hook
-            model.__dict__[_MAKE_PROCESSORS] = hook._processors
             return hook
 
     def detach(self, listener: Listener, before: Beginning) -> None:
@@ -125,8 +115,8 @@ class GenerateHook(ForkSafe):
             if self.listeners or model is None or model.__dict__.get("generate") is not self:
                 return
             del model.__dict__["generate"]
-            model.__dict__.pop(_MAKE_PROCESSORS, None)
-            model.__dict__.update(self._shadowed)
+            if self._replaced is not None:
+                model.__dict__["generate"] = self._replaced
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copied or unpickled model generates with its own weights, unrecorded."""
@@ -136,18 +126,16 @@ class GenerateHook(ForkSafe):
         model = self._model()
         assert model is not None
         arguments = GenerateArguments(model, _by_name(args, kwargs))
-        is_own = "generate" in self._shadowed
+        is_own = self._replaced is not None
         wants_dict = is_own or arguments.setting("return_dict_in_generate")
-        watch = ProcessorWatch(arguments.eos_ids)
         call = RunningCall(arguments)
         with self.idle:
             self.running.add(call)
         self._tell_of_beginning()
         try:
-            with self._processors.watched_by(watch):
-                output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
+            output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
             if isinstance(output, ModelOutput | torch.Tensor):
-                self._tell(arguments, output, watch)
+                self._tell(arguments, output)
             if wants_dict or not isinstance(output, ModelOutput):
                 return output
             return output["sequences"]
@@ -177,9 +165,9 @@ class GenerateHook(ForkSafe):
         except Exception:  # the caller's answer must not be lost to its recording
             logger.exception("caches of earlier answers could not be dropped")
 
-    def _tell(self, arguments: GenerateArguments, output: Any, watch: ProcessorWatch) -> None:
+    def _tell(self, arguments: GenerateArguments, output: Any) -> None:
         try:
-            generations = read_generations(arguments, output, watch.changing)
+            generations = read_generations(arguments, output)
             for reference in tuple(self.listeners):
                 listener = reference()
                 if listener is not None:
@@ -239,9 +227,10 @@ class GenerateArguments:
 
     @property
     def prompts(self) -> torch.Tensor | None:
-        """The prompts' ids, [num_prompts, positions]; None without ids.
+        """The prompts' ids, [num_prompts, positions]; None if they are unknown.
 
-        Prompts that were given only as embeddings have no positions.
+        Prompts that were given only as embeddings have no positions. If only the ids after a filled
+        cache were given, the prompts are unknown.
         """
         prompts = self.by_name.get("inputs")
         if prompts is None:
@@ -251,30 +240,19 @@ class GenerateArguments:
             return torch.empty(len(embeddings), 0, dtype=torch.long)
         if prompts is None or prompts.dtype.is_floating_point:
             return None
+        mask = self.by_name.get("attention_mask")
+        if mask is not None and torch.as_tensor(mask).shape[1] > prompts.shape[1]:
+            return None
         return cast(torch.Tensor, prompts)
 
     def mask(self, prompts: torch.Tensor) -> torch.Tensor:
-        """The attention mask, given or inferred from padding as by `generate`: bool, like prompts.
-
-        If a mask also covers a cache, the part for the given ids.
-        """
+        """The attention mask, given or inferred from padding as by `generate`, as bool."""
         mask = self.by_name.get("attention_mask")
         if mask is not None and prompts.shape[1]:
-            return torch.as_tensor(mask).bool()[:, -prompts.shape[1] :]
+            return torch.as_tensor(mask).bool()
         if mask is not None or self.pad_id is None or self.pad_id in self.eos_ids:
             return torch.ones_like(prompts).bool()
         return torch.ne(prompts, self.pad_id)
-
-    def refusal(self, prompts: torch.Tensor) -> str | None:
-        """Why the prompts are unknown: only the ids after a filled cache were given."""
-        mask, num_ids = self.by_name.get("attention_mask"), prompts.shape[1]
-        num_cached = 0 if mask is None else torch.as_tensor(mask).shape[1] - num_ids
-        if not num_ids or num_cached <= 0:
-            return None
-        return (
-            f"generate was given the last {num_ids} ids of its prompt, and a cache of the "
-            f"{num_cached} before them, from which they cannot be read; pass all ids with the cache"
-        )
 
     @property
     def prompt_ids(self) -> list[tuple[int, ...]]:
@@ -293,20 +271,17 @@ class GenerateArguments:
         max_length = self.setting("max_length")
         return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - num_prompt
 
-    def settings(self, changing: Sequence[str] | None) -> GenerationSettings:
-        """The settings of the call. Later changes do not affect them.
-
-        `changing` names the logits processors that changed tokens; None if they were not watched.
-        """
+    @property
+    def settings(self) -> GenerationSettings:
+        """The settings of the call. Later changes do not affect them."""
         values = {
             name: copy.deepcopy(value) if isinstance(value, GenerationConfig) else value
             for name, value in self.by_name.items()
             if name in _VALUES and not (name in _OUTPUT or name.startswith("output_"))
         }
         left_out = tuple(name for name in _STATEFUL if _is_set(self.by_name.get(name)))
-        unwatched = _CONSTRAINTS if changing is None else ()
-        constraints = tuple(name for name in left_out if name in (*unwatched, "custom_generate"))
-        return GenerationSettings(values, left_out, (*(changing or ()), *constraints))
+        constraints = tuple(name for name in left_out if name in _CONSTRAINTS)
+        return GenerationSettings(values, left_out, constraints)
 
     def conditioned_on(self, mask: torch.Tensor) -> tuple[str, ...]:
         """The names of inputs other than ids and their mask [num_prompts, positions].
@@ -341,16 +316,9 @@ def _counts(value: object, mask: torch.Tensor) -> bool:
 
 
 def read_generations(
-    arguments: GenerateArguments,
-    output: Mapping[str, Any] | torch.Tensor,
-    changing: Sequence[str] | None = None,
+    arguments: GenerateArguments, output: Mapping[str, Any] | torch.Tensor
 ) -> list[Generation]:
-    """One Generation for each row of a finished `generate` call; none if the prompt had no ids.
-
-    If only the last ids of a prompt were given, it has these, and a `refusal`.
-
-    `changing` names the logits processors that changed tokens; None if they were not watched.
-    """
+    """One Generation for each row of a finished `generate` call; none if the prompt is unknown."""
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
     model, prompts = arguments.model, arguments.prompts
@@ -366,8 +334,8 @@ def read_generations(
     cached = _plain_cache(arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = arguments.max_new_tokens(response_start)
-    settings = arguments.settings(changing)
-    refusal, conditioned_on = arguments.refusal(prompts), arguments.conditioned_on(mask)
+    settings = arguments.settings
+    conditioned_on = arguments.conditioned_on(mask)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -392,7 +360,6 @@ def read_generations(
                 unfinished=len(response_ids) == num_generated,
                 settings=settings,
                 span=current_span(),
-                refusal=refusal,
             )
         )
     return generations
@@ -449,82 +416,6 @@ def _cache_row(layers: list[DynamicLayer], row: int, start: int, end: int) -> Pr
         return part if tensor.shape[0] == 1 else part.clone()
 
     return tuple(LayerCache(cut(layer.keys), cut(layer.values)) for layer in layers)
-
-
-class ProcessorWatch:
-    """Compares the best token before and after each processor of one call, at each step."""
-
-    def __init__(self, eos_ids: Collection[int]) -> None:
-        self._eos_ids = torch.tensor(sorted(eos_ids), dtype=torch.long)
-        self._best: torch.Tensor | None = None
-        self._changed: dict[str, torch.Tensor] | None = None
-
-    def around(self, processors: Sequence[Any]) -> LogitsProcessorList:
-        """The same processors between observers, which change nothing."""
-        self._changed = {}
-        watched = LogitsProcessorList([_Look(self._begin)] if processors else [])
-        for processor in processors:
-            name = getattr(processor, "__name__", type(processor).__name__)
-            watched += [processor, _Look(partial(self._compare, name))]
-        return watched
-
-    @property
-    def changing(self) -> tuple[str, ...] | None:
-        """Processors that changed the best token, except to end. None if they were not seen."""
-        if self._changed is None:
-            return None
-        return tuple(name for name, changed in self._changed.items() if changed)
-
-    def _begin(self, scores: torch.Tensor) -> None:
-        self._best = scores.argmax(-1)  # now, because a processor may change the scores
-
-    def _compare(self, name: str, scores: torch.Tensor) -> None:
-        best, before = scores.argmax(-1), self._best
-        assert self._changed is not None
-        if before is None or before.shape != best.shape:  # guidance joins rows with and without it
-            changed = torch.tensor(True, device=best.device)
-        else:
-            changed = ((best != before) & ~torch.isin(best, self._eos_ids.to(best.device))).any()
-        self._changed[name] = self._changed[name] | changed if name in self._changed else changed
-        self._best = best
-
-
-class _Look(LogitsProcessor):
-    """Passes the scores to a function, and returns them unchanged."""
-
-    def __init__(self, look: Callable[[torch.Tensor], None]) -> None:
-        self._look = look
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        self._look(scores)
-        return scores
-
-
-class ProcessorHook:
-    """Replaces the model's method that makes logits processors."""
-
-    def __init__(self, original: Callable[..., Any]) -> None:
-        self.original = original
-        self._thread = threading.local()
-
-    @contextmanager
-    def watched_by(self, watch: ProcessorWatch) -> Iterator[None]:
-        """Watch the processors that this thread's calls make."""
-        outer = getattr(self._thread, "watch", None)
-        self._thread.watch = watch
-        try:
-            yield
-        finally:
-            self._thread.watch = outer
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        processors = self.original(*args, **kwargs)
-        watch = getattr(self._thread, "watch", None)
-        return processors if watch is None else watch.around(processors)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copied or unpickled model makes its own."""
-        return unhooked, (self.original,)
 
 
 def unhooked(method: Callable[..., Any]) -> Callable[..., Any]:

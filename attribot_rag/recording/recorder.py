@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from weakref import WeakKeyDictionary
 
 from rapidfuzz.distance import Prefix
 
@@ -71,10 +72,6 @@ class GenerationRecorder:
         self._kept: list[Transcript] = []
         self._newest: list[tuple[int, ...]] = []  # prompts of the last call, by identity
         self._read: list[_ReadPrompt] = []  # attributed, newest last
-        self._has_warned = False
-        self._running_prompts: WeakKeyDictionary[RunningCall, list[PromptText]] = (
-            WeakKeyDictionary()
-        )
         self._lock = threading.Lock()
 
     def attach(self) -> GenerationRecorder:
@@ -104,20 +101,12 @@ class GenerationRecorder:
     @property
     def generations(self) -> tuple[Generation, ...]:
         """The recorded generations, oldest first."""
-        return tuple(transcript.generation for transcript in self._transcripts())
+        return tuple(transcript.generation for transcript in self._latest()[::-1])
 
-    def refusal(self, answer: Answer) -> str | None:
-        """Why the latest matching generation cannot be attributed; None if it can."""
-        for kept in reversed(self._transcripts(refused=True)):
-            if kept.shown_part(answer.text) is not None:
-                return kept.generation.refusal
-        return None
-
-    def _transcripts(self, *, refused: bool = False) -> tuple[Transcript, ...]:
-        """The recorded transcripts, oldest first: the attributable ones, or the refused ones."""
+    def _latest(self) -> list[Transcript]:
+        """The recorded transcripts, newest first."""
         with self._lock:
-            kept = tuple(self._kept)
-        return tuple(x for x in kept if (x.generation.refusal is not None) == refused)
+            return self._kept[::-1]
 
     def find(
         self,
@@ -162,7 +151,9 @@ class GenerationRecorder:
         The future is done at once, unless the model is running with a prompt that fits. Then it is
         done when such a call has given the answer, or all of them have ended.
         """
-        running = self._running()  # first: the search finds calls that end after this
+        hook = self._hook
+        with hook.idle if hook else nullcontext():
+            running = [*hook.running] if hook else []  # first: those that end later are found
         future: Future[Answer | None] = Future()
         match = self._search(answer, prompt)
         texts = answer.prompt_texts
@@ -188,24 +179,14 @@ class GenerationRecorder:
             call.ended.add_done_callback(partial(search_again, call))
         return future
 
-    def why_unmatched(self, answer: Answer) -> str:
-        """Why no generation matches the answer, or why it was refused, and a fix."""
-        return self.refusal(answer) or mismatch(answer, self._transcripts()[::-1])
-
-    def _running(self) -> tuple[RunningCall, ...]:
-        hook = self._hook
-        if hook is None:
-            return ()
-        with hook.idle:
-            return tuple(hook.running)
-
     def _fits(self, call: RunningCall, prompt: str | None, contains: Sequence[str]) -> bool:
         """Whether a running call has a matching prompt, so the answer may come from it."""
-        prompts = self._running_prompts.get(call)
-        if prompts is None:
-            prompts = [PromptText(ids, self._language_model) for ids in call.read_prompts()]
-            self._running_prompts[call] = prompts
+        prompts = (PromptText(ids, self._language_model) for ids in call.read_prompts())
         return any(running.fits(prompt, contains) for running in prompts)
+
+    def why_unmatched(self, answer: Answer) -> str:
+        """Why no generation matches the answer, and a fix."""
+        return mismatch(answer, self._latest())
 
     def release(
         self,
@@ -296,7 +277,6 @@ class GenerationRecorder:
                 self._kept[index] = replace(
                     kept, generation=replace(kept.generation.without_cache(), dropped_bytes=size)
                 )
-                self._warn(size)
         for index, read in reversed(tuple(enumerate(self._read))):
             size = cache_size(read.cache)
             num_bytes += size
@@ -308,19 +288,8 @@ class GenerationRecorder:
         free = free_memory(self._language_model.device)
         return free is None or free >= num_bytes
 
-    def _warn(self, size: int) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "the cache of an answer, %s MB, was dropped before it was attributed, so its "
-                "prompt is read again: max_cache_bytes is %s MB. This is not logged again.",
-                f"{size / 1e6:,.0f}",
-                f"{self._max_cache_bytes / 1e6:,.0f}",
-            )
-
     def _search(self, answer: Answer, prompt: str | None) -> Answer | None:
-        latest = reversed(self._transcripts())
-        fitting = [kept for kept in latest if kept.prompt.fits(prompt, answer.prompt_texts)]
+        fitting = [kept for kept in self._latest() if kept.prompt.fits(prompt, answer.prompt_texts)]
         parts = [(kept, part) for kept in fitting if (part := kept.shown_part(answer.text))]
         if len(parts) > 1:
             like = self._rendered(answer.prompt)
@@ -384,27 +353,16 @@ def _other_prompt(answer: Answer, kept: Sequence[Transcript]) -> str:
             "that was observed; have a single model answer each prompt once"
         )
     text = missing.strip()
-    place, at = _longest_beginning(text, prompt)
-    if not place:
-        at = -1
-    read = f"{_words(prompt, at + place)} there" if at >= 0 else "no such text"
+    place = bisect_left(range(1, len(text) + 1), True, key=lambda n: text[:n] not in prompt)
+    if place < min(len(text), _LONGEST // 4):
+        place, read = 0, "no such text"
+    else:
+        read = f"{_words(prompt, prompt.find(text[:place]) + place)} there"
     return (
         f"it gave this text to another prompt: where the observed prompt has {_words(text, place)},"
         f" the model read {read}; something between changed the prompt, such as a wrapper that "
         f"drops a system message. Observe what comes behind it, or {_MODEL}"
     )
-
-
-def _longest_beginning(text: str, prompt: str) -> tuple[int, int]:
-    """The length of the longest prefix of the text in the prompt, and its place."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text[:middle] in prompt:
-            low = middle
-        else:
-            high = middle - 1
-    return (low, prompt.find(text[:low])) if low >= min(len(text), _LONGEST // 4) else (0, -1)
 
 
 def _words(text: str, place: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -115,14 +116,11 @@ class Transcript:
         decode, ids = self.prompt.language_model.decode, self.generation.response_ids
         if decode(ids).strip() == shown:
             return self
-        low, high = 1, len(ids)
-        while low < high:
-            middle = (low + high) // 2
-            if decode(ids[:middle], skip_special_tokens=True).strip().startswith(shown):
-                high = middle
-            else:
-                low = middle + 1
-        cut = self.generation.truncated(low)
+
+        def is_enough(length: int) -> bool:
+            return decode(ids[:length], skip_special_tokens=True).strip().startswith(shown)
+
+        cut = self.generation.truncated(1 + bisect_left(range(1, len(ids)), True, key=is_enough))
         return self if cut is self.generation else Transcript(cut, self.prompt)
 
 

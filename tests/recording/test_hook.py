@@ -16,7 +16,6 @@ from support.patience import scaled
 from support.scripted_generation import generate
 from support.tiny_models import build, left_padded, prompt
 from transformers import (
-    ClassifierFreeGuidanceLogitsProcessor,
     DynamicCache,
     GenerationConfig,
     LogitsProcessorList,
@@ -28,7 +27,6 @@ from transformers.utils.generic import ModelOutput
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.recording import GenerationRecorder
-from attribot_rag.recording.hook import ProcessorWatch
 
 Call = Callable[[LocalModel], Any]
 
@@ -346,14 +344,3 @@ def test_a_dropped_recorder_leaves_the_model_and_both_can_go() -> None:
     del model, recorder, before
     gc.collect()
     assert reference() is None
-
-
-@pytest.mark.parametrize("eos_ids", [(), (0,), (2, 3)])
-def test_a_processor_that_joins_rows_is_watched_without_harm(eos_ids: tuple[int, ...]) -> None:
-    """Guidance reads each prompt twice and gives half as many rows."""
-    watch = ProcessorWatch(eos_ids)
-    guided = cast(Any, ClassifierFreeGuidanceLogitsProcessor)(guidance_scale=2.0)
-    ids: Any = torch.zeros(3, 1, dtype=torch.long)
-    scores: Any = torch.eye(6)
-    torch.testing.assert_close(watch.around([guided])(ids, scores), guided(ids, scores))
-    assert watch.changing == ("ClassifierFreeGuidanceLogitsProcessor",)

@@ -22,7 +22,6 @@ VARIANTS = {
     "static cache": ([SHORT], True, 30),
     "last id": ([LONG], False, 1),
 }
-REASON = r"generate was given the last \d+ ids of its prompt, and a cache of the \d+ before them"
 
 
 def say_after_cache(prompts: Sequence[str], is_static: bool, num_last: int) -> None:
@@ -56,27 +55,16 @@ def say_after_cache(prompts: Sequence[str], is_static: bool, num_last: int) -> N
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_nothing_is_logged_and_the_refusal_says_why(
+def test_it_is_not_recorded_and_with_its_prompt_tokenized_again(
     variant: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    attributor = Attributor(MODEL, method="leave_one_out", progress=False)
-    with caplog.at_level(logging.DEBUG, "attribot_rag"), attributor.recorder as recorder:
-        say_after_cache(*VARIANTS[variant])
-    assert not caplog.records
-    assert recorder.generations == () and recorder.find(ANSWER) is None
-    answer = Answer(ANSWER, documents=DOCUMENTS)
-    with pytest.raises(NotRecorded, match=REASON):
-        attributor.attribute_answer(answer)
-    assert recorder.refusal(Answer("By the river.")) is None
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_with_its_prompt_the_answer_is_tokenized_again(variant: str) -> None:
     attributor = Attributor(MODEL, method="leave_one_out", verdicts=None, progress=False)
     expected = attributor.attribute(messages(), ANSWER, DOCUMENTS)
-    with attributor.recorder:
+    with caplog.at_level(logging.DEBUG, "attribot_rag"), attributor.recorder as recorder:
         say_after_cache(*VARIANTS[variant])
+    assert not caplog.records and recorder.generations == ()
+    with pytest.raises(NotRecorded):
+        attributor.attribute_answer(Answer(ANSWER, documents=DOCUMENTS))
     attribution = attributor.attribute(messages(), ANSWER, DOCUMENTS)
     assert attribution.provenance.retokenized
     assert attribution.token_scores == expected.token_scores
-    assert attribution.notes[-1].startswith("The generation of this answer could not be used: ")
