@@ -13,12 +13,9 @@ from attribot_rag import (
     Attributor,
     Document,
     LocalModel,
-    ServedModel,
     ServerOptions,
 )
 from attribot_rag.corpus import read_chunks, retrieve
-from attribot_rag.errors import ServerFailed
-from attribot_rag.model.server import VllmGenerate
 
 EXAMPLES = Path(__file__).parents[1] / "examples/corpus"
 URL = "ATTRIBOT_RAG_VLLM"
@@ -56,21 +53,6 @@ def documents(question: str) -> list[Document]:
 
 def totals(attribution: Attribution) -> np.ndarray[Any, Any]:
     return np.array([attribution.score(source.id) or 0.0 for source in attribution.sources])
-
-
-def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: LocalModel) -> None:
-    """The build for CPUs has the first model runner, which does not take ids to score."""
-    language_model = served(smollm2.name).language_model
-    assert isinstance(language_model, ServedModel)
-    assert language_model.weights.protocol.name == "vllm"
-    protocol = VllmGenerate(language_model.name)
-    body = protocol.scoring(language_model.encode("The lighthouse is high."), 3)
-    with pytest.raises(ServerFailed, match="prompt_logprob_token_ids requires the V2 model runner"):
-        language_model.weights.client.ask(protocol.path, body)
-    answered = language_model.weights.client.ask(
-        protocol.path, protocol.completing(language_model.encode("The lighthouse"), 4, {})
-    )
-    assert len(protocol.completion(answered).ids or ()) == 4
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ from attribot_rag.model.language_model import (
     is_chat,
     plain_ids,
 )
-from attribot_rag.model.local_model import LocalModel, language_model_of
+from attribot_rag.model.local_model import language_model_of
 from attribot_rag.recording import (
     Answer,
     GenerationRecorder,
@@ -124,7 +124,6 @@ class Attributor:
         tokenizer: PreTrainedTokenizerBase | str,
         model: str | None = None,
         server: ServerOptions | None = None,
-        reference: LocalModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
         """Attribute the answers of a model that vLLM or SGLang serves.
@@ -140,14 +139,11 @@ class Attributor:
             tokenizer: The model's own tokenizer, its folder or its Hugging Face id.
             model: The server's name for the model; needed if it serves several.
             server: How to send requests.
-            reference: The same weights on this machine, to compare with.
             **options: As for Attributor.
         """
         from attribot_rag.model.served_model import ServedModel  # with HTTP, which few need
 
-        served = ServedModel.connect(
-            url, tokenizer, model=model, options=server, reference=reference
-        )
+        served = ServedModel.connect(url, tokenizer, model=model, options=server)
         return cls(served, **options)
 
     def warm_up(self) -> None:

@@ -7,13 +7,12 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from attribot_rag.errors import (
     InvalidInput,
@@ -23,16 +22,13 @@ from attribot_rag.errors import (
     UnsupportedServer,
 )
 from attribot_rag.model.language_model import LanguageModel, without_folder
-from attribot_rag.model.local_model import LocalModel
 from attribot_rag.model.server import (
+    PROTOCOLS,
     Client,
     Protocol,
     ScoredSequence,
     ServedAnswer,
     ServerOptions,
-    SglangGenerate,
-    VllmCompletions,
-    VllmGenerate,
 )
 from attribot_rag.model.threads import Background
 
@@ -41,7 +37,6 @@ _TEST_TEXT = (
     "Café, naïve, 条約は町で署名された。 In 1844 the lamp was lit for the first time."
 )
 _NUM_SCORED = 16  # tokens at the end of the text
-_PROTOCOLS = {kind.name: kind for kind in (VllmCompletions, VllmGenerate, SglangGenerate)}
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +55,12 @@ class ServedModel(LanguageModel):
         model: str | None = None,
         num_parameters: int = 0,
         options: ServerOptions | None = None,
-        reference: LocalModel | None = None,
     ) -> ServedModel:
         """The model at a URL, after a test of the server's log-probabilities.
 
         An API key is read from ATTRIBOT_RAG_SERVER_KEY. Raises ServerFailed if the server does not
         answer, UnsupportedServer if it gives no log-probabilities of a prompt, TokenizerMismatch if
-        the server's or the reference's tokenizer gives other ids, and InvalidInput for a model that
-        it does not serve.
+        its tokenizer gives other ids, and InvalidInput for a model that it does not serve.
 
         Args:
             url: http://HOST:PORT, with or without the /v1 for OpenAI's clients.
@@ -75,29 +68,24 @@ class ServedModel(LanguageModel):
             model: The server's name for the model; needed if it serves several.
             num_parameters: For the FLOPs of the result, which are otherwise 0.
             options: How to send requests.
-            reference: The same weights on this machine. Their log-probabilities of a test text are
-                compared with the server's, and with `self_check` also in each attribution.
         """
         client = Client(url, options or ServerOptions())
         entry = _chosen(client, _served_models(client), model)
         default = "sglang" if entry.get("owned_by") == "sglang" else "vllm"
-        kind = _PROTOCOLS[client.options.protocol or default]
+        protocol = PROTOCOLS[client.options.protocol or default](str(entry["id"]))
         length = entry.get("max_model_len")
         loaded = _loaded(tokenizer)
         weights = ServedWeights(
             client,
-            kind(str(entry["id"])),
+            protocol,
             len(loaded),
             max_length=None if length is None else int(length),
             num_parameters=num_parameters,
-            reference=None if reference is None else reference.model,
         )
         language_model = cls(weights, loaded)
         language_model._check_tokenizer()
-        if kind is VllmCompletions and client.options.protocol is None:
-            language_model._prefer_generate()
-        noise = language_model._measured_noise(reference)
-        language_model.weights = replace(language_model.weights, noise=noise)
+        noise = language_model._measured_noise()
+        language_model.weights = replace(weights, noise=noise)
         return language_model
 
     def _check_tokenizer(self) -> None:
@@ -134,31 +122,10 @@ class ServedModel(LanguageModel):
             return None
         return answer.get("tokens") if isinstance(answer, dict) else None
 
-    def _test_ids(self) -> tuple[tuple[int, ...], int]:
-        """The ids of the test text, and how many of them, at its end, are scored."""
+    def _measured_noise(self) -> float:
+        """The largest difference in nats at a token between a call alone and one among others."""
         ids = self.encode(_TEST_TEXT)
-        return ids, min(_NUM_SCORED, len(ids) - 1)
-
-    def _prefer_generate(self) -> None:
-        """Use vLLM's faster endpoint if it gives log-probabilities. Most servers lack it."""
-        ids, num_scored = self._test_ids()
-        protocol = VllmGenerate(self.name)
-        body = protocol.uncached(protocol.scoring(ids, num_scored))
-        try:
-            answer = self.weights.client.ask(protocol.path, body)
-            scored = None if answer is None else protocol.scored(answer, ids, num_scored)
-        except (ServerFailed, LookupError, TypeError, ValueError) as error:
-            logger.info("%s is not used: %s", protocol.path, error)
-            return
-        if scored is not None:
-            self.weights = replace(self.weights, protocol=protocol)
-
-    def _measured_noise(self, reference: LocalModel | None) -> float:
-        """The largest difference in nats at a token from a call without others.
-
-        It is compared with a call among calls for other ids, and with the reference.
-        """
-        ids, num_scored = self._test_ids()
+        num_scored = min(_NUM_SCORED, len(ids) - 1)
         try:
             alone = self.weights.score([ids], [num_scored])[0]
         except Refused as error:
@@ -169,25 +136,7 @@ class ServedModel(LanguageModel):
                 "start vLLM without --logprobs-mode"
             )
         among = self.weights.score([ids[1:], ids, ids[2:]], 3 * [num_scored])[1]
-        compared = [among.log_probabilities]
-        if reference is not None:
-            compared.append(self._by_reference(reference, ids, num_scored))
-        return float(np.abs(np.subtract(compared, alone.log_probabilities)).max())
-
-    def _by_reference(
-        self, reference: LocalModel, token_ids: tuple[int, ...], num_scored: int
-    ) -> tuple[float, ...]:
-        if reference.encode(_TEST_TEXT) != token_ids:
-            raise TokenizerMismatch(
-                f"the reference {reference.public_name!r} has another tokenizer than "
-                f"{self.public_name!r}; pass "
-                "the same weights"
-            )
-        ids = torch.tensor([token_ids], device=reference.device)
-        with torch.no_grad():
-            logits = reference.model(input_ids=ids[:, :-1]).logits[0, -num_scored:]
-        scored = logits.float().log_softmax(-1).gather(-1, ids[0, -num_scored:, None])
-        return tuple(scored[:, 0].tolist())
+        return float(np.abs(np.subtract(among.log_probabilities, alone.log_probabilities)).max())
 
 
 def _served_models(client: Client) -> list[dict[str, Any]]:
@@ -227,8 +176,6 @@ def _loaded(tokenizer: PreTrainedTokenizerBase | str) -> PreTrainedTokenizerBase
     return cast(PreTrainedTokenizerBase, loaded)
 
 
-_MOST_TOKENS = 1 << 15  # in a list: gateways refuse requests of a megabyte
-
 _SERVERS = (
     "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
     "llama.cpp's server, Ollama, TGI and the APIs of OpenAI and the like do not"
@@ -240,8 +187,7 @@ class ServedWeights:
     """The weights behind an HTTP server, which takes many requests at once.
 
     - `noise` is the largest difference in nats at a token between two calls for the same tokens,
-      where the second is among others. It also counts the difference from the `reference`, the same
-      weights on this machine, if there is one.
+      where the second is among others.
     - `max_length` is the server's limit in tokens.
     - `num_parameters` is 0 if it is unknown.
     - `device` and `dtype` describe the log-probabilities after they have arrived.
@@ -258,7 +204,6 @@ class ServedWeights:
     vocabulary_size: int
     max_length: int | None = None
     num_parameters: int = 0
-    reference: PreTrainedModel | None = None
     noise: float = 0.0
     background: Background = field(default_factory=Background, init=False)
 
@@ -294,79 +239,22 @@ class ServedWeights:
         """Log-probabilities of the last tokens of each sequence, given all tokens before them.
 
         `num_scored` says how many tokens of each. The sequences are requested in their order,
-        several at once, in lists if the server takes lists. Raises NoAnswerInTime after the
-        deadline, a time of `time.perf_counter`.
+        several at once. Raises NoAnswerInTime after the deadline, a time of `time.perf_counter`.
         """
         protocol = self.protocol
         bodies = [*map(protocol.scoring, sequences, num_scored)]
-        answers = self._scored(sequences, bodies, num_scored, deadline)
-        lacking = [index for index, answer in enumerate(answers) if answer is None]
-        uncached = [protocol.uncached(bodies[index]) for index in lacking]
-        if lacking and all(uncached):
-            again = [sequences[index] for index in lacking]
-            counts = [num_scored[index] for index in lacking]
-            repeated = self._scored(again, uncached, counts, deadline)
-            for index, answer in zip(lacking, repeated, strict=True):
-                answers[index] = answer
-        scored = [answer for answer in answers if answer is not None]
-        if len(scored) < len(answers):
+        answers = self.client.post(protocol.path, bodies, deadline)
+        try:
+            read = [*map(protocol.scored, answers, sequences, num_scored)]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._malformed(error) from error
+        scored = [each for each in read if each is not None]
+        if len(scored) < len(read):
             raise UnsupportedServer(
                 f"the server at {self.client.url} gives no log-probabilities of a prompt; "
                 f"{_SERVERS}"
             )
         return scored
-
-    def _scored(
-        self,
-        sequences: Sequence[Sequence[int]],
-        bodies: Sequence[Any],
-        num_scored: Sequence[int],
-        deadline: float | None,
-    ) -> list[ScoredSequence | None]:
-        answers = self._answers(bodies, [*map(len, sequences)], deadline)
-        try:
-            return [
-                self.protocol.scored(answer, ids, count)
-                for answer, ids, count in zip(answers, sequences, num_scored, strict=True)
-            ]
-        except (LookupError, TypeError, ValueError) as error:
-            raise self._malformed(error) from error
-
-    def _answers(
-        self, bodies: Sequence[Any], num_tokens: Sequence[int], deadline: float | None
-    ) -> list[Any]:
-        """The reply to each request.
-
-        Requests go in lists, unless the server refuses the first list.
-        """
-        protocol, client = self.protocol, self.client
-        groups = [bodies[start:end] for start, end in self._lists(num_tokens)]
-        lists = [*map(protocol.joined, groups)]
-        if len(lists) == len(bodies) or None in lists:
-            return client.post(protocol.path, bodies, deadline)
-        sizes = [*map(len, groups)]
-        try:
-            replies = client.post(protocol.path, lists, deadline, sizes)
-            parted = map(protocol.parted, replies, groups)
-            return [*chain.from_iterable(parted)]
-        except (Refused, LookupError, TypeError) as error:
-            answers = client.post(protocol.path, bodies, deadline)
-            protocol.refuses_lists = True
-            logger.info("%s is asked for one sequence at a time: %s", client.url, error)
-            return answers
-
-    def _lists(self, num_tokens: Sequence[int]) -> list[tuple[int, int]]:
-        """Where to split sequences with these numbers of tokens into lists: [start, end) of each.
-
-        A list has up to half of the concurrency, so that the server is not idle between two lists.
-        """
-        most = 1 if self.protocol.refuses_lists else max(1, self.concurrency // 2)
-        starts: list[int] = []
-        for index in range(len(num_tokens)):
-            is_full = not starts or index - starts[-1] == most
-            if is_full or sum(num_tokens[starts[-1] : index + 1]) > _MOST_TOKENS:
-                starts.append(index)
-        return [*zip(starts, [*starts[1:], len(num_tokens)], strict=True)]
 
     def complete(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import ClassVar
 
@@ -14,9 +14,8 @@ from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.served_model import ServedWeights
-from attribot_rag.model.server import NoAnswerInTime, on_one_replica
+from attribot_rag.model.server import NoAnswerInTime
 from attribot_rag.scoring.backend import Batching, OutOfTime, Prefix, Reading, in_columns
-from attribot_rag.scoring.local_prefix import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
 
@@ -86,13 +85,13 @@ class ServedPrefix(Prefix):
 
 
 class ServedBackend:
-    """The server of a model. It has one implementation, and perhaps a reference here."""
+    """The server of a model. It has one implementation, and no reference here."""
 
     def __init__(self, weights: ServedWeights) -> None:
         self._weights = weights
 
     def for_attribution(self) -> AbstractContextManager[None]:
-        return on_one_replica()
+        return nullcontext()
 
     def encode_prefix(
         self,
@@ -109,14 +108,11 @@ class ServedBackend:
         return ServedPrefix(self._weights, generation, pass_tokens or 0)
 
     def reference(self, generation: Generation) -> Prefix:
-        model = self._weights.reference
-        if model is None:
-            name = without_folder(self._weights.name)
-            raise UnsupportedModel(
-                f"{name!r} is on the server at {self._weights.client.url}; a check of its scores "
-                "needs its weights on this machine, too: connect with a `reference`"
-            )
-        return Reference(model, generation)
+        name = without_folder(self._weights.name)
+        raise UnsupportedModel(
+            f"{name!r} is on the server at {self._weights.client.url}; a check of its scores needs "
+            "its weights on this machine"
+        )
 
     def make_ready(self, generation: Generation, implementation: Requested) -> None:
         self.encode_prefix(generation, implementation)

@@ -1,20 +1,17 @@
 """A server on this machine that speaks vLLM's or SGLang's protocol around a tiny model."""
 
 import copy
-import io
 import json
 import select
 import socket
 import sys
 import threading
-from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from transformers import DynamicCache
 
@@ -22,22 +19,16 @@ from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.local_model import LocalModel
 
 NAME = "tiny"
-BLOCK = 16  # tokens that vLLM's prefix cache keeps together
-Kind = Literal["vllm", "vllm-generate", "sglang", "other"]
+Kind = Literal["vllm", "sglang", "other"]
 
 
 class ModelServer(ThreadingHTTPServer):
     """Answers as such a server does; 'other' knows no log-probabilities of a prompt.
 
-    'vllm-generate' is a vLLM with Model Runner V2: it has the endpoint of ids, whose requests may
-    read the prefix cache, and gives no log-probabilities if a hit goes on into what is scored.
-
     `failures` are (status, headers) of the next answers to what costs a forward pass. While `open`
-    is not set, such requests wait. `bodies`, `keys` and `replicas` (the header x-replica) are what
-    came, in order, `most_at_once` how many were under way together, `num_hung_up` those whose
-    client went away, `num_encoded` the tokens that went through the model. `jitter` is added once
-    more for each answer. A request may hold a list of sequences if the server `takes_lists`, else
-    400 is the answer; a server that `mixes_lists` replies in another order.
+    is not set, such requests wait. `bodies` and `keys` are what came, in order, `most_at_once` how
+    many were under way together, `num_hung_up` those whose client went away, `num_encoded` the
+    tokens that went through the model. `jitter` is added once more for each answer.
     """
 
     daemon_threads = True
@@ -52,11 +43,8 @@ class ModelServer(ThreadingHTTPServer):
         self.open.set()
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.replicas: list[str | None] = []
         self.key: str | None = None
         self.gives_token_ids = True
-        self.takes_lists = True
-        self.mixes_lists = False
         self.num_encoded = 0
         self.under_way = 0
         self.most_at_once = 0
@@ -78,11 +66,11 @@ class ModelServer(ThreadingHTTPServer):
 
     def log_probabilities(
         self, ids: list[int], start: int, *, reusable: int = 0
-    ) -> tuple[list[float] | None, int, int]:
+    ) -> tuple[list[float], int, int]:
         """Those of the tokens from `start` + 1 on, how many tokens a prefix cache gave, and the
         likeliest next token.
 
-        Up to `reusable` tokens come from that cache; no log-probabilities if more than `start` do.
+        Up to `reusable` tokens come from that cache.
         """
         with self.lock, torch.no_grad():
             cache, shared = self._cached(ids, reusable)
@@ -92,8 +80,6 @@ class ModelServer(ThreadingHTTPServer):
             self._radix = [*self._radix[-7:], (ids, cache)]
             self.num_encoded += len(ids) - shared
             self.num_scored += 1
-        if shared > start:
-            return None, shared, int(logits[-1].argmax())
         scores = logits.log_softmax(-1)[start - shared : -1]
         targets = torch.tensor(ids[start + 1 :])
         values = scores.gather(-1, targets[:, None])[:, 0] + self.jitter * self.num_scored
@@ -106,7 +92,6 @@ class ModelServer(ThreadingHTTPServer):
             pairs = zip(earlier, ids[:reusable], strict=False)
             length = next((i for i, (old, new) in enumerate(pairs) if old != new), None)
             length = min(len(earlier), reusable) if length is None else length
-            length -= length % BLOCK if self.kind == "vllm-generate" else 0
             if length > shared:
                 best, shared = cache, length
         if best is None:
@@ -126,10 +111,6 @@ class ModelServer(ThreadingHTTPServer):
                 max_new_tokens=count,
                 do_sample=False,
             )
-            if self.kind == "vllm-generate":
-                cache = DynamicCache()
-                model(input_ids=output, **cache_inputs(model, cache))
-                self._radix = [*self._radix[-7:], (output[0].tolist(), cache)]
         return list(map(int, output[0, len(ids) :]))
 
     def decode(self, ids: list[int]) -> str:
@@ -164,8 +145,6 @@ class _Handler(BaseHTTPRequestHandler):
             paths["/generate"] = self._generated
         else:
             paths["/v1/completions"] = self._completions
-        if server.kind == "vllm-generate":
-            paths["/inference/v1/generate"] = self._generated_by_vllm
         if self.path not in paths:
             self._send(404, {})
             return
@@ -176,14 +155,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self._tokenized(body))
             return
         server.keys.append(self.headers["authorization"])
-        server.replicas.append(self.headers["x-replica"])
         server.bodies.append(body)
         if server.failures:
             status, headers = server.failures.popleft()
             self._send(status, {"error": "busy"}, headers)
-            return
-        if not server.takes_lists and self._holds_list(body):
-            self._send(400, {"error": "one prompt only"})
             return
         with self._counted():
             while not server.open.wait(0.02):
@@ -193,11 +168,6 @@ class _Handler(BaseHTTPRequestHandler):
                     return
             answer = paths[self.path](body)
         self._send(200, answer)
-
-    @staticmethod
-    def _holds_list(body: dict[str, Any]) -> bool:
-        ids = body.get("prompt") or body.get("input_ids")
-        return isinstance(ids, list) and isinstance(ids[0], list)
 
     def _has_hung_up(self) -> bool:
         """Whether the client has closed the connection: then there is an end to read."""
@@ -227,32 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"tokens": list(ids), "count": len(ids), "max_model_len": self.server.max_length}
 
     def _completions(self, body: dict[str, Any]) -> dict[str, Any]:
-        prompts = body["prompt"]
-        if isinstance(prompts, str) or isinstance(prompts[0], int):
-            prompts = [prompts]
-        completed = [self._completed(body, prompt) for prompt in prompts]
-        num_prompt = sum(num_tokens for num_tokens, _, _ in completed)
-        num_new = sum(num_tokens for _, num_tokens, _ in completed)
-        return {
-            "id": "completion",
-            "object": "text_completion",
-            "created": 0,
-            "model": body["model"],
-            "choices": [
-                {"index": index, **choice} for index, (_, _, choice) in enumerate(completed)
-            ],
-            "usage": {
-                "prompt_tokens": num_prompt,
-                "completion_tokens": num_new,
-                "total_tokens": num_prompt + num_new,
-            },
-        }
-
-    def _completed(
-        self, body: dict[str, Any], prompt: str | list[int]
-    ) -> tuple[int, int, dict[str, Any]]:
-        """The numbers of tokens of a prompt and of its completion, and the choice."""
-        server = self.server
+        server, prompt = self.server, body["prompt"]
         if isinstance(prompt, str):
             prompt = self._tokenized({"prompt": prompt, "add_special_tokens": True})["tokens"]
         ids, scores = list(map(int, prompt)), None
@@ -260,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
             assert body["max_tokens"] == 1
             values, _, following = server.log_probabilities(ids, 0)
             new = [following]
-            pairs = zip(ids[1:], values or (), strict=True)
+            pairs = zip(ids[1:], values, strict=True)
             scores = [
                 None,
                 *({str(token): {"logprob": value, "rank": 1}} for token, value in pairs),
@@ -268,13 +213,25 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             new = server.continued(ids, body["max_tokens"])
         choice: dict[str, Any] = {
+            "index": 0,
             "text": server.decode(new),
             "finish_reason": "length" if len(new) == body["max_tokens"] else "stop",
             "prompt_logprobs": scores,
         }
         if body.get("return_token_ids") and server.gives_token_ids:
             choice["token_ids"] = new
-        return len(ids), len(new), choice
+        return {
+            "id": "completion",
+            "object": "text_completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": len(ids),
+                "completion_tokens": len(new),
+                "total_tokens": len(ids) + len(new),
+            },
+        }
 
     def _chatted(self, body: dict[str, Any]) -> dict[str, Any]:
         """The model's answer; before that, with what was asked, a call of the first tool if any."""
@@ -298,15 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
             "choices": [choice],
         }
 
-    def _generated(self, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
-        if not isinstance(body["input_ids"][0], list):
-            return self._generated_one(body)
-        names = [name for name in ("input_ids", "logprob_start_len") if name in body]
-        own = zip(*(body[name] for name in names), strict=True)
-        replies = [self._generated_one({**body, **dict(zip(names, of, strict=True))}) for of in own]
-        return replies[::-1] if self.server.mixes_lists else replies
-
-    def _generated_one(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _generated(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["input_ids"], self.server
         count = body["sampling_params"]["max_new_tokens"]
         new = server.continued(ids, count) if count else []
@@ -315,30 +264,9 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("return_logprob"):
             start = body["logprob_start_len"]
             values, meta["cached_tokens"], _ = server.log_probabilities(ids, start, reusable=start)
-            pairs = zip([None, *(values or ())], ids[start:], strict=True)
+            pairs = zip([None, *values], ids[start:], strict=True)
             meta["input_token_logprobs"] = [[value, token, None] for value, token in pairs]
         return {"text": server.decode(new), "output_ids": new, "meta_info": meta}
-
-    def _generated_by_vllm(self, body: dict[str, Any]) -> dict[str, Any]:
-        ids, server, sampling = body["token_ids"], self.server, body["sampling_params"]
-        targets, encoded = sampling.get("prompt_logprob_token_ids"), None
-        if targets is None:
-            new = server.continued(ids, sampling["max_tokens"])
-        else:
-            start = sampling["prompt_logprob_start"]
-            assert (
-                targets == [[token] for token in ids[start + 1 :]] and sampling["max_tokens"] == 1
-            )
-            reusable = 0 if sampling.get("skip_reading_prefix_cache", True) else len(ids) - 1
-            values, _, following = server.log_probabilities(ids, start, reusable=reusable)
-            new = [following]
-            if values is not None:
-                file = io.BytesIO()
-                np.save(file, np.array(values, dtype=np.float32)[:, None])
-                encoded = b64encode(file.getvalue()).decode()
-        reason = "length" if len(new) == sampling["max_tokens"] else "stop"
-        choice = {"index": 0, "token_ids": new, "finish_reason": reason}
-        return {"request_id": "1", "choices": [choice], "prompt_token_id_logprobs": encoded}
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         content = json.dumps(body).encode()
