@@ -38,9 +38,9 @@ def test_the_readme_s_story_prints_what_it_shows(capsys: pytest.CaptureFixture[s
     *shown, last = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
     *printed, final = capsys.readouterr().out.splitlines()
     assert printed == shown
-    said, strength = last.removesuffix(")").split(" (strength ")
-    assert final.startswith(f"{said} (strength ")
-    score = float(strength)
+    said, shown_score = last.removesuffix(")").split(" (score ")
+    assert final.startswith(f"{said} (score ")
+    score = float(shown_score)
     assert float(final.removesuffix(")").split()[-1]) == pytest.approx(score, abs=0.05)
     times = readme.split("e<sup>9.16</sup> = ")[1].split()[0].replace(",", "")
     assert math.exp(score) == pytest.approx(float(times), rel=0.05)
