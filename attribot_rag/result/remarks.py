@@ -90,7 +90,7 @@ Standing = Literal["said", "disputed", "differs", "partial", "none", "open", "el
 - said: a retrieved document says it;
 - disputed: the cited document says it, and another one says something else;
 - differs: the cited document has another value, or only another document has one;
-- partial: the document that caused it lacks some of its words;
+- partial: the document that caused it, or the closest one, lacks some of its words;
 - none: no retrieved document says it;
 - open: its source is unclear;
 - elsewhere: it comes from the conversation, the instructions or the question."""
@@ -203,6 +203,11 @@ def support_remarks(
         return (Remark("also", words_for("also", mark=mark), (), documents),)
     if (verdict.reliance or 0.0) >= LED and basis == "cause":
         return (Remark("led", words_for("led", texts)),)
+    if support.kind == "partial":
+        lacked = tuple(lacked_words(attribution.response, support))
+        key = "closest" if lacked else "closest_in_doubt"
+        words = words_for(key, mark=mark, value=", ".join(lacked))
+        return (Remark(key, words, lacked, documents),)
     located = len(attribution.documents) - len(attribution.not_located)
     number = located if num_passages is None else num_passages
     key = "none" if number > 1 else "none_of_one"

@@ -102,9 +102,9 @@ class SentenceSummary(TypedDict):
     standing: Standing | None
     """What users should think of it. 'said': a retrieved document says it. 'disputed': the cited
     document says it, and another one says something else. 'differs': the document has another
-    value. 'partial': the document that caused it lacks some of its words. 'none': no retrieved
-    document says it. 'open': its source is unclear. 'elsewhere': it comes from the rest of the
-    prompt. Null if it is not judged."""
+    value. 'partial': the document that caused it, or the closest one, lacks some of its words.
+    'none': no retrieved document says it. 'open': its source is unclear. 'elsewhere': it comes from
+    the rest of the prompt. Null if it is not judged."""
     markers: list[MarkerSummary]
     """The model's own citations in it. In a composite, they do not name documents."""
 

@@ -84,9 +84,10 @@ class Support:
     """Whether the cited text says a sentence, as an answer to the question.
 
     - full: it does;
-    - partial: it lacks words of the sentence or of the question;
+    - partial: it lacks words of the sentence or of the question. If nothing is cited, the closest
+      text does;
     - contradicted: it has another value or name in the same place, or other retrieved text has;
-    - none: nothing is cited, and no retrieved text says it.
+    - none: nothing is cited, and no retrieved text is close to it.
 
     Texts are compared, so this is an estimate (docs/support.md has its errors). It is not part of
     the cause, and changes no verdict.
@@ -94,10 +95,11 @@ class Support:
 
     kind: SupportKind
     score: float | None = None
-    """The probability, from 0 to 1, that the text says the sentence; None without such text."""
+    """An estimate, from 0 to 1, of how probable it is that the text says the sentence. It is not
+    calibrated. None without such text."""
     source_ids: tuple[int, ...] = ()
     """The sources that were compared: the cited ones of the sentence, or of the sentence that it
-    follows from. If the sentence cites none, the sources that say it."""
+    follows from. If the sentence cites none, the sources that say it, or the closest one."""
     missing: tuple[MissingWord, ...] = ()
     """The words of the sentence that these sources lack."""
     missing_asked: tuple[str, ...] = ()

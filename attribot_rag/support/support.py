@@ -215,6 +215,9 @@ def support_of(
     else:
         passages, score = says(stated, retrieved)
         signals, is_unsure = None, False
+    is_close = not passages
+    if is_close and (near := _closest(stated, retrieved)):
+        passages, score = (near,), estimate(signals_of(stated, [near], retrieved))
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
     foreign: frozenset[str] = frozenset()
@@ -246,7 +249,8 @@ def support_of(
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
     is_full = (
-        (score >= FULL or not (missing or asked))
+        not is_close
+        and (score >= FULL or not (missing or asked))
         and not foreign
         and has_facts
         and not (replaced or inserted)
@@ -331,32 +335,63 @@ def _is_replaced(
     return False
 
 
-def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[Word]:
-    """One or two words inside a sentence that otherwise quotes a passage, such as "not".
+@dataclass(frozen=True)
+class _Change:
+    """Words inside a sentence that otherwise quotes a passage, and the passage's words for them."""
 
-    Words before and after the quoted ones do not count: they may introduce the sentence.
+    words: Sequence[Word]
+    theirs: Sequence[Word]
+    following: tuple[Word, Word]
+    """The next word, in the sentence and in the passage."""
+
+
+def _changes(text: str, passage: Passage, wording: Wording) -> list[_Change]:
+    """What a sentence changes inside its quotation of a passage.
+
+    Words before and after the quoted ones do not count: they may introduce the sentence. Empty if
+    the sentence does not quote the passage.
     """
-    words = wording.words(text)
-    keys = [word.key for word in words]
+    words, theirs = wording.words(text), wording.words(passage.text)
+    codes = Indel.opcodes([word.key for word in theirs], [word.key for word in words])
+    changed = [code for code in codes if code.tag != "equal"]
+    num_quoted = len(words) - sum(code.dest_end - code.dest_start for code in changed)
+    if num_quoted < max(MIN_WORDS[0], len(words) - _MOST_AROUND):
+        return []
+    return [
+        _Change(
+            words[code.dest_start : code.dest_end],
+            theirs[code.src_start : code.src_end],
+            (words[code.dest_end], theirs[code.src_end]),
+        )
+        for code in changed
+        if code.src_start > 0 and code.src_end < len(theirs)
+        if code.dest_start > 0 and code.dest_end < len(words)
+    ]
+
+
+def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[Word]:
+    """One or two words that a sentence adds inside a quotation of a passage, such as "not"."""
     for passage in passages:
-        theirs = [word.key for word in wording.words(passage.text)]
-        codes = [code for code in Indel.opcodes(theirs, keys) if code.tag != "equal"]
-        inside = [
-            code
-            for code in codes
-            if 0 < code.src_start < len(theirs)
-            and code.dest_start > 0
-            and code.dest_end < len(keys)
-        ]
-        added = [word for code in inside for word in words[code.dest_start : code.dest_end]]
-        num_quoted = len(keys) - sum(code.dest_end - code.dest_start for code in codes)
-        if (
-            all(code.tag == "insert" for code in inside)
-            and 0 < len(added) <= _MOST_INSERTED
-            and num_quoted >= max(MIN_WORDS[0], len(keys) - _MOST_AROUND)
-        ):
+        changes = _changes(text, passage, wording)
+        added = [word for change in changes for word in change.words]
+        if 0 < len(added) <= _MOST_INSERTED and not any(change.theirs for change in changes):
             return wording.lacking(added, wording.keys(passage.read))
     return []
+
+
+def _left_out(text: str, passage: Passage, wording: Wording) -> _Change | None:
+    """The short word, such as "not", that a sentence lacks inside a quotation of a passage.
+
+    An article or a preposition is no such word: much of the retrieved text has it. Nor is "is" in
+    "is open" if the sentence has "opens".
+    """
+    changes = _changes(text, passage, wording)
+    if len(changes) != 1 or changes[0].words or len(changes[0].theirs) != 1:
+        return None
+    (short,), (after, their_after) = changes[0].theirs, changes[0].following
+    is_same = after.text.casefold() == their_after.text.casefold()
+    is_told = is_same and not wording.has(wording.keys(text), short.key)
+    return changes[0] if is_told and wording.is_rare_and_short(short) else None
 
 
 def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:
@@ -404,14 +439,34 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
     return tuple(best), most[0]
 
 
+def _closest(stated: Stated, retrieved: Retrieved) -> Passage | None:
+    """The passage with most of a sentence's words, if it has all numbers and names, or nearly all
+    words that the question lacks."""
+    wording = retrieved.wording
+    words = wording.content(stated.text)
+    new = wording.lacking(words, wording.keys(stated.question)) or words
+    facts = [word for word in new if word.is_number or word.is_name]
+
+    def is_close(keys: frozenset[str]) -> bool:
+        return (bool(facts) and not wording.lacking(facts, keys)) or (
+            bool(new) and wording.covered(new, keys) >= VERBATIM
+        )
+
+    close = [each for each in retrieved.passages if is_close(wording.keys(each.text))]
+    return max(
+        close, key=lambda each: wording.covered(words, wording.keys(each.text)), default=None
+    )
+
+
 def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
     """The passages that have another number or name for the same thing.
 
-    A passage is a rival in three cases. It has all other words of the sentence, and says nothing
-    else. Or it is cited, lacks a number of the sentence, and has one other number before the same
-    word. Or the sentence ends with a number, and the passage has one other number after the same
-    two words. A number of the sentence itself is no rival. Nor is a number from which the sentence
-    concludes: if a ticket costs 18 crowns, two cost 36.
+    A passage is a rival in four cases. It is the sentence with one more short word inside, such as
+    "not". Or it has all other words of the sentence, and says nothing else. Or it is cited, and has
+    one other number before the same word, and the sentence's number nowhere or before another word.
+    Or the sentence ends with a number, and the passage has one other number after the same two
+    words. A number from which the sentence concludes is no rival: if a ticket costs 18 crowns, two
+    cost 36.
     """
     wording = retrieved.wording
     words = wording.content(stated.text)
@@ -420,6 +475,10 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
     told: set[int] = set()
     for passage in retrieved.passages:
         theirs = wording.lacking(wording.content(passage.text), own)
+        if change := _left_out(stated.text, passage, wording):
+            after, their_after = change.following
+            yield _rival(stated, [after], passage, [*change.theirs, their_after])
+            continue
         differs = wording.lacking(words, wording.keys(passage.read))
         num_same = len(own - {word.key for word in differs})
         is_drawn = len(differs) > len(theirs) and not wording.lacking(theirs, premises)
@@ -429,33 +488,46 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
             told.update(word.start for word in differs)
             yield _rival(stated, differs, passage, theirs)
     known = wording.keys("\n".join(passage.read for passage in cited))
+    places = [
+        (number, place, passage)
+        for passage in cited
+        for number, place, _ in _placed_numbers(wording.words(passage.text))
+    ]
     for number, place, is_last in _placed_numbers(wording.words(stated.text)):
         others = {
             other.key: (passage, other)
-            for passage in cited
-            for other, theirs, _ in _placed_numbers(wording.words(passage.text))
+            for other, theirs, passage in places
             if theirs == place and other.key not in premises
         }
-        is_placed = is_last if len(place) > 1 else not wording.has(known, number.key)
-        if len(others) == 1 and number.start not in told and is_placed and not own & {*others}:
-            ((passage, other),) = others.values()
+        if len(others) != 1 or number.start in told or number.key in others:
+            continue
+        ((key, (passage, other)),) = others.items()
+        if len(place) > 1:
+            is_rival = is_last and key not in own
+        elif wording.has(known, number.key):
+            is_rival = any(same.key == number.key and len(at) == 1 for same, at, _ in places)
+        else:
+            is_rival = key not in own
+        if is_rival:
             yield _rival(stated, [number], passage, [other])
 
 
 def _placed_numbers(words: Sequence[Word]) -> Iterator[tuple[Word, tuple[str, ...], bool]]:
-    """Each number with the keys of its neighbours: of the word after it, or of the two before it.
+    """Each number with the keys of its neighbours: of what it counts, or of the two before it.
 
-    The last value says whether a number ends the text. If a word follows, the words before may
-    belong to several numbers.
+    What it counts is the first content word among the next three ("500 g of flour"). The last value
+    says whether a number ends the text. If a word follows, the words before may belong to several
+    numbers.
     """
     for index, number in enumerate(words):
         if not number.is_number:
             continue
-        after, before = words[index + 1 : index + 2], words[max(0, index - 2) : index]
-        if any(word.is_content and not word.is_number for word in after):
-            yield number, (after[0].key,), False
+        before = words[max(0, index - 2) : index]
+        after = next((word for word in words[index + 1 : index + 4] if word.is_content), None)
+        if after is not None and not after.is_number:
+            yield number, (after.key,), False
         if len(before) == 2 and any(word.is_content for word in before):
-            yield number, tuple(word.key for word in before), not after
+            yield number, tuple(word.key for word in before), index == len(words) - 1
 
 
 def _rival(
@@ -650,15 +722,17 @@ class ByWords:
         """Two passages that say a sentence only together."""
         wording = self.retrieved.wording
         words = wording.content(stated.text)
-        keys = [(wording.keys(passage.read), passage) for passage in self.retrieved.passages]
         facts = [word for word in words if word.is_number or word.is_name]
-        shares = [(wording.covered(words, known), known, passage) for known, passage in keys]
+        shares = [
+            (wording.covered(words, wording.keys(passage.text)), passage)
+            for passage in self.retrieved.passages
+        ]
         best = nlargest(_MOST_PAIRED, shares, key=itemgetter(0))
         in_order = (each for each in shares if each in best)
-        for (one, first, passage), (two, second, other) in combinations(in_order, 2):
-            both = first | second
-            whole = wording.covered(words, both)
-            is_shared = min(whole - one, whole - two) >= MIN_ADDED
+        for (one, passage), (two, other) in combinations(in_order, 2):
+            own = wording.keys(passage.text) | wording.keys(other.text)
+            both = wording.keys(passage.read) | wording.keys(other.read)
+            is_shared = wording.covered(words, own) - max(one, two) >= MIN_ADDED
             if is_shared and self._has_all(stated.text, both) and not wording.lacking(facts, both):
                 return passage, other
         return ()

@@ -30,6 +30,8 @@ _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
 _AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
 _MOST_CAPITALS = 0.22  # share of words with a capital if capitals mark names
 _FEW = 10  # words: too few to tell
+_RARE = 0.2  # share of the retrieved sentences that have a rare word
+_NUM_RARE = 2  # or so many of few sentences
 _TELLING = 0.6  # share of the weight of the most informative word
 
 
@@ -138,6 +140,11 @@ class Wording:
             rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
             weight = self._weights[written] = max(0.0, rarity) * word.length_share
         return weight
+
+    def is_rare_and_short(self, word: Word) -> bool:
+        """Whether it is no content word, and few retrieved sentences have it, such as "not"."""
+        is_rare = self._holders[word.key] <= max(_NUM_RARE, _RARE * self._num_sentences)
+        return is_rare and not word.is_content
 
     def covered(self, words: Iterable[Word], keys: Collection[str]) -> float:
         """The share, from 0 to 1, of the words' weight that these keys have; 1 without words."""

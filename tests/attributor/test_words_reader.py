@@ -129,6 +129,40 @@ def test_it_is_not_known_whether_a_document_says_it_in_other_words() -> None:
     assert "seven [2]." in text and "(the model cites [3], which does not support it)" in text
 
 
+MUSEUM = "The museum is not closed on Saturdays. Dogs may not enter the garden. The café is new."
+AMOUNTS = "How much flour and water?"
+BREAD = "Bread\n\n- 500 g flour\n- 300 ml water\n- 7 g yeast\n\nBake it for 45 minutes."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind", "remark"),
+    [
+        ("Is it closed?", "The museum is closed on Saturdays.", "contradicted", "not closed in"),
+        ("May dogs enter?", "Yes, dogs may enter the garden.", "contradicted", "not enter in"),
+        ("May dogs enter?", "Dogs may not enter the garden.", "full", ""),
+        (AMOUNTS, "You need 300 g of flour and 500 ml of water.", "contradicted", "500, 300 in"),
+        (AMOUNTS, "You need 500 g of flour and 300 ml of water.", "full", ""),
+        ("How old is the cook?", "7", "partial", "closest to [1], which may not say this"),
+        ("How old is the cook?", "The cook is 45.", "partial", "which does not mention cook"),
+        ("How old is the cook?", "The cook is 44.", "none", "not in the 2 passages found"),
+    ],
+)
+def test_what_differs_from_the_nearest_text_is_told(
+    question: str, answer: str, kind: str, remark: str
+) -> None:
+    made = read(answer, question, (MUSEUM, BREAD))
+    (verdict,) = made.verdicts
+    assert verdict.support is not None
+    assert verdict.support.kind == kind
+    shown = made.to_cited_text().split("\n")[0].partition("(")[2].rstrip(")")
+    assert remark in shown if remark else not shown
+
+
+def test_parts_of_a_list_that_say_a_sentence_together_are_the_right_ones() -> None:
+    made = read("You need 500 g of flour and 300 ml of water.", AMOUNTS, (MUSEUM, BREAD))
+    assert cited(made) == [("grounded", ["- 500 g flour", "- 300 ml water"])]
+
+
 def test_what_several_say_alike_is_cited_from_either() -> None:
     again = "Travellers like it. The inn at Orrin has nine rooms, all with a view of the harbour."
     attribution = read("The inn has nine rooms.", documents=(MILL, INN, again))
