@@ -22,7 +22,7 @@ _KINDS = {
     "budget": (Budget, "Budget(seconds=...), Budget(tokens=...)"),
     "verdicts": (VerdictOptions, "VerdictOptions(min_effect=...)"),
     "context": (ContextOptions, "ContextOptions(source_unit=...)"),
-    "scoring": (ScoringOptions, "ScoringOptions(max_memory=...)"),
+    "scoring": (ScoringOptions, "ScoringOptions(token_budget=...)"),
     "annotator": (Annotator, "an object with the method annotate(sentences)"),
 }
 

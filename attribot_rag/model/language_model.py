@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import copy
 import operator
 import re
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tokenizers import Tokenizer
-from tokenizers.decoders import ByteLevel, DecodeStream
+from tokenizers.decoders import DecodeStream
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
 Prompt = str | Sequence[Message] | Sequence[int]
 
+_MAX_INCOMPLETE = 16  # tokens; a character has at most four bytes
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -194,13 +192,23 @@ class LanguageModel:
     ) -> list[str | None] | None:
         """For each token the text that it completes; None if a later token completes it.
 
-        Returns None instead of a list for a slow tokenizer, and for ids that cannot be streamed.
+        Returns None instead of a list for a slow tokenizer, and for ids that cannot be streamed: a
+        broken character changes the text before it, or a long run of tokens completes no text.
         """
+        pieces: list[str | None] = []
+        decode_stream = DecodeStream(skip_special_tokens=skip_special_tokens)
         with self._private.locked() as tokenizer:
             backend = getattr(tokenizer, "backend_tokenizer", None)
             if backend is None:
                 return None
-            return _stream(backend, ids, self.boundary_ids, skip_special_tokens=skip_special_tokens)
+            for token_id in ids:
+                try:
+                    pieces.append(decode_stream.step(backend, token_id))
+                except Exception:  # tokenizers has no narrower class for an invalid prefix
+                    return None
+                if len(pieces) > _MAX_INCOMPLETE and not any(pieces[-_MAX_INCOMPLETE - 1 :]):
+                    return None
+        return pieces
 
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
         """The ids of a prompt: rendered text, chat messages or ids.
@@ -291,84 +299,6 @@ def check_loaded(field: str, value: object, kind: type) -> None:
             f"{shown} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
             f"transformers loaded, such as a pipeline's .{field}"
         )
-
-
-# How many incomplete tokens end streaming: a character has at most four bytes.
-_MAX_INCOMPLETE = 16
-
-
-def _stream(
-    tokenizer: Tokenizer,
-    ids: Sequence[int],
-    boundary_ids: Collection[int],
-    *,
-    skip_special_tokens: bool,
-) -> list[str | None] | None:
-    """For each token the text that it completes; None if a later token completes it.
-
-    Returns None instead of a list for ids that cannot be streamed: a broken character changes the
-    text before it, or a long run of tokens completes no text. Byte-level tokens, which most models
-    have, can always be streamed.
-    """
-    if isinstance(tokenizer.decoder, ByteLevel):
-        return _stream_bytes(tokenizer, ids, boundary_ids, skip_special_tokens)
-    pieces: list[str | None] = []
-    num_incomplete = 0
-    decode_stream = DecodeStream(skip_special_tokens=skip_special_tokens)
-    for token_id in ids:
-        try:
-            piece = decode_stream.step(tokenizer, token_id)
-        except Exception:  # tokenizers has no narrower class for an invalid prefix
-            return None
-        pieces.append(piece)
-        num_incomplete = num_incomplete + 1 if piece is None else 0
-        if num_incomplete > _MAX_INCOMPLETE:
-            return None
-    return pieces
-
-
-def _stream_bytes(
-    tokenizer: Tokenizer,
-    ids: Sequence[int],
-    boundary_ids: Collection[int],
-    skip_special_tokens: bool,
-) -> list[str | None]:
-    """The same from the tokens' bytes. Text never continues across a boundary token."""
-    byte_of = _byte_of()
-    added = tokenizer.get_added_tokens_decoder()
-    skipped = {token_id for token_id, token in added.items() if token.special}
-
-    @cache
-    def bytes_of(token_id: int) -> bytes:
-        token = tokenizer.id_to_token(token_id)
-        if token is None or (skip_special_tokens and token_id in skipped):
-            return b""
-        if all(letter in byte_of for letter in token):
-            return bytes(map(byte_of.__getitem__, token))
-        return token.encode()
-
-    pieces: list[str | None] = []
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    text: list[str] = []
-    for place, token_id in enumerate(ids, 1):
-        is_end = place == len(ids) or ids[place] in boundary_ids
-        text.append(decoder.decode(bytes_of(token_id), final=is_end))
-        is_incomplete = bool(decoder.getstate()[0]) or text[-1][-1:] in ("", "\ufffd")
-        if is_incomplete and not is_end:
-            pieces.append(None)
-        else:
-            pieces.append("".join(text))
-            text = []
-    return pieces
-
-
-@cache
-def _byte_of() -> dict[str, int]:
-    """The byte of each character in byte-level vocabularies."""
-    from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-    letters: dict[int, str] = bytes_to_unicode()  # type: ignore[no-untyped-call]
-    return {letter: byte for byte, letter in letters.items()}
 
 
 class _PrivateTokenizer(ForkSafe):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypedDict
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from attribot_rag.model.generation import Generation, PromptCache
-from attribot_rag.scoring.memory import Footprint
 from attribot_rag.scoring.patching import Effects, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
@@ -61,6 +61,15 @@ class Backend(Protocol):
         """Whether the model was changed after it answered, as far as that is known."""
 
 
+class Traits(TypedDict, total=False):
+    """What a prefix knows of itself when it is made; see `Prefix`."""
+
+    pass_tokens: int
+    masked_refusal: str | None
+    fallback: str | None
+    model_version: int | None
+
+
 class Prefix(ABC):
     """The encoded prompt of a generation, after which rows are scored. `read` encodes it once.
 
@@ -76,20 +85,14 @@ class Prefix(ABC):
     name: ClassVar[str]
     packs_rows: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        generation: Generation,
-        *,
-        pass_tokens: int = 0,
-        masked_refusal: str | None = "this way of scoring hides no part of the prompt",
-        fallback: str | None = None,
-        model_version: int | None = None,
-    ) -> None:
+    pass_tokens: int = 0
+    masked_refusal: str | None = "this way of scoring hides no part of the prompt"
+    fallback: str | None = None
+    model_version: int | None = None
+
+    def __init__(self, generation: Generation, **traits: Unpack[Traits]) -> None:
         self.generation = generation
-        self.pass_tokens = pass_tokens
-        self.masked_refusal = masked_refusal
-        self.fallback = fallback
-        self.model_version = model_version
+        vars(self).update(traits)
         self.prompt_cache: PromptCache = ()
         self.prefilled_tokens = 0
         self.scored_tokens = 0
@@ -122,10 +125,6 @@ class Prefix(ABC):
     @abstractmethod
     def batching(self, token_budget: int | None) -> Batching:
         """How many rows are scored at a time, once the prompt is read."""
-
-    def footprint(self, branch: int, num_units: int) -> Footprint | None:
-        """The memory of rows that start at `branch` or later; None if they need none here."""
-        return None
 
 
 class Attention(Protocol):

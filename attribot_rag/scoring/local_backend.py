@@ -12,12 +12,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import MethodType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
+from typing_extensions import Unpack
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -25,7 +27,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.local_model import model_version, placeholder_ids, reads_elsewhere
 from attribot_rag.model.threads import ForkSafe
-from attribot_rag.scoring.backend import Unsupported, tolerance
+from attribot_rag.scoring.backend import Traits, Unsupported, tolerance
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
 from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.packed import Packed, PackedAtOnce, most_tokens_at_once
@@ -62,7 +64,7 @@ class LocalBackend:
         self._model = model
         self._name = without_folder(model.name_or_path or type(model).__name__)
         self._derived = Derived(model)
-        self._probes = Probes(model, self.make, self.twin, self._derived)
+        self._probes = Probes(self, model)
         self._logged: set[type[LocalPrefix]] = set()
 
     @cached_property
@@ -77,40 +79,25 @@ class LocalBackend:
     def twin(self, attention_function: str | None = None) -> PreTrainedModel:
         """The twin with this attention function, or with the model's own."""
         make = partial(make_twin, self._model, attention_function)
-        return self._derived.value(("twin", attention_function), make)
+        return self.value(("twin", attention_function), make)
+
+    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """A value that belongs to the model as it is now. It is made if it does not exist."""
+        return self._derived.value(key, make)
 
     def make(
-        self,
-        kind: type[LocalPrefix],
-        generation: Generation,
-        *,
-        pass_tokens: int = 0,
-        masked_refusal: str | None = None,
-        fallback: str | None = None,
+        self, kind: type[LocalPrefix], generation: Generation, **traits: Unpack[Traits]
     ) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether that is right or not."""
-        return kind(
-            self.twin(kind.attention_function),
-            generation,
-            self.twin(),
-            pass_tokens=pass_tokens,
-            masked_refusal=masked_refusal,
-            fallback=fallback,
-            # The values that such a hook reads may change while a cache lives.
-            model_version=None if reads_elsewhere(self._model) else self._derived.version,
-            without_gradients=self._without_gradients,
-        )
+        # The values that a hook reads elsewhere may change while a cache lives.
+        traits["model_version"] = None if reads_elsewhere(self._model) else self._derived.version
+        inference = self.value("inference mode", self._probes.runs_in_inference_mode)
+        twin = self.twin(kind.attention_function)
+        return kind(twin, generation, self.twin(), inference=inference, **traits)
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself. In training mode, in which it draws at random, on its twin."""
-        model = self.twin() if self._model.training else self._model
-        return Reference(model, generation, without_gradients=self._without_gradients)
-
-    @property
-    def _without_gradients(self) -> Callable[[], AbstractContextManager[None]]:
-        """Inference mode, which takes fewer operations, if the model runs in it."""
-        runs = self._derived.value("inference mode", self._probes.runs_in_inference_mode)
-        return torch.inference_mode if runs else torch.no_grad
+        return Reference(self.twin() if self._model.training else self._model, generation)
 
     def encode_prefix(
         self,
@@ -120,7 +107,7 @@ class LocalBackend:
     ) -> LocalPrefix:
         """See `Backend`. Raises InvalidInput for an unknown name."""
         kinds = requested_kinds(implementation)
-        unscorable = self._derived.value("unscorable", self._probes.unscorable)
+        unscorable = self.value("unscorable", self._probes.unscorable)
         if unscorable is not None:
             raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
         fallback: str | None = None
@@ -147,35 +134,16 @@ class LocalBackend:
         Raises UnsupportedModel for a model, or a prompt with images, that cannot be scored.
         """
         check_placed(self._model)
-        self._check_prompt(generation)
-        self._check_twin()
-        self.encode_prefix(generation, implementation)
-
-    def changed_since(self, generation: Generation) -> bool:
-        return generation.model_version not in (None, self._derived.version)
-
-    def _check_prompt(self, generation: Generation) -> None:
         placeholders = placeholder_ids(self._model).intersection(generation.prompt_ids)
         if placeholders:
             raise UnsupportedModel(
                 f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
                 "which are not scored; ask about the text alone"
             )
+        self.encode_prefix(generation, implementation)
 
-    def _check_twin(self) -> None:
-        """Compare a twin with the model, because no state shows everything that the model does."""
-        if self._model.training or not reads_elsewhere(self._model):
-            return
-        limit = tolerance(self._model.dtype)
-        if self._probes.stale() <= limit:
-            return
-        self._derived.forget()
-        difference = self._probes.stale()
-        if difference > limit:
-            raise UnsupportedModel(
-                f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
-                "or a replaced method; remove that, or merge the adapter"
-            )
+    def changed_since(self, generation: Generation) -> bool:
+        return generation.model_version not in (None, self._derived.version)
 
     def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation; None if it is."""
@@ -206,15 +174,13 @@ class LocalBackend:
 
     def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
         """Why a probe rejects the implementation, or None."""
-        run = self._probes.masked if masked else self._probes.exact
-        outcome = partial(self._outcome, kind, partial(run, kind), masked=masked)
-        return self._derived.value((kind, masked), outcome)
+        return self.value((kind, masked), lambda: self._outcome(kind, masked=masked))
 
-    def _outcome(
-        self, kind: type[LocalPrefix], run: Callable[[], float], *, masked: bool
-    ) -> str | None:
+    def _outcome(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+        run = self._probes.masked if masked else self._probes.exact
+        problem: object
         try:
-            difference = run()
+            difference = run(kind)
         except Unsupported as error:
             return str(error)
         except FAILURES as error:
@@ -222,19 +188,16 @@ class LocalBackend:
                 raise
             if masked:
                 return f"it takes no mask of four dimensions ({type(error).__name__})"
-            self._log(kind, error)
-            return f"a probe of it failed ({type(error).__name__})"
-        if difference <= tolerance(self._model.dtype):
-            return None
-        reason = f"a probe of it differs from the reference by {difference:.2g} nats"
-        if not masked:
-            self._log(kind, reason)
-        return reason
-
-    def _log(self, kind: type[LocalPrefix], reason: object) -> None:
-        if kind not in self._logged:
+            problem, reason = error, f"a probe of it failed ({type(error).__name__})"
+        else:
+            if difference <= tolerance(self._model.dtype):
+                return None
+            reason = f"a probe of it differs from the reference by {difference:.2g} nats"
+            problem = reason
+        if not masked and kind not in self._logged:
             self._logged.add(kind)
-            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, reason)
+            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, problem)
+        return reason
 
 
 def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
@@ -270,7 +233,7 @@ class Derived(ForkSafe):
     @contextmanager
     def taken_for_unchanged(self) -> Iterator[None]:
         """Within the block, changes are not looked for: that takes 10 ms for 400 modules."""
-        self._look()
+        _ = self.version
         self._num_trusting_blocks += 1  # attributions may take turns
         try:
             yield
@@ -281,7 +244,10 @@ class Derived(ForkSafe):
     def version(self) -> int:
         """The version of the model; see `model_version`."""
         if not self._num_trusting_blocks:
-            self._look()
+            version = model_version(self._model)
+            if version != self._version:
+                self._version = version
+                self._values.clear()
         return self._version
 
     def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -293,34 +259,12 @@ class Derived(ForkSafe):
             value: Value = self._values[key]
             return value
 
-    def forget(self) -> None:
-        self._values.clear()
-
-    def _look(self) -> None:
-        version = model_version(self._model)
-        if version != self._version:
-            self._version = version
-            self.forget()
-
 
 class Probes:
-    """Differences in nats over 24 prompt and 4 response tokens, the same in every run.
+    """Differences in nats over 24 prompt and 4 response tokens, the same in every run."""
 
-    `make` returns the prefix of a generation, and `twin` the twin with an attention function.
-    `derived` keeps the reference's numbers for the plain prompt, which several probes need.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        make: Callable[[type[LocalPrefix], Generation], LocalPrefix],
-        twin: Callable[[str | None], PreTrainedModel],
-        derived: Derived,
-    ) -> None:
-        self._model = model
-        self._derived = derived
-        self._make = make
-        self._twin = twin
+    def __init__(self, backend: LocalBackend, model: PreTrainedModel) -> None:
+        self._backend, self._model = backend, model
         self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
         generator = torch.Generator().manual_seed(0)
         count = _PROMPT_TOKENS + _RESPONSE_TOKENS
@@ -357,26 +301,18 @@ class Probes:
         ]
         own = getattr(self._model.config, "_attn_implementation", None)
         takes_any_mask = own in ("eager", "sdpa", None)
-        twin = self._twin(None if takes_any_mask else "sdpa")
+        twin = self._backend.twin(None if takes_any_mask else "sdpa")
         reference = Reference(twin, generation)
-        with torch.no_grad():
-            plain = [_full(generation)]
-            full = self._plain if takes_any_mask else reference.log_likelihoods(plain)
-            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
+        plain = [_full(generation)]
+        full = self._plain if takes_any_mask else reference.log_likelihoods(plain)
+        truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
         return _largest(self._score(kind, generation, rows), truth)
-
-    def stale(self) -> float:
-        """Between the plain twin and the model itself."""
-        rows = [_full(self._generation)]
-        with torch.no_grad():
-            truth = Reference(self._model, self._generation).log_likelihoods(rows)
-        return _largest(self._score(Reference, self._generation, rows), truth)
 
     def runs_in_inference_mode(self) -> bool:
         """Whether the model runs in inference mode. With quanto's 4-bit weights, it does not."""
+        prefix = Reference(self._backend.twin(), self._generation, inference=True)
         try:
-            with torch.inference_mode():
-                Reference(self._twin(None), self._generation).score([_full(self._generation)])
+            prefix.log_likelihoods([_full(self._generation)])
         except FAILURES as error:
             if is_out_of_memory(error):
                 raise
@@ -415,16 +351,15 @@ class Probes:
     def _plain(self) -> Tensor:
         rows = [_full(self._generation)]
         run = partial(self._score, Reference, self._generation, rows)
-        return self._derived.value("plain probe", run)
+        return self._backend.value("plain probe", run)
 
     def _score(
         self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
-        make = partial(self._make, kind, generation)
+        make = partial(self._backend.make, kind, generation)
         is_plain = generation is self._generation  # its prompt is read only once
-        prefix = self._derived.value(("probed", kind), make) if is_plain else make()
-        with torch.no_grad():
-            return prefix.log_likelihoods(rows)
+        prefix = self._backend.value(("probed", kind), make) if is_plain else make()
+        return prefix.log_likelihoods(rows)
 
 
 def _full(generation: Generation) -> Row:
@@ -499,7 +434,8 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         if name not in module._non_persistent_buffers_set
     )
     shared: dict[int, Any] = {
-        id(value): value for value in chain(model.parameters(), persistent, offloaded)
+        id(value): value
+        for value in chain(model.parameters(), persistent, offloaded, _hook_objects(model))
     }
     shell = copy.copy(model)  # another thread may start or stop recording at the same time
     for hooked in ("generate", "_get_logits_processor"):
@@ -511,6 +447,14 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         twin.config._attn_implementation = attention
     twin.train(False)
     return twin
+
+
+def _hook_objects(model: PreTrainedModel) -> Iterator[object]:
+    """Hooks that are objects of the user's, whose state a copy would not follow."""
+    for module in model.modules():
+        for hook in chain(module._forward_hooks.values(), module._forward_pre_hooks.values()):
+            if not isinstance(hook, MethodType | partial):
+                yield hook
 
 
 def check_placed(model: PreTrainedModel) -> None:

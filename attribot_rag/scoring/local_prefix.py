@@ -6,8 +6,7 @@ import copy
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -24,27 +23,28 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
+from typing_extensions import Unpack
 
 from attribot_rag.model.generation import (
     Generation,
     LayerCache,
     PromptCache,
     cache_inputs,
-    piece_size,
     read_in_pieces,
 )
-from attribot_rag.scoring.backend import Batching, Prefix, Reading, Unsupported, in_columns
-from attribot_rag.scoring.memory import (
-    ATTENTION_LAYERS,
-    Footprint,
-    cache_bytes,
-    default_budget,
-    logit_bytes,
-    token_bytes,
+from attribot_rag.scoring.backend import (
+    Batching,
+    Prefix,
+    Reading,
+    Traits,
+    Unsupported,
+    in_columns,
 )
+from attribot_rag.scoring.memory import default_budget, logit_bytes, token_bytes
 from attribot_rag.scoring.row import Row
 
 _SOFTMAX_ELEMENTS = 1 << 22
+_ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 PACKED_ATTENTION = "attribot_packed"
 """The name under which transformers knows the attention function and its mask."""
@@ -57,11 +57,12 @@ class LocalPrefix(Prefix):
     """A prefix that runs a twin of the model in one way.
 
     `attention_function` is the function that the twin needs, None for the model's own. `native` is
-    the twin with the model's own function, by default this twin. `without_gradients` makes the
-    context of each pass.
+    the twin with the model's own function, by default this twin. `inference` says that passes run
+    in inference mode, which takes fewer operations. `traits` are those of `Prefix`.
     """
 
     attention_function: ClassVar[str | None] = None
+    masked_refusal = None
 
     def __init__(
         self,
@@ -69,22 +70,13 @@ class LocalPrefix(Prefix):
         generation: Generation,
         native: PreTrainedModel | None = None,
         *,
-        pass_tokens: int = 0,
-        masked_refusal: str | None = None,
-        fallback: str | None = None,
-        model_version: int | None = None,
-        without_gradients: Callable[[], AbstractContextManager[None]] = torch.no_grad,
+        inference: bool = False,
+        **traits: Unpack[Traits],
     ) -> None:
-        super().__init__(
-            generation,
-            pass_tokens=pass_tokens,
-            masked_refusal=masked_refusal,
-            fallback=fallback,
-            model_version=model_version,
-        )
+        super().__init__(generation, **traits)
         self.twin = twin
         self.native = twin if native is None else native
-        self.without_gradients = without_gradients
+        self.inference = inference
         self.device = twin.device
         self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
 
@@ -114,15 +106,12 @@ class LocalPrefix(Prefix):
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         self.read()
         self.scored_tokens += sum(map(self.num_tokens, rows))
-        with self.without_gradients():
+        with torch.inference_mode(self.inference), torch.no_grad():
             return self.score(rows)
 
     @abstractmethod
     def score(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
-
-    def footprint(self, branch: int, num_units: int) -> Footprint:
-        return Footprint.of(self.twin, self.generation, num_units)
 
     def batching(self, token_budget: int | None) -> Batching:
         """By tokens. A position whose logits are needed counts as several, by its memory."""
@@ -263,7 +252,7 @@ class CachedPrefix(LocalPrefix):
 
     def read(self, reading: Reading | None = None) -> None:
         if not self._is_read:
-            with self.without_gradients():
+            with torch.inference_mode(self.inference), torch.no_grad():
                 self._read(reading or Reading())
             self._is_read = True
 
@@ -278,16 +267,6 @@ class CachedPrefix(LocalPrefix):
             )
             self.prefilled_tokens = num_unread
 
-    def footprint(self, branch: int, num_units: int) -> Footprint:
-        whole = super().footprint(branch, num_units)
-        num_read = self.num_unread and self.num_unread + 1
-        return replace(
-            whole,
-            row=whole.row - branch * whole.token,
-            cache=num_read * cache_bytes(self.twin),
-            piece=min(num_read, piece_size(self.device)) * whole.token,
-        )
-
     def num_tokens(self, row: Row) -> int:
         return row.num_tokens
 
@@ -300,12 +279,6 @@ class Cropped(CachedPrefix):
     """One forward pass for each row on the prompt's cache, cropped to what the row sees."""
 
     name: ClassVar[str] = "cropped"
-
-    def footprint(self, branch: int, num_units: int) -> Footprint:
-        """With the copy of the cache that each pass extends."""
-        shared = super().footprint(branch, num_units)
-        num_tokens = shared.num_prompt + shared.num_response
-        return replace(shared, row=shared.row + num_tokens * cache_bytes(self.twin))
 
     def score(self, rows: Sequence[Row]) -> Tensor:
         return torch.cat([self._score(row) for row in rows])
@@ -394,7 +367,7 @@ def keeps_states(model: PreTrainedModel) -> bool:
     kinds = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ()
     layers = DynamicCache(config=model.config).layers
     return (
-        bool(set(kinds) - ATTENTION_LAYERS)
+        bool(set(kinds) - _ATTENTION_LAYERS)
         or bool(getattr(model, "_is_stateful", False))
         or any(hasattr(layer, "conv_states") for layer in layers)
     )

@@ -30,10 +30,10 @@ from attribot_rag.scoring.backend import (
     Unsupported,
     tolerance,
 )
-from attribot_rag.scoring.memory import REMEDY, Footprint, unless_out_of_memory
+from attribot_rag.scoring.memory import REMEDY, unless_out_of_memory
 from attribot_rag.scoring.patching import Patch
 from attribot_rag.scoring.row import FULL_PROMPT, Reencoded, Request, Row, make_row, masked_row
-from attribot_rag.scoring.session import Requested, ScoringOptions, Session, Usage
+from attribot_rag.scoring.session import ScoringOptions, Session, Usage
 
 Matrix = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -109,8 +109,6 @@ class Scorer:
             self.backend,
             self.options,
             self.session,
-            self.context.branch,
-            len(self.units),
         )
         self.scored: dict[Request, ScoredRow] = {}
 
@@ -370,8 +368,7 @@ class Engine:
     """The prefix that all scorers of a prompt share. It is read on first use.
 
     So the prompt is read once, and not at all if only a proxy scores. Tokens and passes are counted
-    in the session. Seconds of rows are not, because a scorer times itself. `branch` is the first
-    position of the prompt from which rows start.
+    in the session. Seconds of rows are not, because a scorer times itself.
     """
 
     language_model: LanguageModel
@@ -379,29 +376,16 @@ class Engine:
     backend: Backend
     options: ScoringOptions
     session: Session
-    branch: int = 0
-    num_units: int = 0
-    _prefix: Prefix | None = field(default=None, init=False)
-    _footprint: Footprint | None = field(default=None, init=False)
     _failure: str | None = field(default=None, init=False)
     _is_read: bool = field(default=False, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
-    @property
+    @cached_property
     def prefix(self) -> Prefix:
-        return self._prefix or self._choose(self.options.implementation)
-
-    def _choose(self, implementation: Requested) -> Prefix:
-        """The prefix to use from now on, and the memory that it needs with the unread tokens."""
-        worth = self.options.pass_tokens
-        self._prefix = self.backend.encode_prefix(self.generation, implementation, worth)
-        self._footprint = self._prefix.footprint(self.branch, self.num_units)
-        return self._prefix
-
-    @property
-    def footprint(self) -> Footprint | None:
-        """The estimated memory that scoring needs here."""
-        return self._footprint if self.prefix else None
+        options = self.options
+        return self.backend.encode_prefix(
+            self.generation, options.implementation, options.pass_tokens
+        )
 
     @property
     def fallback(self) -> str | None:
@@ -411,18 +395,10 @@ class Engine:
     @cached_property
     def batching(self) -> Batching:
         """The batches after the prompt is read."""
-        batching = self.prefix.batching(self.options.token_budget)
-        most = self.options.max_memory
-        if most is not None and (footprint := self.footprint) is not None:
-            batching.budget = min(batching.budget, footprint.batch_tokens(most))
-        return batching
+        return self.prefix.batching(self.options.token_budget)
 
     def _read(self) -> None:
-        """Read the prompt, and count it. Raises OutOfTime.
-
-        Raises ScoringOutOfMemory first if scoring would need too much memory.
-        """
-        self._check_memory()
+        """Read the prompt, and count it. Raises OutOfTime."""
         started = self.session.clock()
         try:
             self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
@@ -430,15 +406,10 @@ class Engine:
             self._failure = f"{self.prefix.name}: {error}"
             if self.options.implementation != "auto":
                 raise UnsupportedModel(f"{self._failure}; use 'auto'") from error
-            self._choose("reference")
-            self._check_memory()
+            self.prefix = self.backend.encode_prefix(self.generation, "reference", 0)
         self.session.meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += self.prefix.prefilled_tokens
         self._is_read = True
-
-    def _check_memory(self) -> None:
-        if (footprint := self.footprint) is not None:
-            footprint.check(self.options.max_memory, self.language_model.device)
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first. Raises OutOfTime after the first piece if time is up."""

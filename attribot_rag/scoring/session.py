@@ -28,15 +28,12 @@ Requested = str | type
 class ScoringOptions:
     """Options for computing log-likelihoods.
 
-    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
+    Raises InvalidInput for an unknown implementation, or a budget below 1.
 
     Args:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
             'reference', or a class of your own; for a served model 'auto' or 'server'.
         token_budget: The most tokens in a forward pass. With None, memory decides.
-        max_memory: The most bytes that scoring may need in addition to the weights and a recorded
-            cache. With None, the free memory. If an estimate is larger, ScoringOutOfMemory is
-            raised before the prompt is read.
         pass_tokens: How many tokens cost as much as one launch of a forward pass. If it is large,
             rows that may be needed are scored with the rows that are. 0 means that only tokens cost
             time. With None, it is measured once for the model, and is 0 for a served model, where
@@ -47,7 +44,6 @@ class ScoringOptions:
 
     implementation: Requested = "auto"
     token_budget: int | None = None
-    max_memory: int | None = None
     pass_tokens: int | None = None
     self_check: bool = False
 
@@ -61,8 +57,6 @@ class ScoringOptions:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
         if self.pass_tokens is not None and self.pass_tokens < 0:
             raise InvalidInput(f"pass_tokens={self.pass_tokens}; use at least 0, or None")
-        if self.max_memory is not None and self.max_memory < 1:
-            raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")
 
 
 @dataclass(frozen=True, kw_only=True)

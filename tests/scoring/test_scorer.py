@@ -153,7 +153,7 @@ class Scarce(Packed):
 def with_implementation(scorer: Scorer, kind: type[Packed], **attributes: Any) -> Scorer:
     prefix = backend_of(scorer.language_model).make(kind, scorer.generation)
     vars(prefix).update(attributes)
-    scorer._engine._prefix = prefix
+    scorer._engine.prefix = prefix
     return scorer
 
 

@@ -1,6 +1,5 @@
 """A budget is kept, sources beyond it have no scores, and the order of the ablations stays."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scoring.test_scorer import DOCUMENTS, IMPLEMENTATIONS, every_source
 from scoring.test_scorer import make_scorer as scorer_of_documents
-from support.scorers import backend_of
 
 from attribot_rag.context import Ablation, Context
-from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import Budget, Meter, Scorer
-from attribot_rag.scoring.packed import Packed
 
 
 def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
@@ -189,36 +186,3 @@ def test_scorers_of_one_attribution_share_the_budget() -> None:
     assert poor.rebased([0, 1]) is None
     assert poor.session.meter.exhausted
     assert poor.rebased(poor.context.present) is poor
-
-
-def test_too_little_memory_is_an_error_before_anything_is_read() -> None:
-    scorer = make_scorer(max_memory=1_000)
-    num_prompt = len(scorer.generation.prompt_ids)
-    message = rf"{num_prompt} prompt tokens, .* needs about \d+ MB, .* max_memory"
-    with pytest.raises(ScoringOutOfMemory, match=message):
-        every_source(scorer)
-    assert scorer.usage.tokens == scorer.usage.forward_passes == 0
-
-
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
-    footprint = make_scorer(implementation=implementation)._engine.footprint
-    assert footprint is not None
-    scorer = make_scorer(implementation=implementation, max_memory=footprint.least)
-    np.testing.assert_allclose(every_source(scorer).ablated, TRUTH.ablated, atol=1e-5)
-    assert scorer._engine.batching.budget <= footprint.batch_tokens(footprint.least)
-
-
-def test_a_recorded_cache_takes_no_further_memory() -> None:
-    scorer = make_scorer()
-    backend = backend_of(scorer.language_model)
-    prefix = backend.make(Packed, scorer.generation)
-    assert isinstance(prefix, Packed)
-    read = prefix.footprint(0, 3)
-    prefix.read()
-    cache = prefix.prompt_cache
-    num_bytes = sum(tensor.nbytes for layer in cache for tensor in layer)
-    num_read = len(scorer.generation.prompt_ids) - 1
-    assert read.cache * num_read == num_bytes * (num_read + 1)
-    recorded = replace(scorer.generation, cache=cache)
-    assert backend.make(Packed, recorded).footprint(0, 3).cache == 0
