@@ -79,8 +79,8 @@ def test_other_pages_have_the_same_figures() -> None:
             assert abs(float(shown) - float(exact)) <= 0.0051, name
     ranked = (EVALUATION / "README.md").read_text("utf-8")
     for name, method in IN_README.items():
-        both = [*figures("hotpotqa", method), *figures("squad", method)]
-        assert f"| {name} | {' | '.join(both)} |" in ranked, name
+        row = " | ".join([name, *figures("hotpotqa", method), *figures("squad", method)])
+        assert f"| {row} |" in ranked, name
 
 
 @pytest.mark.long
