@@ -70,9 +70,9 @@ class Attributor:
     cache of its generation. Without a recording, both texts are tokenized again, and the result
     says so.
 
-    If another model gave the answer, this one only reads it. Pass `answered_by`, or make the
-    Attributor with `is_reader` if that is true of all answers. The result then says what supports
-    the answer, not what caused it.
+    If another model gave the answer, pass its name as `answered_by`. Then this model only reads the
+    answer, and the result says which texts support it, not what caused it. If other models give all
+    answers, pass `is_reader=True` here instead.
 
     Several threads may use it. Attributions by one local model take turns.
 
@@ -81,10 +81,11 @@ class Attributor:
         tokenizer: The model's own tokenizer.
         proxy: A smaller model. It ranks sources for the method 'auto' if that takes fewer FLOPs,
             and runs any other method.
-        recorder: A recorder of the model, for other limits.
-        backend: Scores in place of the model.
-        is_reader: Whether other models gave all answers.
-        **options: The options of Options, by name or whole. Another name raises UnknownOption.
+        recorder: A recorder of this model that you made yourself, with its own limits.
+        backend: Computes the scores instead of the model.
+        is_reader: Whether other models give all answers.
+        **options: Fields of Options by name, such as `method='masked'`, or all at once as
+            `options=Options(...)`. Another name raises UnknownOption.
     """
 
     def __init__(
@@ -147,9 +148,9 @@ class Attributor:
         return cls(served, **options)
 
     def warm_up(self) -> None:
-        """Do what the first attribution would do first: probe the model, and load what reads texts.
+        """Probe the model and load the text splitters, as the first attribution would do.
 
-        Call it where your application starts. Its first answer is then attributed as fast as later
+        Call this when your application starts. Then its first answer is attributed as fast as later
         ones.
         """
         documents = documents_of(["The lighthouse is 38 metres high. It was built in 1844."])
@@ -170,12 +171,12 @@ class Attributor:
         Raises InvalidInput, or a subclass, if that is impossible.
 
         Args:
-            prompt: What the model was given: the rendered text, the chat messages or the token ids.
-            response: What it answered, as text or ids, or the beginning of that.
+            prompt: The prompt that the model was given: rendered text, chat messages or token ids.
+            response: The model's answer, or its beginning, as text or token ids.
             documents: The retrieved documents.
             answered_by: The name of another model that answered, or '' if its name is unknown.
-            on_sentence: Gets the attribution so far after each sentence. Later sentences are open,
-                with the reason 'pending'.
+            on_sentence: Called with the unfinished attribution after each sentence is judged. In
+                it, later sentences are open, with the reason 'pending'.
         """
         documents = documents_of(documents)
         check_texts("the prompt", prompt, documents, response)
@@ -350,19 +351,20 @@ class Attributor:
         """Let the model answer again without some documents, given by index.
 
         Only these documents are removed from the prompt that the model saw. Another document that
-        says the same stays. The model keeps the settings of the first answer. If that was not
-        recorded, it answers greedily. The result also has what the first answer loses without the
-        documents.
+        says the same stays. The model keeps the settings of the first answer; if that was not
+        recorded, it answers greedily. The result's `score` says how much likelihood the first
+        answer loses without the documents.
 
-        Raises NotRecorded if this Attributor did not make the attribution, or if only a reader read
-        the answer and there is no `ask`. Raises InvalidInput for documents that are not in the
-        prompt, and UnsupportedModel if the answer also depended on images and the like.
+        Raises NotRecorded if another Attributor made the attribution, or if another model gave the
+        answer and you pass no `ask`. Raises InvalidInput for documents that are not in the prompt,
+        and UnsupportedModel if the answer also depended on images and the like.
 
         Args:
             attribution: An attribution by this Attributor that is still in memory.
             *documents: Indices of the documents to leave out.
-            ask: Sends a prompt, text or messages, to the model that answered, and returns its text.
-                Needed if this model only read the answer. It is called once.
+            ask: A function that sends a prompt, as text or messages, to the model that answered,
+                and returns its answer. Needed if this model only read the first answer. It is
+                called once.
             **generate: Replaces settings of the first answer; `ask` gets them too.
         """
         generation = self._generations.get(attribution.provenance)

@@ -39,16 +39,17 @@ class Options:
             'masked_hierarchical', or an object with a method's `name`, `run` and `cost`.
         keep: How many sources the target scores, a number or a fraction, if a proxy selects them
             (proxy pruning).
-        budget: What one attribution may cost, without the work that is done once for a model.
+        budget: The most seconds or tokens for one attribution. Work that is done once for a model
+            does not count.
         verdicts: The limits for judging sentences, or None for no verdicts.
         context: How documents are found and cut into sources.
         scoring: How log-likelihoods are computed.
-        annotator: Adds checks to sentences. By default, it finds numbers that stand in no document.
-            None adds no checks.
+        annotator: Adds checks to sentences. The default one finds numbers that stand in no
+            document. None adds no checks.
         numbering: With 'by_marker', cited documents have the numbers of the markers that the model
             wrote, such as [2], if it wrote any. With 'by_citation', they are always 1, 2, 3 in the
             order of citation.
-        progress: Whether to show a bar; by default only an Attributor does.
+        progress: Whether to show a progress bar. By default, only an Attributor shows one.
     """
 
     method: str | Method = "auto"

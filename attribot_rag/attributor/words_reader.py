@@ -56,16 +56,17 @@ class WordsReader:
         attribution = reader.attribute(messages, answer, documents, answered_by="gpt-4o")
 
     It needs no model, imports no PyTorch, and takes milliseconds. It cites a passage for a sentence
-    if the passage has the sentence's new words, numbers and names, and is about the question. It
-    does not find text in other words; docs/evaluation/readers.md has its errors. Scores are in
-    `words`: 1 is a long word that only one passage has.
+    if the passage is about the question, and has the sentence's new words, numbers and names. It
+    does not find text in other words: docs/evaluation/readers.md says how often it is wrong. The
+    unit of its scores is `words`. A long word that only one passage has counts as 1, and other
+    words count less.
 
         reader = WordsReader(helper=OpenAIEmbeddings())
 
-    A `helper` reads the sentences that no passage says by its words. Embeddings find what resembles
-    a sentence; its support has the words that the passage lacks. A classifier cites the passage
-    that most probably entails the sentence; its errors depend on the classifier, and were not
-    measured.
+    A `helper` looks for a passage if words find none. Embeddings find a passage that resembles the
+    sentence, and the sentence's support then lists the words that the passage lacks. A classifier
+    finds the passage that most probably entails the sentence. How often it is wrong depends on the
+    classifier; we have measured none.
 
     Raises InvalidInput for options that need a model, and for another helper; UnknownOption for an
     unknown option.
@@ -73,7 +74,7 @@ class WordsReader:
     Args:
         helper: Embeddings of LangChain or LlamaIndex; or a cross-encoder for natural language
             inference, as a `CrossEncoder` or a text-classification pipeline of Transformers.
-        **options: The options of Options, by name or whole.
+        **options: Fields of Options by name, or all at once as `options=Options(...)`.
     """
 
     is_reader = True
@@ -119,7 +120,7 @@ class WordsReader:
             response: The text of its answer.
             documents: The retrieved documents.
             answered_by: The name of the model that answered.
-            on_sentence: Gets the attribution, once.
+            on_sentence: Called once, with the finished attribution.
         """
         started = time.perf_counter()
         documents = documents_of(documents)
@@ -161,8 +162,8 @@ class WordsReader:
         """Ask the model that answered again, without some documents, given by index.
 
         The result's `score` counts the words of the first answer that only these documents have.
-        Raises NotRecorded without `ask`, and for an attribution that this reader did not make;
-        InvalidInput for documents that are not in the prompt.
+        Raises NotRecorded if you pass no `ask`, or if this reader did not make the attribution.
+        Raises InvalidInput for documents that are not in the prompt.
 
         Args:
             attribution: An attribution by this reader that is still in memory.

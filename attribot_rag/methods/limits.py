@@ -112,13 +112,14 @@ class VerdictOptions:
     Raises InvalidInput for limits of 0 or less, and for tags that are not two texts.
 
     Args:
-        min_effect: The nats that a source must be worth to be cited, unless it is enough alone.
-        min_word: The nats that every one of several sources must be worth.
-        min_reliance: The nats from which the documents as a whole matter to a sentence.
-        min_follows: The nats from which a sentence follows from an earlier one.
-        token_share: How many times the tokens of the scores judging may take, without the default
-            method's search. Undecided sentences are then open, and the result partial.
-        min_tokens: The tokens that judging may always take.
+        min_effect: The least effect of a cited source, in nats, unless it is enough alone.
+        min_word: The least effect of each source in nats, if a sentence cites several.
+        min_reliance: The least reliance, in nats, at which the documents matter to a sentence.
+        min_follows: The least effect of an earlier sentence that a sentence follows from, in nats.
+        token_share: The most tokens that judging may read, as a multiple of the tokens that the
+            scores took. The default method's search does not count. Sentences that are then
+            undecided are open, and the result is partial.
+        min_tokens: A number of tokens that judging may read in any case.
         thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
             "</plan>")`. By default, those of the tokenizer's response template, or tags that models
             use.

@@ -101,9 +101,10 @@ class Result:
     """The characters of the response of each token. Tokens that only together make a character
     share a span. A token without text has an empty span."""
     token_log_likelihoods: tuple[float, ...]
-    """The log-probability of each response token in nats, with the whole prompt. It is 0 if it was
-    not scored. It is the proxy's if only the proxy scored it, and that after the shortened prompt
-    if the model read only that."""
+    """The log-probability of each response token after the whole prompt, in nats. A token that was
+    not scored has 0. If only the proxy scored the response, these are the proxy's values. If the
+    model only read a shortened prompt, they are its values after that prompt.
+    """
     documents: tuple[Document, ...]
     """The documents as they were given. Other fields refer to them by index."""
     not_located: tuple[int, ...]
@@ -112,14 +113,15 @@ class Result:
     sources: tuple[Source, ...]
     """The scored pieces of text, in the order of the prompt."""
     token_scores: tuple[tuple[float | None, ...] | None, ...]
-    """For each source its score for each response token, null if it was not measured. The default
-    method measures a source up to the sentence that it may have caused. The score for a part of the
-    response is the sum over its measured tokens."""
+    """For each source, its score for each response token, or null if that was not measured. The
+    default method tests a source for one sentence, and scores no tokens after that sentence. The
+    score for a part of the response is the sum over its measured tokens.
+    """
     exact: tuple[bool, ...]
     """For each source whether its text was removed to the character from the full prompt, and
     everything after it encoded again. Otherwise its score is approximate."""
     notes: tuple[str, ...]
-    """What a reader should know before trusting the scores."""
+    """Read these before you trust the scores."""
     provenance: Provenance
     """How the scores were made."""
     estimated: tuple[bool, ...] = ()
@@ -383,9 +385,10 @@ class Provenance:
     """Which method was used."""
     model: str
     basis: Basis = "cause"
-    """What the scores mean. 'cause': `model` gave the answer, and the scores say what made it do
-    so. 'reader': another model gave it, `model` read the prompt and the answer, and the scores say
-    which texts support the answer."""
+    """The meaning of the scores. With 'cause', `model` gave the answer, and the scores say what
+    caused it. With 'reader', another model gave the answer and `model` only read it, and the scores
+    say which texts support it.
+    """
     answered_by: str | None = None
     """The model that gave the answer if a reader read it; null if its name is unknown."""
     dtype: str
@@ -412,7 +415,7 @@ class Provenance:
     flops: float = 0.0
     """2 FLOPs for each parameter and token of every model that ran."""
     naive_tokens: int = 0
-    """How many tokens leave-one-out of every source without a cache would have read."""
+    """How many tokens leave-one-out would have read without a cache, for every source."""
     expected_tokens: int = 0
     """How many tokens the cost model expects of the method, without verdicts."""
     self_check: float | None = None

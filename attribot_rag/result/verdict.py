@@ -84,8 +84,8 @@ class Support:
     """Whether the cited text says a sentence, as an answer to the question.
 
     - full: it does;
-    - partial: it lacks words of the sentence or of the question. If nothing is cited, the closest
-      text does;
+    - partial: it lacks words of the sentence or of the question. If nothing is cited, this is about
+      the closest text;
     - contradicted: it has another value or name in the same place, or other retrieved text has;
     - none: nothing is cited, and no retrieved text is close to it.
 
@@ -119,7 +119,7 @@ class Support:
 class Verdict:
     """The verdict on the characters [start, end) of the response.
 
-    - grounded: `source_ids` are enough; if there are several, each matters for other words;
+    - grounded: `source_ids` are enough; if there are several, they matter for different words;
     - redundant: any one of `source_ids` is enough, or only all of them together;
     - follows: from an earlier sentence of the answer, not directly from the documents;
     - conversation: from the part of the prompt that `origin` names. Without the earlier turns,
@@ -138,17 +138,19 @@ class Verdict:
     relation: Relation = "each"
     """Whether each cited source matters, any one of them is enough, or only all together."""
     effect: float | None = None
-    """What the sentence loses without the cited sources, in nats: the sum of their scores for it,
-    or the joint score of a redundant group. For a sentence that follows from another one, or has an
-    origin, the loss without that."""
+    """How much log-likelihood the sentence loses without the cited sources, in nats. This is the
+    sum of their scores for it, or the joint score of a redundant group. If the sentence follows
+    from another one or has an origin, it is the loss without that.
+    """
     kept: float | None = None
-    """The share of the reliance that the sentence keeps if the cited sources are the only ones in
-    the prompt. If `either` is enough, with the first one."""
+    """The share of its reliance that the sentence keeps if only the cited sources stay in the
+    prompt. If any one of them is enough, only the first one stays.
+    """
     in_part: bool = False
     """Whether the cited sources explain only a part of the sentence: `kept` is below `kept_share`
     of the options."""
     reliance: float | None = None
-    """What the sentence loses without all documents, in nats."""
+    """How much log-likelihood the sentence loses without any document, in nats."""
     follows: int | None = None
     """Index in `verdicts` of the sentence that this one follows from."""
     origin: PromptPart | None = None

@@ -1,8 +1,8 @@
 """The foundation of integrations with frameworks; stable and public.
 
-An `AttributionService` records a model, finds the generation that gave an answer, attributes it now
-or in the background, and keeps the run in a `RunStore`. An `Observer` hears what an application
-does, and has the services do the rest:
+An `AttributionService` records a model, finds the generation that gave an answer, attributes the
+answer now or in the background, and keeps the run in a `RunStore`. You tell an `Observer` what your
+application does, and it calls the services:
 
     service = AttributionService(language_model)  # records the model from here on
     observer = Observer([service])

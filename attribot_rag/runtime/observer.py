@@ -59,14 +59,14 @@ class Observer:
         run = observer.answered(call, text)                         # attributed here
         observer.ended("chain", [text])                             # what the run gave its caller
 
-    Steps may overlap, in any threads. A call may have read the documents of the nearest step around
-    it that has any, and farther documents if its prompt contains them. Earlier answers of the same
-    run count if its prompt contains them, and lead to their own documents. In the `store`, the id
-    of a run names the answer that it gave.
+    Steps may overlap, in any threads. A call gets the documents of the nearest step around it that
+    has any. It also gets documents of outer steps, and earlier answers of the same run, if its
+    prompt contains them. An earlier answer leads to the documents that it was made of. In the
+    `store`, you find an answer by the id of the run that gave it.
 
     Args:
-        services: One for each model that may answer; all share one store.
-        elsewhere: Whether a copy of the model answers, which nobody records.
+        services: A service for each model that may answer. All share one store.
+        elsewhere: Whether a copy of the model answers, so that there is no recording.
         only: Which calls are attributed, by the names of the steps around them; None for all.
         loose: Whether later steps may read documents and answers of steps without a parent.
         steps: The application's steps, if several observers share them.

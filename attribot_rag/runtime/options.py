@@ -38,11 +38,11 @@ class RunOptions(Options):
         max_cache_bytes: The most bytes of KV caches of recorded answers. The newest cache is kept
             even if it is larger, while there is free memory. Without its cache, a prompt is read
             again.
-        on_sentence: Gets the pending run after the verdict on each sentence.
-        on_result: Gets every finished run. Both may be coroutine functions. These run in the event
-            loop in which the service was made or last asked, or else in a new one.
-        raise_error: Whether errors are raised if the caller waits. Otherwise the run has them, and
-            the log.
+        on_sentence: Called with the pending run after each sentence is judged.
+        on_result: Called with each finished run. Both may be coroutine functions. These run in the
+            event loop in which the service was made or last asked, or else in a new one.
+        raise_error: Whether an error is raised if the caller waits for the attribution. Otherwise,
+            the run and the log have the error.
     """
 
     mode: Mode = "inline"

@@ -45,9 +45,9 @@ class AttributedRun:
     At most one of `attribution` and `error` is set. Both are None if the answer is empty, or only
     consists of earlier answers, end to end. While the run `is_pending`, it has no attribution yet,
     or one whose last sentences are not judged. `shown` is the text that the caller got, if it is
-    not the answer itself, and '' if the caller got no text. `earlier` are the runs of earlier
-    answers that this one was made of, each after the answers that it was made of. They stood in a
-    prompt as documents with these runs' ids. Or the answer is these answers end to end, and
+    not the answer itself, and '' if the caller got no text. `earlier` are the runs of the earlier
+    answers that this one was made of, in the order in which they were made. Either the prompt had
+    these answers as documents with their runs' ids. Or the answer is these answers end to end, and
     `places` has the place [start, end) of each.
     """
 
@@ -320,7 +320,8 @@ class RunStore(Mapping[str, AttributedRun]):
     def follow(self, run_id: object) -> Iterator[AttributedRun]:
         """Yield the pending run after the verdict on each sentence, and finally the finished run.
 
-        This waits in between, and raises as `wait` does. A slow reader may miss some states.
+        This waits in between, and raises as `wait` does. If the caller is slow, it may miss some
+        states.
         """
         future = self.future(run_id)
         latest = None

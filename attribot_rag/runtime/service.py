@@ -61,9 +61,9 @@ class AttributionService:
             `begin_recording` and `end_recording`.
         store: Keeps the runs; by default a new one.
         proxy: As for Attributor.
-        is_reader: Whether other models give the answers, and this one only reads them. Then nothing
+        is_reader: Whether other models give the answers and this one only reads them. Then nothing
             is recorded.
-        **options: The options of RunOptions, by name or whole.
+        **options: Fields of RunOptions by name, or all at once as `options=RunOptions(...)`.
     """
 
     def __init__(
@@ -189,8 +189,8 @@ class AttributionService:
         attribution of the same answer in the same root is used. `background` attributes in the
         background whatever the mode; the number of such runs is not limited.
 
-        `earlier` are the runs of the answers that this prompt contains, each after the answers that
-        it was made of; an `Observer` finds them. They become documents with their runs' ids. The
+        `earlier` are the runs of the answers that this prompt contains, in the order in which they
+        were made; an `Observer` finds them. They become documents with their runs' ids. The
         run lists them as `earlier`, together with the answers of the same root that they were made
         of, and ends after them.
 
@@ -365,8 +365,8 @@ def answer_without(
     """The second answer of the run's model, by `Attributor.answer_without`.
 
     If the answer was only read here, the `ask` of its call asks the model that answered, once.
-    Raises NotRecorded for a run without an attribution, and if none of the services made it, and
-    otherwise as that method.
+    Raises NotRecorded if the run has no attribution, or if none of the services made it. Other
+    errors are as in that method.
     """
     if run.attribution is None:
         raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
@@ -421,8 +421,8 @@ class ServiceRegistry:
 
     Args:
         store: Keeps the runs of all services; by default a new one.
-        max_models: How many models keep their service, with what was prepared for scoring; the last
-            ones that were asked for.
+        max_models: How many services are kept, each with its model prepared for scoring. The
+            services that were used last are kept.
         proxy: As for AttributionService.
         is_reader: As for AttributionService.
         **options: As for AttributionService.

@@ -34,10 +34,10 @@ class ScoringOptions:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
             'reference', or a class of your own; for a served model 'auto' or 'server'.
         token_budget: The most tokens in a forward pass. With None, memory decides.
-        pass_tokens: How many tokens cost as much as one launch of a forward pass. If it is large,
-            rows that may be needed are scored with the rows that are. 0 means that only tokens cost
-            time. With None, it is measured once for the model, and is 0 for a served model, where
-            it stands for a round trip.
+        pass_tokens: The price of launching a forward pass, in tokens. With a high price, rows that
+            may be needed later are scored in the same pass as rows that are needed now. 0 means
+            that only tokens cost time. With None, it is measured once for the model. For a served
+            model, it is the price of a round trip, and 0 with None.
         self_check: Whether to score one ablation by the reference too. Raises ScoringFailed if they
             differ.
     """
@@ -63,14 +63,14 @@ class ScoringOptions:
 class Budget:
     """An upper limit in seconds, in tokens, or both.
 
-    Whatever fits is done, the most useful first, and the result says that it is partial. One pass
-    always runs, and before it the prompt's prefill if the generation's cache is missing. Raises
-    InvalidInput for a limit that is not above 0.
+    The most useful work is done first. If the budget ends before the rest, the result is partial.
+    Without a recorded cache, the prompt is read first. One pass always follows, unless the seconds
+    end while the prompt is read. Raises InvalidInput for a limit that is not above 0.
 
     Args:
-        seconds: After these, nothing begins. A prefill ends after a piece of 512 tokens (2,048 on a
-            GPU).
-        tokens: How many tokens may go through forward passes.
+        seconds: After this time, no pass begins. If the prompt is being read, reading stops after a
+            piece of 512 tokens (2,048 on a GPU).
+        tokens: The most tokens in forward passes. The prompt and the first pass may exceed it.
     """
 
     seconds: float | None = None

@@ -632,7 +632,7 @@ MODEL = Regression(
 
 
 def estimate(signals: Signals) -> float:
-    """The probability, from 0 to 1, that the cited text says the sentence.
+    """An estimate, from 0 to 1, of how probable it is that the cited text says the sentence.
 
     Without the likelihood of the question, words alone decide.
     """

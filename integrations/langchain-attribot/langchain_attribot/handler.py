@@ -53,8 +53,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         rag = chain.with_config(callbacks=[handler])
         rag.invoke("Who signed the treaty?").response_metadata["attribution"]
 
-    Attach the handler to the chain, or pass it with each call. Attached to the model, it would see
-    no retriever.
+    Attach the handler to the chain, or pass it with each call. Do not attach it to the model,
+    because it sees no retriever there.
 
     If a chain returns the arguments of tool calls to its caller, and no tool runs, these arguments
     are the answer, as JSON. This is how structured output works.
@@ -63,8 +63,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         llm: The model that answers: a ChatHuggingFace, or a HuggingFacePipeline on a local
             pipeline. If several models answer, a list of them, or the chain. With `reader`, the
             model that `answer_without` asks again.
-        language_model: Scores in place of the model that answers: a local copy of its weights, or
-            an attribot_rag.ServedModel. Its tokenizer encodes prompt and answer again
+        language_model: Computes the scores instead of the model that answers: a local copy of its
+            weights, or an attribot_rag.ServedModel. Its tokenizer encodes prompt and answer again
             (`retokenized`). `llm` is then not needed.
         reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
             'words', your embeddings, or a CrossEncoder for entailment. The result (`basis` reader)
@@ -74,13 +74,12 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         proxy: As for attribot_rag.Attributor. It may be a LangChain model.
         only: Which calls are attributed: those in a node, with a tag, or in a run of this name. Or
             a function that gets the set of these names, and returns whether to attribute.
-        loose: Whether documents and answers of one `invoke` count for later ones whose prompts
-            contain them, as in a script. Use it only for a handler that serves one request at a
-            time.
+        loose: Whether a prompt may contain documents and answers of an earlier `invoke`, as in a
+            script. Use it only for a handler that serves one request at a time.
         citations: Whether `content_blocks` of messages show citations as standard annotations.
         attach: Whether to attach summaries, of at most 16 KB, to messages and dicts. `results`
             always keeps the whole runs.
-        **options: The options of attribot_rag.runtime.RunOptions, by name or whole. With
+        **options: Fields of attribot_rag.runtime.RunOptions by name, or all at once. With
             mode='background', the attribution follows later: `on_result` gets it, and `result` and
             `aresult` wait for it.
     """
@@ -228,7 +227,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 self.answered(streamed, messages.answer_text(message), generation)
 
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
-        """Treat `outputs` as the root's result before it has ended.
+        """Take `outputs` as the result of a root that has not ended yet.
 
         Returns the documents that its answer was attributed to, and its summary, or a dict of
         summaries by key. The summary is None if nothing in the root was attributed.

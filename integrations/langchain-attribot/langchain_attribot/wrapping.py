@@ -42,8 +42,8 @@ def attribute(
     """Attribute each answer that the model gives within the block, of `with` or `async with`.
 
     The block's value is the handler; its `last` and `results` have the answers. `llm` and `options`
-    are the handler's. Documents and answers in the block count for each later prompt that contains
-    them. So a script can search, ask and ask again without a chain.
+    are the handler's. A prompt in the block may contain documents and answers from earlier in the
+    block. So a script can search, ask and ask again without a chain.
     """
     return AttributedBlock(AttributionCallbackHandler(llm, loose=True, **options))
 
@@ -77,9 +77,9 @@ def with_attribution(
 ) -> AttributedChain[Question, Answer]:
     """A runnable that returns {answer, documents, attribution} of the chain.
 
-    `documents` are those that the answer was attributed to. Without any, `attribution` is None. If
-    it is streamed, the pieces of the answer come first, then documents and attribution. Raises
-    InvalidInput if the chain shows no local model.
+    `documents` are the documents that the answer was attributed to. If there are none,
+    `attribution` is None. In a stream, the pieces of the answer come first, then documents and
+    attribution. Raises InvalidInput if the chain shows no local model.
 
     Args:
         chain: The chain that answers.

@@ -148,9 +148,9 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     `aresult` awaits it. A query never fails because of its attribution.
 
     Args:
-        language_model: Scores in place of the model that answers: a local copy of its weights, as a
-            HuggingFaceLLM or an attribot_rag.LanguageModel, or a served model. The prompt is then
-            encoded again (`retokenized`).
+        language_model: Computes the scores instead of the model that answers: a local copy of its
+            weights, as a HuggingFaceLLM or an attribot_rag.LanguageModel, or a served model. The
+            prompt is then encoded again (`retokenized`).
         reader: Reads the answers of any other model: a model such as attribot_rag.load_model(),
             'words', your embeddings, or a CrossEncoder for entailment. The result (`basis` reader)
             says what supports the answer, not what caused it. 'words' compares words, numbers and
@@ -162,8 +162,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             overlaps). A note says so.
         score_metadata: Whether the metadata lines that the model reads with a node count as its
             text.
-        **options: The fields of attribot_rag.runtime.RunOptions without `raise_error`, by name or
-            whole. `on_result` gets the run of each response when its attribution has ended.
+        **options: Fields of attribot_rag.runtime.RunOptions by name, or all at once, without
+            `raise_error`. `on_result` gets the run of each response when its attribution has ended.
     """
 
     language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
