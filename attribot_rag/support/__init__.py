@@ -1,7 +1,7 @@
 """Whether retrieved text says a sentence: the text that caused it, or any other."""
 
+from attribot_rag.support.by_words import ByWords
 from attribot_rag.support.support import (
-    ByWords,
     Likelihoods,
     Passage,
     Retrieved,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nlargest
-from itertools import chain, combinations, groupby, pairwise
-from math import exp, log
-from operator import itemgetter
+from itertools import pairwise
+from math import exp
 
 from rapidfuzz.distance import OSA, Indel
 
@@ -55,26 +53,11 @@ UNLIKELY = -8.5
 
 A word that replaces another one is usually below it, such as "magazines" where the text says
 "books". Another word for the same thing rarely is, such as "fee" for "price"."""
-MIN_NEW = 0.5
-"""The least share of a sentence's new words, by weight, in a passage that says it."""
-MIN_ASKED = 0.4
-"""The least share of the question's words, by weight, in the passage and the text around it."""
-ENOUGH_ASKED = 1.6
-"""Or this weight of the question's words, where 1 is a long word that only one passage has."""
-ENOUGH_NEW = 5.0
-"""Or this weight of the sentence's new words: so many are not about something else."""
-MIN_REPEATED = 0.75
-"""Or the least share of the words that the sentence repeats from the prompt."""
 VERBATIM = 0.8
 """The share of all its words, by weight, at which a passage says a sentence whatever the question.
 """
 MIN_WORDS = (4, 2)
 """The least number of words of such a sentence, and of its content words."""
-MIN_ADDED = 0.25
-"""The least share that both passages must add if they say a sentence together."""
-_MOST_PAIRED = 12  # passages that are compared in pairs
-MIN_SHARED = 0.2
-"""The least share of a sentence's new words, by weight, in a source that may contradict it."""
 
 
 @dataclass(frozen=True)
@@ -440,22 +423,24 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
 
 
 def _closest(stated: Stated, retrieved: Retrieved) -> Passage | None:
-    """The passage with most of a sentence's words, if it has all numbers and names, or nearly all
-    words that the question lacks."""
+    """The passage that has most of a sentence's words.
+
+    It must have all its numbers and names, or nearly all words that the question lacks.
+    """
     wording = retrieved.wording
     words = wording.content(stated.text)
     new = wording.lacking(words, wording.keys(stated.question)) or words
     facts = [word for word in new if word.is_number or word.is_name]
 
-    def is_close(keys: frozenset[str]) -> bool:
-        return (bool(facts) and not wording.lacking(facts, keys)) or (
-            bool(new) and wording.covered(new, keys) >= VERBATIM
-        )
+    def covered(passage: Passage) -> float:
+        return wording.covered(words, wording.keys(passage.text))
 
-    close = [each for each in retrieved.passages if is_close(wording.keys(each.text))]
-    return max(
-        close, key=lambda each: wording.covered(words, wording.keys(each.text)), default=None
-    )
+    def is_close(passage: Passage) -> bool:
+        keys = wording.keys(passage.text)
+        has_facts = bool(facts) and not wording.lacking(facts, keys)
+        return has_facts or (bool(new) and wording.covered(new, keys) >= VERBATIM)
+
+    return max(filter(is_close, retrieved.passages), key=covered, default=None)
 
 
 def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
@@ -637,132 +622,3 @@ def estimate(signals: Signals) -> float:
     Without the likelihood of the question, words alone decide.
     """
     return (WORDS if signals.question_likely is None else MODEL).score(signals)
-
-
-@dataclass(frozen=True)
-class ByWords:
-    """Compares the sentences of another model's answer with the retrieved passages.
-
-    `question` is the question, `told` the prompt without its documents.
-    """
-
-    retrieved: Retrieved
-    question: str
-    told: str
-
-    def verdict(self, verdict: Verdict, text: str) -> tuple[Verdict | None, tuple[int, ...]]:
-        """The verdict on a sentence that passages say, and all sources that say it, best first.
-
-        It cites the best passages, if each is enough alone, or two passages that say it together.
-        If no passage says it, it returns None and no sources.
-        """
-        stated = Stated(start=verdict.start, text=text, question=self.question)
-        if groups := self._groups(stated):
-            best, *others = ([passage.source for passage in group] for group in groups)
-            source_ids = tuple(dict.fromkeys(best))
-            if len(source_ids) > 1:
-                verdict = replace(verdict, kind="redundant", relation="either")
-            else:
-                verdict = replace(verdict, kind="grounded")
-        elif source_ids := tuple(passage.source for passage in self._together(stated)):
-            verdict, others = replace(verdict, kind="grounded"), []
-        else:
-            return None, ()
-        every = tuple(dict.fromkeys(chain(source_ids, *others)))
-        return replace(verdict, source_ids=source_ids), every
-
-    def _groups(self, stated: Stated) -> list[tuple[Passage, ...]]:
-        """Groups of passages that each say a sentence, best first.
-
-        Passages of a group are equally good.
-
-        A passage says a sentence if it has all its new numbers and names and half of its new words.
-        It must also be about the question, or about words that the sentence repeats from the
-        prompt. A passage with nearly all words of the sentence says it too. If there is none, the
-        estimate of support decides.
-        """
-        said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
-        groups = groupby(said, key=lambda ranked: ranked[0])
-        found = [tuple(passage for _, passage in group) for _, group in groups]
-        return found or list(filter(None, [says(stated, self.retrieved)[0]]))
-
-    def _ranked(self, stated: Stated) -> Iterator[tuple[float, Passage]]:
-        """The passages that say a sentence, each with the weight of its words."""
-        wording = self.retrieved.wording
-        every = wording.content(stated.text)
-        words = self._new(every)
-        facts = [word for word in words if word.is_number or word.is_name]
-        new, asked, repeated = (
-            {word.key: self.weight(word) for word in of}
-            for of in (
-                words,
-                wording.content(stated.question),
-                [word for word in every if word not in words],
-            )
-        )
-
-        def held(weights: Mapping[str, float], keys: frozenset[str]) -> float:
-            return sum(weight for key, weight in weights.items() if wording.has(keys, key))
-
-        for passage in self.retrieved.passages if words else ():
-            own, known = wording.keys(passage.text), wording.keys(passage.read)
-            if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
-                continue
-            about = held(asked, known)
-            is_about = (
-                about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
-                or held(new, known) >= ENOUGH_NEW
-                or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
-                or self._has_all(stated.text, known)
-            )
-            if is_about:
-                yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
-
-    def _together(self, stated: Stated) -> tuple[Passage, ...]:
-        """Two passages that say a sentence only together."""
-        wording = self.retrieved.wording
-        words = wording.content(stated.text)
-        facts = [word for word in words if word.is_number or word.is_name]
-        shares = [
-            (wording.covered(words, wording.keys(passage.text)), passage)
-            for passage in self.retrieved.passages
-        ]
-        best = nlargest(_MOST_PAIRED, shares, key=itemgetter(0))
-        in_order = (each for each in shares if each in best)
-        for (one, passage), (two, other) in combinations(in_order, 2):
-            own = wording.keys(passage.text) | wording.keys(other.text)
-            both = wording.keys(passage.read) | wording.keys(other.read)
-            is_shared = wording.covered(words, own) - max(one, two) >= MIN_ADDED
-            if is_shared and self._has_all(stated.text, both) and not wording.lacking(facts, both):
-                return passage, other
-        return ()
-
-    def _has_all(self, text: str, keys: frozenset[str]) -> bool:
-        """Whether nearly all words of a sentence are in a text, and these say what it is about."""
-        wording = self.retrieved.wording
-        words, content = wording.words(text), wording.content(text)
-        least, least_content = MIN_WORDS
-        is_sentence = len(words) >= least and len({word.key for word in content}) >= least_content
-        return is_sentence and wording.covered(content, keys) >= VERBATIM
-
-    def repeats(self, text: str, earlier: str) -> bool:
-        """Whether an earlier text has nearly all words of a sentence, and its numbers and names."""
-        wording = self.retrieved.wording
-        keys = wording.keys(earlier)
-        facts = [word for word in wording.content(text) if word.is_number or word.is_name]
-        return self._has_all(text, keys) and not wording.lacking(facts, keys)
-
-    def may_say(self, source_ids: Iterable[int], text: str) -> bool:
-        """Whether sources have enough new words of a sentence to say it in other words."""
-        wording = self.retrieved.wording
-        known = wording.keys("\n".join(passage.read for passage in self.retrieved.of(source_ids)))
-        return wording.covered(self._new(wording.words(text)), known) >= MIN_SHARED
-
-    def _new(self, words: Sequence[Word]) -> Sequence[Word]:
-        """The words that the rest of the prompt lacks; all words if it lacks none."""
-        wording = self.retrieved.wording
-        return wording.lacking(words, wording.keys(self.told)) or words
-
-    def weight(self, word: Word) -> float:
-        """How informative a word is: 1 for a long word that only one passage has."""
-        return self.retrieved.wording.weight(word) / log((len(self.retrieved.passages) + 1) / 1.5)
