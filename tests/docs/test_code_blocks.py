@@ -24,6 +24,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LocalModel, ScoringOptions
 from attribot_rag.annotation import Annotation
+from attribot_rag.errors import UnknownRun
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -255,7 +256,11 @@ def test_an_answer_is_shown_and_streamed() -> None:
             ]
         return [SimpleNamespace(attribution=ISLAND)] * 2
 
-    handler = SimpleNamespace(results=SimpleNamespace(follow=follow))
+    def future(run_id: str) -> None:
+        if run_id == "unknown":
+            raise UnknownRun("no attribution of the run unknown")
+
+    handler = SimpleNamespace(results=SimpleNamespace(follow=follow, future=future))
     names = run("docs/answers.md", {}, attribution=ISLAND, handler=handler)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
     client = TestClient(names["app"], headers={"Origin": "https://your.site"})
@@ -266,6 +271,7 @@ def test_an_answer_is_shown_and_streamed() -> None:
     assert client.get("/attribot-answer.js").text == names["script"] and asked == ["7"]
     failed = json.loads(client.get("/answers/failed").text.strip().removeprefix("data: "))
     assert failed["answer"] == "It is high." and failed["summary"]["status"] == "error"
+    assert client.get("/answers/unknown").status_code == 404
 
 
 def test_a_model_judges_the_sentences() -> None:
