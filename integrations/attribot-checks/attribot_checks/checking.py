@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from attribot_checks.comparison import Comparison
-from attribot_checks.names import name_check
-from attribot_checks.negations import negation_check
 from attribot_checks.reading import read_sentence
+from attribot_checks.wording import name_check, negation_check
 from attribot_rag.annotation import AnnotatedSentence, Check, CitedText, NumbersInDocuments, Visible
 
 _MOST = 10  # checks of a sentence

@@ -10,11 +10,9 @@ from functools import cached_property
 from itertools import chain, combinations, permutations
 from typing import Literal
 
-from attribot_checks.codes import addresses, has_address
-from attribot_checks.quantities import Quantity
-from attribot_checks.reading import Date, Reading, read_prompt
-from attribot_checks.statements import StatedValue, spoken_of, value_check
-from attribot_checks.units import converted, same_amount
+from attribot_checks.numerals import addresses, has_address
+from attribot_checks.quantities import Quantity, converted, same_amount
+from attribot_checks.reading import Date, Reading, StatedValue, read_prompt, spoken_of, value_check
 from attribot_checks.vocabulary import HUNDREDTHS, WORDS, Unit
 from attribot_rag.annotation import Check, Interval, is_rounded, same_word
 
