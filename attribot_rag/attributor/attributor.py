@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -381,22 +380,6 @@ class Attributor:
             session = Session(between_batches=self.between_batches)
             rerun = replace(rerun, generation=self._read_before(generation))
             return rerun.compared(second, self.backend, self.scoring_options, session)
-
-    async def aattribute(
-        self, prompt: Prompt, response: str | Sequence[int], documents: Documents, **options: Any
-    ) -> Attribution:
-        """As `attribute`, in a new thread, so the event loop goes on."""
-        return await asyncio.to_thread(self.attribute, prompt, response, documents, **options)
-
-    async def aask(self, question: str, documents: Documents, **options: Any) -> Attribution:
-        """As `ask`, in a new thread."""
-        return await asyncio.to_thread(self.ask, question, documents, **options)
-
-    async def aanswer_without(
-        self, attribution: Attribution, *documents: int, **options: Any
-    ) -> Counterfactual:
-        """As `answer_without`, in a new thread."""
-        return await asyncio.to_thread(self.answer_without, attribution, *documents, **options)
 
     def between_steps(self) -> None:
         """For subclasses: called before each piece of a prompt that `ask` reads, and after each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 import threading
@@ -406,12 +405,6 @@ class KeepsRuns(Protocol):
         `generate` and the errors are as in Attributor.answer_without.
         """
         return answer_without(self.services, self.result(run_id), *documents, **generate)
-
-    async def aanswer_without(
-        self, run_id: object, *documents: int, **generate: Any
-    ) -> Counterfactual:
-        """The same, without blocking the event loop."""
-        return await asyncio.to_thread(self.answer_without, run_id, *documents, **generate)
 
 
 class ServiceRegistry:

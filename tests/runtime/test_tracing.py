@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 from openinference.semconv.trace import (
     AnnotationAttributes,
-    DocumentAttributes,
     OpenInferenceAnnotatorKindValues,
-    OpenInferenceSpanKindValues,
-    RerankerAttributes,
     SpanAttributes,
 )
 from opentelemetry import trace
@@ -140,39 +137,3 @@ def test_a_failure_is_traced_by_its_kind_of_error(
     (event,) = span.events
     assert (event.attributes or {})["error.type"] == "NotRecorded"
     assert ANSWER not in span.to_json()
-
-
-def retrieving(kind: OpenInferenceSpanKindValues, texts: list[str]) -> str:
-    """A span as instrumentations write it; gives its id."""
-    prefix = {
-        OpenInferenceSpanKindValues.RETRIEVER: SpanAttributes.RETRIEVAL_DOCUMENTS,
-        OpenInferenceSpanKindValues.RERANKER: RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS,
-    }[kind]
-    with trace.get_tracer("test").start_as_current_span("search") as span:
-        span.set_attribute(SpanAttributes.OPENINFERENCE_SPAN_KIND, kind.value)
-        for position, text in enumerate(texts):
-            span.set_attribute(f"{prefix}.{position}.{DocumentAttributes.DOCUMENT_CONTENT}", text)
-        return trace.format_span_id(span.get_span_context().span_id)
-
-
-def test_scores_of_documents_go_where_retrievers_found_them(
-    service: AttributionService, traces: Traces
-) -> None:
-    kinds = OpenInferenceSpanKindValues
-    with trace.get_tracer("test").start_as_current_span("request"):
-        first = retrieving(kinds.RETRIEVER, [DOCUMENTS[2], "Another.", DOCUMENTS[0]])
-        second = retrieving(kinds.RERANKER, [DOCUMENTS[0]])
-        run = attributed(service)
-    with trace.get_tracer("test").start_as_current_span("another trace"):
-        retrieving(kinds.RETRIEVER, list(DOCUMENTS))
-    annotations = traces.documents.annotations(run)
-    places = {(row["span_id"], row["document_position"]) for row in annotations}
-    assert places == {(first, 0), (first, 2), (second, 0)}
-    by_place = {
-        (row["span_id"], row["document_position"]): row["result"]["score"] for row in annotations
-    }
-    scored = feedback_of(run).metadata["documents"]
-    assert by_place[first, 0] == scored[2]["score"]
-    assert by_place[first, 2] == by_place[second, 0] == scored[0]["score"]
-    assert {row["identifier"] for row in annotations} == {"run"}
-    assert traces.documents.annotations(AttributedRun("run", "root", Answer(""))) == []

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import format_span_id
 from support.collector import collecting
 from support.pages import code_after
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
@@ -50,32 +47,6 @@ def attributed(model: LocalModel, names: dict[str, Any], recipe: str) -> Attribu
         service.close()
     assert results == [run]
     return run
-
-
-def test_phoenix_gets_the_nats_of_each_retrieved_document(
-    model: LocalModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("phoenix.client", reason="tasks/trackers installs it")
-    if not isinstance(trace.get_tracer_provider(), TracerProvider):
-        trace.set_tracer_provider(TracerProvider())
-    with collecting({"/v1/document_annotations": {"data": []}}) as collector:
-        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", collector.url)
-        exec(code_after("tracing.md", "Phoenix, with the nats"), names)
-        tracer = trace.get_tracer("test")
-        with tracer.start_as_current_span("question"):
-            with tracer.start_as_current_span("search") as search:
-                search.set_attribute("openinference.span.kind", "RETRIEVER")
-                for place, text in enumerate(DOCUMENTS):
-                    search.set_attribute(f"retrieval.documents.{place}.document.content", text)
-            with tracer.start_as_current_span("model"):
-                run = attributed(model, names, "to_phoenix")
-    (sent,) = collector.sent_to("/v1/document_annotations")
-    span_id = format_span_id(search.get_span_context().span_id)
-    scores = [document["score"] for document in feedback_of(run).metadata["documents"]]
-    assert [
-        (row["span_id"], row["document_position"], row["result"]["score"])
-        for row in sent.json["data"]
-    ] == [(span_id, place, score) for place, score in enumerate(scores)]
 
 
 def test_langfuse_gets_a_score_on_the_model_s_observation(

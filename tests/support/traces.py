@@ -11,18 +11,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from attribot_rag.runtime import AttributedRun
-from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
 
 class Traces:
-    """The spans of a `provider`, and the retrieved documents in them."""
+    """The spans of a `provider`."""
 
     def __init__(self) -> None:
         self.provider = TracerProvider()
-        self.documents = RetrievedDocuments()
         self._exporter = InMemorySpanExporter()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.provider.add_span_processor(self.documents)
 
     def clear(self) -> None:
         self._exporter.clear()

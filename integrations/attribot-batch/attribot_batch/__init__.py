@@ -4,8 +4,8 @@ The command is `attribot-rag batch`. `attribot_batch.distributed` uses a Ray clu
 extra `ray`.
 """
 
+from attribot_batch.report import Statistics
 from attribot_batch.run import run_batch
-from attribot_batch.statistics import Statistics
 from attribot_batch.workers import WorkerLost
 
 __version__ = "0.1.0"

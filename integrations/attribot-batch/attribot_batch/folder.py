@@ -14,8 +14,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from attribot_batch.outcome import Outcome
 from attribot_batch.records import Log
+from attribot_batch.workers import Outcome
 from attribot_rag.errors import InvalidInput
 
 

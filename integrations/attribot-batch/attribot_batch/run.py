@@ -12,8 +12,7 @@ from tqdm.auto import tqdm
 
 from attribot_batch.folder import BatchFolder, lines
 from attribot_batch.records import MAX_BYTES, Given, Log
-from attribot_batch.report import render_report, worklist, write_pages
-from attribot_batch.statistics import Statistics
+from attribot_batch.report import Statistics, render_report, worklist, write_pages
 from attribot_batch.workers import MakeAttributor, workers_of
 from attribot_rag import Attributor
 from attribot_rag.errors import MissingExtra

@@ -30,20 +30,27 @@ from attribot_rag.corpus import retrieve
 from attribot_rag.display import answer_data, digest, element_script, page_part
 from attribot_rag.errors import InvalidInput, QueueFull
 from attribot_server.access import AccessControl
-from attribot_server.body import Limits as Limits
+from attribot_server.access import Limits as Limits
 from attribot_server.fair_queue import FairQueue
 from attribot_server.metrics import CountResponses, Metrics
-from attribot_server.problems import REFUSALS, json_response, malformed, refused
-from attribot_server.reading import BodyRoute
-from attribot_server.request_models import (
+from attribot_server.requests import (
     AskRequest,
     AskResponse,
     AttributeRequest,
+    BodyRoute,
     Health,
     QueueStatus,
     read_documents,
 )
-from attribot_server.stream import LINES, Pieces, streamed
+from attribot_server.responses import (
+    LINES,
+    REFUSALS,
+    Pieces,
+    json_response,
+    malformed,
+    refused,
+    streamed,
+)
 
 
 def create_app(

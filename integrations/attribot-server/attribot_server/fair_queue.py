@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from attribot_rag.errors import AttributionError, QueueFull
-from attribot_server.request_models import QueuePlace
+from attribot_server.requests import QueuePlace
 
 Result = TypeVar("Result")
 

@@ -90,7 +90,7 @@ def _without_query(record: logging.LogRecord) -> bool:
 class HeadTimeout(H11Protocol):
     """Closes a connection that sends no complete head within `timeout_keep_alive` seconds.
 
-    uvicorn does so only before the first byte after a response. `body.Limits` limits the time for
+    uvicorn does so only before the first byte after a response. `access.Limits` limits the time for
     the body.
     """
 

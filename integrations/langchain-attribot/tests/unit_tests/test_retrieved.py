@@ -252,7 +252,7 @@ def test_an_asynchronous_block(store: InMemoryVectorStore, tiny_chat: Chat) -> N
             message = await chat.ainvoke(prompt_of(documents, "Who nests?"))
             assert located_ids(summary_of(message)) == [documents[0].id]
             assert run.last is not None
-            second = await run.aanswer_without(run.last.run_id, 0, max_new_tokens=2)
+            second = run.answer_without(run.last.run_id, 0, max_new_tokens=2)
             assert second.documents == (0,)
         await chat.ainvoke(prompt_of(documents, "Who nests?"))
         assert len(run.results) == 1

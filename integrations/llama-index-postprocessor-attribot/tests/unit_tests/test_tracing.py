@@ -35,6 +35,4 @@ def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces) -> None
     assert carrier.start_time is not None and carrier.end_time is not None
     lasted = (carrier.end_time - carrier.start_time) / 1e9
     assert lasted >= attribution_of(run).provenance.seconds  # told apart from the synthesis
-    places = [annotation["document_position"] for annotation in traces.documents.annotations(run)]
-    assert sorted(places) == [0, 1]
     postprocessor.close()

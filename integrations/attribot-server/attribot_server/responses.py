@@ -1,19 +1,71 @@
-"""A streamed answer, and its attribution sentence by sentence."""
+"""Responses: JSON, errors with their `detail`, and streamed answers."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fastapi import HTTPException, Response
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
 from transformers import TextStreamer
 
 from attribot_rag import Attribution, AttributionError
 from attribot_rag.display import summary_data
-from attribot_server.problems import ascii_json, detail_of
+from attribot_rag.errors import InvalidInput, ScoringOutOfMemory, ServerFailed
+from attribot_server.fair_queue import ServiceStopping
+from attribot_server.requests import NO_OBJECT, Problem
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Problem} for code in (400, 401, 408, 413, 422, 429, 502, 503)
+}
+_STATUSES: dict[type[AttributionError], int] = {
+    InvalidInput: 422,
+    ServerFailed: 502,
+    ScoringOutOfMemory: 503,
+    ServiceStopping: 503,
+}
+
+
+def detail_of(error: AttributionError) -> str:
+    """The error's message for clients.
+
+    If the model's server failed, it also tells the operator a fix.
+    """
+    if isinstance(error, ServerFailed):
+        return (
+            f"the model of this service did not answer: {error}; see that its server runs and "
+            "answers, then ask again"
+        )
+    return str(error)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """The response for an error: 422 if it cannot be attributed, 502 or 503 for now, else 500."""
+    assert isinstance(error, AttributionError)
+    status = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 500)
+    if isinstance(error, ServiceStopping):
+        request.state.refusal = "stopping"
+    return json_response({"detail": detail_of(error)}, status)
+
+
+async def malformed(_: Request, error: Exception) -> Response:
+    """422 for a body that was not sent as JSON."""
+    assert isinstance(error, RequestValidationError)
+    return json_response({"detail": NO_OBJECT}, 422)
+
+
+def json_response(data: Any, status: int = 200) -> Response:
+    return Response(ascii_json(data), status, media_type="application/json")
+
+
+def ascii_json(data: Any) -> str:
+    """JSON in ASCII, because texts may contain halves of surrogate pairs."""
+    return json.dumps(data, allow_nan=False)
+
 
 LINES = "application/x-ndjson"
 _PAUSE = 0.1  # seconds
