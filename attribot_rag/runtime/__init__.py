@@ -19,7 +19,7 @@ application does, and it calls the services:
 feedback for other tools. `answer_without` lets the model answer again without some documents.
 
 `ServiceRegistry` makes services for models that are known only when they answer.
-`remove_duplicates` removes what retrieved texts repeat. `texts_in_prompt` finds the texts that a
+`texts_in_prompt` finds the texts that a
 prompt contains. `told_document` makes a Document of any search result.
 """
 
@@ -29,9 +29,7 @@ from attribot_rag.model.chat_messages import verbatim_texts
 from attribot_rag.recording import Answer
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.documents import (
-    DeduplicatedText,
     merge_documents,
-    remove_duplicates,
     told_document,
 )
 from attribot_rag.runtime.observer import Advice, Call, Observer, Only
@@ -67,7 +65,6 @@ __all__ = [
     "AttributionService",
     "Call",
     "Counterfactual",
-    "DeduplicatedText",
     "Feedback",
     "KeepsRuns",
     "Mode",
@@ -86,7 +83,6 @@ __all__ = [
     "feedback_of",
     "is_taken",
     "merge_documents",
-    "remove_duplicates",
     "scoring_model",
     "summaries_of",
     "texts_in_prompt",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.runtime import AttributedRun
 from langchain_attribot.callbacks import retrieved
-from langchain_attribot.documents import METADATA_KEY, DeduplicatingCompressor
+from langchain_attribot.documents import METADATA_KEY
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
 from langchain_attribot.wrapping import attribute, with_attribution
@@ -19,7 +19,6 @@ __all__ = [
     "AttributedRun",
     "AttributionCallbackHandler",
     "AttributionMiddleware",
-    "DeduplicatingCompressor",
     "__version__",
     "attribute",
     "citations_of",

@@ -1,17 +1,14 @@
-"""Documents in the inputs, outputs and messages of LangChain, and how to remove duplicates."""
+"""Documents in the inputs, outputs and messages of LangChain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from pydantic import Field, model_validator
 
-from attribot_rag.errors import UnknownOption
-from attribot_rag.runtime import DeduplicatedText, merge_documents, remove_duplicates, told_document
+from attribot_rag.runtime import merge_documents, told_document
 
 METADATA_KEY = "attribot_documents"
 """The key in a run's metadata that may name documents which stand in the prompt."""
@@ -73,45 +70,3 @@ def told_documents(values: Iterable[Any]) -> Iterator[Document]:
 def _told_document(value: Any) -> Document:
     document = told_document(value)
     return Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))
-
-
-MERGED_KEY = "attribot_merged"
-
-
-class DeduplicatingCompressor(BaseDocumentCompressor):
-    """Removes retrieved documents, and parts of them, that repeat other documents.
-
-    It removes a document that equals another one, nearly equals it (`threshold`, a similarity up to
-    1), or is part of it. It cuts sentences at the beginning and end of a document that an earlier
-    one has, as in chunks that overlap (`min_overlap` characters or more; None cuts nothing). A
-    document that replaces others lists their ids and metadata under `attribot_merged` in its
-    metadata. Documents are copied, never changed.
-    """
-
-    threshold: float = Field(default=0.9, gt=0, le=1)
-    min_overlap: int | None = Field(default=30, ge=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, options: Any) -> Any:
-        if isinstance(options, dict):
-            UnknownOption.check(cls.__name__, options, cls.model_fields)
-        return options
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
-    ) -> list[Document]:
-        texts = [document.page_content for document in documents]
-        kept = remove_duplicates(texts, threshold=self.threshold, min_overlap=self.min_overlap)
-        return [_copied(documents, text) for text in kept]
-
-
-def _copied(documents: Sequence[Document], kept: DeduplicatedText) -> Document:
-    document = documents[kept.index]
-    duplicates = [documents[index] for index in (*kept.merged, *kept.overlapping)]
-    metadata = dict(document.metadata)
-    if duplicates:
-        metadata[MERGED_KEY] = [
-            {"id": other.id, "metadata": dict(other.metadata)} for other in duplicates
-        ]
-    return document.model_copy(update={"page_content": kept.text, "metadata": metadata})

@@ -1,13 +1,12 @@
 """Nodes whose text in the prompt is not their own, and postprocessors before and after ours."""
 
 import gc
-import threading
 import weakref
 from typing import Any
 
 import pytest
 from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
-from engines import engine_of, llm_of, nodes, scored
+from engines import engine_of, llm_of, nodes
 from llama_index.core import Document
 from llama_index.core.node_parser import (
     SentenceWindowNodeParser,
@@ -15,7 +14,7 @@ from llama_index.core.node_parser import (
 from llama_index.core.postprocessor import (
     MetadataReplacementPostProcessor,
 )
-from llama_index.core.schema import ImageNode, MetadataMode, TextNode
+from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.summaries import EXACT
 
@@ -81,19 +80,3 @@ def test_nodes_that_are_cut_over_several_calls(
             assert not run.attribution.not_located
             located |= {source.text for source in run.attribution.sources}
     assert len(located & set(sentences)) > 100
-
-
-def test_only_texts_with_the_same_metadata_are_compared() -> None:
-    postprocessor = AttributionPostprocessor(deduplicate=True, **EXACT)
-    images: Any = [ImageNode(image_url=f"https://example.org/{number}.png") for number in range(3)]
-    assert len(postprocessor.postprocess_nodes(scored(images))) == 3
-    prices = [
-        TextNode(text="Price: 18 crowns.", metadata={"product": product, "file_name": name})
-        for product, name in (("ticket", "a"), ("pass", "b"), ("ticket", "c"))
-    ]
-    kept = postprocessor.postprocess_nodes(scored(prices))
-    assert [node.node.metadata["product"] for node in kept] == ["ticket", "pass"]
-    lock = threading.Lock()  # which cannot be copied
-    locked = [TextNode(text="One text.", metadata={"lock": lock}) for _ in range(2)]
-    (node,) = postprocessor.postprocess_nodes(scored(locked))
-    assert node.node.metadata["lock"] is lock

@@ -39,8 +39,6 @@ def test_unknown_options_and_values_are_refused() -> None:
         AttributionPostprocessor(method="bogus")
     with pytest.raises(ValueError, match="keep=5 is for a proxy"):
         AttributionPostprocessor(keep=5)
-    with pytest.raises(ValueError, match="threshold"):
-        AttributionPostprocessor(threshold=2)
     with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
         AttributedQueryEngine(engine, language_model="a name")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="source_nodes='some'; choose one of all, ranked, used"):

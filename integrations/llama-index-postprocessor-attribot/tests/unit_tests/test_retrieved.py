@@ -13,9 +13,8 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore, VectorStoreQuery
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
-from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
-from support.summaries import EXACT, attribution_of, located_ids
+from support.summaries import attribution_of, located_ids
 
 TEXTS = ("The mill grinds at noon.", "Gulls nest in the quarry.")
 PROMPT = "\n\n".join([*TEXTS, QUESTION])
@@ -110,15 +109,3 @@ def test_retrieval_and_synthesis_of_an_engine(engine: Any, postprocessor: Postpr
     other = scored([TextNode(text="Another text.", id_="ferry")])
     assert "attribution" not in engine.synthesize(QUESTION, other).metadata
     assert not installed()._spans and not len(installed().steps)
-
-
-def test_the_prompt_is_changed_only_if_asked_and_a_note_says_so(tiny_llm: LocalLLM) -> None:
-    texts = ("Gulls nest here.", "Gulls nest here. They eat fish from the harbour.")
-    retrieved = scored([TextNode(text=text, id_=text) for text in texts])
-    assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved
-    merging = AttributionPostprocessor(deduplicate=True, min_overlap=5, **EXACT)
-    merged = merging.postprocess_nodes(retrieved)
-    assert [node.text for node in merged] != list(texts)
-    with merging.retrieved(merged) as response:
-        tiny_llm.complete("\n\n".join([*(node.text for node in merged), QUESTION]))
-    assert any("prompt was changed" in note for note in summary_of(response)["notes"])

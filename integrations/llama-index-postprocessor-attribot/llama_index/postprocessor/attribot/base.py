@@ -20,7 +20,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot import query as queries
 from llama_index.postprocessor.attribot.completion import Completion
-from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
+from llama_index.postprocessor.attribot.nodes import nodes_of
 from llama_index.postprocessor.attribot.query import describe, find_language_model
 from llama_index.postprocessor.attribot.query_tracker import installed
 from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, create_model, model_validator
@@ -56,7 +56,7 @@ _FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "r
 
 
 class EngineOptions(ServiceOptions, total=False):
-    """The options of AttributionPostprocessor by name, without those that change the prompt."""
+    """The options of AttributedQueryEngine by name."""
 
     language_model: ModelHolder | None
     reader: ModelHolder | Reader | None
@@ -68,9 +68,6 @@ class PostprocessorOptions(EngineOptions, total=False):
     """The options of AttributionPostprocessor by name."""
 
     callback_manager: CallbackManager
-    deduplicate: bool
-    threshold: float
-    min_overlap: int | None
 
 
 class _Checked(BaseNodePostprocessor):
@@ -134,8 +131,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
         engine.query("Who signed the treaty?").metadata["attribution"]
 
-    It finds the model when it answers: a HuggingFaceLLM. It leaves the prompt as it is, unless you
-    ask for `deduplicate`, and never changes your nodes.
+    It finds the model when it answers: a HuggingFaceLLM. It never changes your
+    prompt or your nodes.
 
     If you search and call the model without an engine, name the documents:
 
@@ -157,9 +154,6 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             names, without PyTorch. Embeddings and a CrossEncoder also find sentences in other
             words.
         proxy: As for attribot_rag.Attributor. It may be a HuggingFaceLLM.
-        deduplicate: Whether to remove duplicates among the nodes before the prompt is built: equal
-            ones, similar ones (`threshold`), and overlaps (`min_overlap` characters; None keeps
-            overlaps). A note says so.
         score_metadata: Whether the metadata lines that the model reads with a node count as its
             text.
         **options: Fields of attribot_rag.runtime.RunOptions by name, or all at once, without
@@ -169,9 +163,6 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     language_model: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
     reader: SkipValidation[ModelHolder | Reader | None] = Field(default=None, exclude=True)
     proxy: SkipValidation[ModelHolder | None] = Field(default=None, exclude=True)
-    deduplicate: bool = False
-    threshold: float = Field(default=0.9, gt=0, le=1)
-    min_overlap: int | None = Field(default=30, ge=1)
     score_metadata: bool = False
 
     _services: ServiceRegistry = PrivateAttr()
@@ -310,13 +301,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if not self.deduplicate:
-            return nodes
-        try:
-            return without_duplicates(nodes, threshold=self.threshold, min_overlap=self.min_overlap)
-        except Exception:  # the user's query must not be lost to its duplicates
-            logger.exception("duplicates stay, because the nodes could not be compared")
-            return nodes
+        return nodes
 
     def model_of(self, llm: LLM) -> Scoring | None:
         """What scores the answers of this LlamaIndex model."""

@@ -14,7 +14,6 @@ from typing import Any
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.llms import LLM
 from llama_index.core.schema import MetadataMode, NodeWithScore
-from llama_index.postprocessor.attribot.nodes import MERGED_KEY
 from llama_index.postprocessor.attribot.query import ModelCall, TrackedQuery, streaming, text_of
 
 from attribot_rag import Document
@@ -25,10 +24,6 @@ logger = logging.getLogger(__name__)
 
 _METADATA_READ = (
     "An answer may come from the nodes' metadata lines: score_metadata=True scores them, too."
-)
-_DEDUPLICATED = (
-    "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what "
-    "{} of them say too."
 )
 
 
@@ -173,7 +168,6 @@ class Completion:
             "",
             prompt_texts=asked.prompt_texts,
             prompt=asked.messages or asked.prompt,
-            notes=self._notes(),
             warning=self._warning(),
             question=self._query.text or None,
             elsewhere=asked.elsewhere,
@@ -222,10 +216,6 @@ class Completion:
         if not run.is_pending:
             self._query.done()
             self._options.tell("on_result", run)
-
-    def _notes(self) -> tuple[str, ...]:
-        merged = sum(MERGED_KEY in node.node.metadata for node in self._query.nodes)
-        return (_DEDUPLICATED.format(merged),) if merged else ()
 
     def _warning(self) -> str:
         if self._score_metadata:

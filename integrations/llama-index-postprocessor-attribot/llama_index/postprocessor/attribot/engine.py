@@ -33,7 +33,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
         source_nodes: Which nodes a response has, as copies: 'all', 'ranked' (those with the best
             sources first), or 'used' (only the cited ones). The last two need the attribution at
             once: not with streams or mode 'background'.
-        **options: The options of AttributionPostprocessor, without those that change the prompt.
+        **options: The options of AttributionPostprocessor.
     """
 
     postprocessor: AttributionPostprocessor
