@@ -11,7 +11,6 @@ from conftest import QUESTION, LocalLLM, summary_of
 from engines import engine_of
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
-from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
 from llama_index.core.schema import TextNode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
@@ -66,12 +65,12 @@ class Listens(BaseEventHandler):
     statuses: ClassVar[dict[str, str]] = {}
 
     def handle(self, event: Any, **_: Any) -> None:
-        if isinstance(event, SynthesizeEndEvent | QueryEndEvent):
+        if isinstance(event, QueryEndEvent):
             summary = (event.response.metadata or {}).get("attribution", {})
             self.statuses[type(event).__name__] = summary.get("status")
 
 
-def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
+def test_the_event_at_the_end_of_a_query_carries_it(engine: Any) -> None:
     listens = Listens()
     root = get_dispatcher()
     root.add_event_handler(listens)
@@ -79,7 +78,7 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
         engine.query(QUESTION)
     finally:
         root.event_handlers.remove(listens)
-    assert listens.statuses == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
+    assert listens.statuses == {"QueryEndEvent": "complete"}
 
 
 def test_copies_have_the_options_and_no_results(tiny_llm: LocalLLM) -> None:
@@ -110,23 +109,3 @@ def test_of_two_in_one_engine_the_first_attributes_and_the_log_says_so(
     attribution_of(first.result(response))
     assert not second.results
     assert "two AttributionPostprocessors" in caplog.text
-
-
-def test_callbacks_of_the_synthesizer_are_there_for_its_query_alone(engine: Any) -> None:
-    manager = engine._response_synthesizer.callback_manager
-    before = list(manager.handlers)
-    during = []
-    root = get_dispatcher()
-
-    class Looks(BaseEventHandler):
-        def handle(self, event: Any, **_: Any) -> None:
-            during.append(len(manager.handlers))
-
-    looks = Looks()
-    root.add_event_handler(looks)
-    try:
-        assert summary_of(engine.query(QUESTION))["status"] == "complete"
-    finally:
-        root.event_handlers.remove(looks)
-    assert max(during) == len(before) + 1
-    assert manager.handlers == before

@@ -6,7 +6,7 @@ import inspect
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary, ref
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.callbacks import CBEventType, EventPayload
-from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
@@ -28,7 +26,6 @@ from llama_index.postprocessor.attribot import query as queries
 from llama_index.postprocessor.attribot.nodes import key_of, merged
 from llama_index.postprocessor.attribot.query import QueryObserver, TrackedQuery, text_of
 from llama_index_instrumentation import get_dispatcher
-from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
 
 from attribot_rag.runtime import Advice, Step, Steps
@@ -47,7 +44,6 @@ NOTHING_SEEN = (
 logger = logging.getLogger(__name__)
 
 _installing = threading.Lock()
-_replacing = threading.Lock()
 
 
 @dataclass(eq=False)
@@ -61,12 +57,7 @@ class OpenSpan:
     observer: queries.QueryObserver | None = None
     query: queries.TrackedQuery | None = None
     call: queries.ModelCall | None = None
-    stop_listening: Callable[[], None] | None = None
     asked: queries.ModelCall | None = None
-
-    def close(self) -> None:
-        if self.stop_listening is not None:
-            self.stop_listening()
 
 
 class PassedNodes:
@@ -135,10 +126,6 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         asks = isinstance(instance, LLM) and asked != [None, None]
         if query is None and engine is not None and asks:
             query = engine.own_query(observer or engine.observer)
-            opened = self._spans.get(engine.step.id)
-            if query is not None and opened is not None and opened.stop_listening is None:
-                opened.stop_listening = _listen_to(engine.instance)
-        stop_listening = None
         if query is not None:
             observer, call = None, parent.call
             if asks:  # the outermost span is one call
@@ -153,9 +140,8 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
                 text, is_async = queries.question_in(bound_args), queries.is_asynchronous(id_)
                 query = queries.TrackedQuery(step, observer, text, nodes, is_async)
                 query.earlier = () if engine is None else tuple(engine.answered)
-                stop_listening = _listen_to(instance)
         if any((engine, observer, query)):
-            self._spans[id_] = OpenSpan(engine, observer, query, call, stop_listening)
+            self._spans[id_] = OpenSpan(engine, observer, query, call)
 
     def _engine_of(
         self, id_: str, outer: EngineSpan | None, instance: Any, bound_args: inspect.BoundArguments
@@ -195,21 +181,10 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             return engine.answered[-1].observer
         return self._passed.observer_of(nodes, engine is not None and not engine.gathers)
 
-    def responds(self, id_: str | None, response: Any) -> None:
-        """A span is about to return a response, but has not ended."""
-        span = self._spans.get(id_ or "")
-        if span is None:
-            return
-        if span.query is not None and span.query.run_id == id_:
-            span.query.finish(response)
-        elif span.engine is not None and span.engine.step.id == id_:
-            span.engine.responds(response)
-
     def prepare_to_exit_span(
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
         span = self._spans.pop(id_, None) or OpenSpan()
-        span.close()
         engine, observer, query = span.engine, span.observer, span.query
         retrieves = isinstance(instance, _RETRIEVING) and isinstance(result, list)
         if observer is not None and retrieves:
@@ -267,57 +242,11 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         span = self._spans.pop(id_, None) or OpenSpan()
-        span.close()
         self._steps.end(id_)
         if span.query is not None and span.query.run_id == id_:
             span.query.done()
         if span.engine is not None and span.engine.step.id == id_:
             span.engine.drop()
-
-
-class AnswerCallback(BaseCallbackHandler):
-    """Lets an answer be attributed while its span is still open.
-
-    LlamaIndex swallows every exception while a span ends, even KeyboardInterrupt, so Ctrl-C could
-    not stop an attribution there. In a callback, it can.
-    """
-
-    def __init__(self) -> None:
-        told = (CBEventType.SYNTHESIZE, CBEventType.QUERY)
-        super().__init__(list(CBEventType), [kind for kind in CBEventType if kind not in told])
-
-    def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
-        return event_id
-
-    def on_event_end(
-        self, event_type: CBEventType, payload: dict[str, Any] | None = None, *_: Any, **__: Any
-    ) -> None:
-        response = (payload or {}).get(EventPayload.RESPONSE)
-        if response is not None:
-            installed().responds(active_span_id.get(), response)
-
-    def start_trace(self, *_: Any, **__: Any) -> None:
-        """Traces do not matter here."""
-
-    end_trace = start_trace
-
-
-def _listen_to(instance: Any) -> Callable[[], None] | None:
-    """Add a callback to an engine or a synthesizer. Returns a function that removes it.
-
-    The list of callbacks is replaced and not changed, because other threads may be reading it.
-    """
-    callbacks, callback = getattr(instance, "callback_manager", None), AnswerCallback()
-    if callbacks is None:
-        return None
-
-    def stop() -> None:
-        with _replacing:
-            callbacks.handlers = [one for one in callbacks.handlers if one is not callback]
-
-    with _replacing:
-        callbacks.handlers = [*callbacks.handlers, callback]
-    return stop
 
 
 def installed() -> QueryTracker:
@@ -377,11 +306,6 @@ class EngineSpan:
         self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
         self.own.gathers, self.own.num_before = self.gathers, self.num_before
         return self.own
-
-    def responds(self, response: Any) -> None:
-        """A response is about to be returned, before the span ends."""
-        if self.own is not None and self._query_of(response) is self.own:
-            self.own.finish(response)
 
     def finish(self, response: Any) -> None:
         """Attach the current result to the engine's answer, and report to the engine that asked."""
