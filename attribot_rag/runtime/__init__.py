@@ -45,9 +45,6 @@ from attribot_rag.runtime.reach import Step, Steps
 from attribot_rag.runtime.runs import (
     AttributedRun,
     RunStore,
-    attach_to_mapping,
-    is_taken,
-    summaries_of,
 )
 from attribot_rag.runtime.service import (
     AttributionService,
@@ -79,12 +76,9 @@ __all__ = [
     "Step",
     "Steps",
     "answer_without",
-    "attach_to_mapping",
     "feedback_of",
-    "is_taken",
     "merge_documents",
     "scoring_model",
-    "summaries_of",
     "texts_in_prompt",
     "told_document",
     "trace_run",

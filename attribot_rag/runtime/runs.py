@@ -11,7 +11,6 @@ from collections.abc import (
     Collection,
     Iterator,
     Mapping,
-    MutableMapping,
     Sequence,
 )
 from concurrent.futures import Future
@@ -350,23 +349,6 @@ class RunStore(Mapping[str, AttributedRun]):
         with self._lock:
             return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
 
-    def by_key(
-        self, texts: Mapping[str, str], branches: Mapping[str, Collection[str]]
-    ) -> dict[str, AttributedRun]:
-        """For each key whose text is an answer, the run of that answer.
-
-        `branches` are the ids of the runs that may have given it. Answers that others of these were
-        made of are left out, and answers that lack their documents.
-        """
-        found: dict[str, AttributedRun] = {}
-        for key, text in texts.items():
-            runs = [self._runs[run_id] for run_id in self if run_id in branches[key]]
-            free = [run for run in runs if run.text == text and run not in found.values()]
-            if free and not isinstance(free[-1].error, DocumentsNotLocated):
-                found[key] = free[-1]
-        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
-        return {key: run for key, run in found.items() if run.run_id not in read}
-
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
         """Let the root's id name its last answer with one of these texts, and return that run.
 
@@ -446,48 +428,3 @@ def _done(run: AttributedRun) -> Future[AttributedRun]:
     done: Future[AttributedRun] = Future()
     done.set_result(run)
     return done
-
-
-def summaries_of(runs: Mapping[str, AttributedRun]) -> dict[str, Any] | None:
-    """The summary of a single run, or a dict of summaries by key; None without any."""
-    summaries = {key: run.summary for key, run in runs.items()}
-    return summaries if len(summaries) > 1 else next(iter(summaries.values()), None)
-
-
-def attach_to_mapping(
-    outputs: MutableMapping[Any, Any], key: str, found: dict[str, Any] | None
-) -> bool:
-    """Put what `summaries_of` found into an answer's mapping. A value of the application stays.
-
-    An application may reuse a mapping that has the attribution of an earlier answer. Returns False
-    if another summary of the same answer is there, which stays.
-    """
-    before = _summaries_in(outputs.get(key))
-    if outputs.get(key) is not None and not before:
-        return True
-    if any(is_taken(present, summary) for present in before for summary in _summaries_in(found)):
-        return False
-    if found is not None:
-        outputs[key] = found
-    elif before:
-        del outputs[key]
-    return True
-
-
-def is_taken(present: Any, summary: dict[str, Any] | None) -> bool:
-    """Whether another summary of the same answer is present, and is not just an error."""
-    if summary is None or not isinstance(present, dict):
-        return False
-    if present.get("run_id") != summary["run_id"]:
-        return False
-    return present["error"] is None or summary["error"] is not None
-
-
-def _summaries_in(value: Any) -> list[dict[str, Any]]:
-    """The summary itself, or the summaries in a dict; none for anything else."""
-    if not isinstance(value, dict):
-        return []
-    if {"status", "run_id"} <= value.keys():
-        return [value]
-    inner = [summary for part in value.values() for summary in _summaries_in(part)]
-    return inner if len(inner) == len(value) else []

@@ -59,8 +59,7 @@ class StreamedCall:
     """A call of a model, and the pieces of its answer that were streamed.
 
     If it `is_structured`, its tool calls are its answer. Otherwise, the `generation` is kept until
-    something passes on their arguments. `is_attached` says that its answer carries this handler's
-    result.
+    something passes on their arguments.
     """
 
     call: Call
@@ -70,7 +69,6 @@ class StreamedCall:
     provider: str = ""
     chunk: Chunk | None = None
     generation: ChatGeneration | None = None
-    is_attached: bool = False
 
 
 class RunCallbacks(BaseCallbackHandler):

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
-from weakref import WeakSet
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -26,8 +25,6 @@ from langchain_attribot.documents import METADATA_KEY, documents_in, structured_
 from langchain_attribot.models import AskAgain, ModelHolder, ModelHolders
 
 logger = logging.getLogger(__name__)
-
-_handlers: WeakSet[AttributionCallbackHandler] = WeakSet()
 
 
 class AttributionOptions(ServiceOptions, total=False):
@@ -120,10 +117,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         self._citations = options.get("citations", False)
         self._attach = options.get("attach", True)
         self._advice = runtime.Advice(logger)
-        self._told_of_another = False
         if self._citations:
             messages.show_citations()
-        _handlers.add(self)
 
     def __repr__(self) -> str:
         names = ", ".join(service.name for service in self.services)
@@ -152,7 +147,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def answered(
         self, streamed: StreamedCall, text: str, generation: Generation | None = None
     ) -> None:
-        """Attach the summary of an answer, unless another handler has attached one."""
+        """Attach the summary of an answer."""
         call = streamed.call
         is_first = not call.is_answered
         if call.answer.span is None:
@@ -163,12 +158,6 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             self._tell(call.step, summary)
         if not self._attach or not isinstance(generation, ChatGeneration):
             return
-        present = generation.message.response_metadata.get(messages.KEY)
-        if not streamed.is_attached and runtime.is_taken(present, summary):
-            call.step.memo["yields"] = True
-            self._warn_of_another(summary)
-            return
-        streamed.is_attached = summary is not None
         message = generation.message
         memo, in_place = call.step.root.memo, isinstance(message, AIMessageChunk)
         may_stream = is_first and summary is not None and "inputs" in memo  # asked for no chunks
@@ -229,64 +218,26 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
         """Take `outputs` as the result of a root that has not ended yet.
 
-        Returns the documents that its answer was attributed to, and its summary, or a dict of
-        summaries by key. The summary is None if nothing in the root was attributed.
+        Returns the documents that its answer was attributed to, and its summary, or None if
+        nothing in the root was attributed.
         """
-        root, run = self.observer.steps.get(root_id), self.results.get(str(root_id))
-        runs = {} if run is None else {"": run}
+        root, answer = self.observer.steps.get(root_id), self.results.get(str(root_id))
         if root is not None and outputs is not None:
             self._arguments_given(root, outputs)
             root.memo["settled"] = True
             answer = self.results.set_answer(root.id, list(messages.output_texts(outputs)))
-            runs = self._attach_to_output(root, outputs, answer)
-        documents = runtime.merge_documents(run.documents for run in runs.values())
-        return documents, runtime.summaries_of(runs)
+            self._attach_to_output(root, outputs, answer)
+        return ([], None) if answer is None else (list(answer.documents), answer.summary)
 
-    def _attach_to_output(
-        self, root: Step, outputs: Any, answer: AttributedRun | None
-    ) -> dict[str, AttributedRun]:
-        """Attach the answer's summary, or several by key. Returns their runs."""
-        runs = {} if answer is None else {"": answer}
+    def _attach_to_output(self, root: Step, outputs: Any, answer: AttributedRun | None) -> None:
+        summary = None if answer is None else answer.summary
         is_parsed = root.memo.get("parsed") is outputs
-        is_dict = isinstance(outputs, dict) and not is_parsed and "messages" not in outputs
-        if is_dict:
-            runs = self._runs_by_key(root, outputs) or runs
-        yields = {step.id for step in root.within() if "yields" in step.memo}
-        if not self._attach or (answer is not None and answer.run_id in yields):
-            return runs
-        found = runtime.summaries_of(runs)
-        if is_dict and not runtime.attach_to_mapping(outputs, messages.KEY, found):
-            self._warn_of_another(None if answer is None else answer.summary)
+        if not self._attach:
+            return
+        if isinstance(outputs, dict) and not is_parsed and "messages" not in outputs:
+            messages.attach_to_mapping(outputs, summary)
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             messages.attach_to_output(outputs, answer.summary)
-        return runs
-
-    def _runs_by_key(self, root: Step, outputs: dict[str, Any]) -> dict[str, AttributedRun]:
-        """The runs of a dict's values if several are answers, for example of branches."""
-        steps = [(step.id, step.all_names()) for step in root.within()]
-        texts, branches = {}, {}
-        for key, value in outputs.items():
-            if isinstance(value, str | BaseMessage):
-                texts[key] = "".join(messages.output_texts(value))
-                own = [step_id for step_id, names in steps if f"map:key:{key}" in names]
-                branches[key] = own or [step_id for step_id, _ in steps]
-        runs = self.results.by_key(texts, branches)
-        return runs if len(runs) > 1 else {}
-
-    def _warn_of_another(self, summary: dict[str, Any] | None) -> None:
-        """Log, once, that another handler attributes the same answers."""
-        if summary is None or summary["error"] is not None or self._told_of_another:
-            return
-        self._told_of_another = True
-        run_id = summary["run_id"]
-        others = [other for other in _handlers if other is not self and run_id in other.results]
-        logger.warning(
-            "two handlers attribute the same answers: the result of %s stays, and that by %s is "
-            "only in its `results`. Attach only one of them; for several models, "
-            "AttributionCallbackHandler([chat, other_chat])",
-            next(map(repr, others), "the first"),
-            self,
-        )
 
     def _advise(self, root: Step, outputs: Any) -> None:
         """Log why the root's answer has no attribution, if documents are the reason."""

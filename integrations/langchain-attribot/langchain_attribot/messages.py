@@ -102,6 +102,20 @@ def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
         message.response_metadata = {**message.response_metadata, KEY: summary}
 
 
+def attach_to_mapping(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> None:
+    """Put an answer's summary into a chain's dict, or remove the summary of an earlier answer.
+
+    A value of the application stays.
+    """
+    before = outputs.get(KEY)
+    if before is not None and not (isinstance(before, dict) and "run_id" in before):
+        return
+    if summary is not None:
+        outputs[KEY] = summary
+    elif before is not None:
+        del outputs[KEY]
+
+
 def is_last(chunk: ChatGenerationChunk) -> bool:
     """Whether this chunk ends the stream."""
     return getattr(chunk.message, "chunk_position", None) == "last"

@@ -15,9 +15,8 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from scripted import says_to
-from support.island import FERRY
 from support.patience import scaled
-from support.summaries import attribution_of, checked
+from support.summaries import checked
 
 from attribot_rag import LocalModel
 from attribot_rag.errors import DocumentsNotLocated
@@ -140,18 +139,3 @@ def test_answers_that_a_step_changes_are_told_of(
     assert summary["error"]["type"] == DocumentsNotLocated.__name__
     assert "2 answers that models gave before" in summary["error"]["message"]
     assert "2 answers that models gave before" in caplog.text
-
-
-def test_a_second_handler_leaves_the_first_one_s_result(
-    combining: Any, making: Making, caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = making(combining), making(combining, method="masked")
-    for _ in range(2):
-        config: Any = {"callbacks": [first, second], "metadata": {"attribot_documents": [FERRY]}}
-        message = combining.invoke(f"{FERRY} Who?", config)
-        summary = summary_of(message)
-        assert summary["method"] == attribution_of(first.last).provenance.method
-        assert attribution_of(second.last).provenance.method != summary["method"]
-    told = [record.getMessage() for record in caplog.records if "two handlers" in record.message]
-    (line,) = told
-    assert repr(first) in line and repr(second) in line
