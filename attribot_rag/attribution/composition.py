@@ -74,23 +74,16 @@ class Composition:
 
     `earlier` are the attributions of the earlier answers, by the ids of their documents. Each comes
     after those that it was made of. `retrieved` are the application's documents; some may stand in
-    none of these prompts. In a part of a longer answer, `known_numbers` are the documents' numbers
-    in the parts before, by key. Otherwise it is None.
+    none of these prompts.
     """
 
     attribution: Attribution
     earlier: Mapping[str, Attribution] = field(default_factory=dict)
-    known_numbers: Mapping[str, int] | None = None
     retrieved: Sequence[Document] = ()
 
     @cached_property
     def sentences(self) -> tuple[ComposedSentence, ...]:
         return tuple(map(self._composed, cite(self.attribution)))
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the answer only has documents of its prompt, with the numbers of `cite`."""
-        return not self.earlier and self.known_numbers is None
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -98,14 +91,14 @@ class Composition:
 
         Several attributions are always numbered from 1, in the order of first citation.
         """
-        if self.is_plain:
+        if not self.earlier:
             own = cite(self.attribution).numbers
             return {self.key_of(self.attribution, index): own[index] for index in own}
-        numbers = dict(self.known_numbers or {})
+        numbers: dict[str, int] = {}
         for origin in self.origins:
             for index in origin.documents:
                 key = self.key_of(origin.attribution, index)
-                numbers.setdefault(key, max(numbers.values(), default=0) + 1)
+                numbers.setdefault(key, len(numbers) + 1)
         return numbers
 
     @cached_property
@@ -188,7 +181,7 @@ class Composition:
         stay only in a plain answer, because elsewhere their numbers mean other documents.
         """
         attribution = self.attribution
-        if self.is_plain:
+        if not self.earlier:
             return attribution.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         citations = (
             ((sentence.cited.start, sentence.cited.end), " ".join(self._written(sentence, remarks)))
@@ -197,9 +190,21 @@ class Composition:
         own = ((marker.start, marker.end) for marker in attribution.markers)
         removed = spaces_and(attribution.response, own)
         text = with_citations(attribution.response, citations, removed)
-        if remarks and self.known_numbers is None:  # else it is a part of a longer answer
+        if remarks:
             text = with_reader(text, attribution.provenance)
-        return with_legend(text, cited_documents([self])) if sources else text
+        return with_legend(text, self._cited_documents()) if sources else text
+
+    def _cited_documents(self) -> list[CitedDocument]:
+        """The cited documents, by number, with their cited characters."""
+        documents: dict[int, CitedDocument] = {}
+        for origin in self.origins:
+            for index in origin.documents:
+                number = self.number_of(origin, index)
+                label = label_of(origin.attribution.documents[index], index)
+                cited = documents.get(number) or CitedDocument(index, number, label, ())
+                quotes = (*cited.quotes, quote_of(origin.attribution, origin.source, index))
+                documents[number] = replace(cited, quotes=tuple(dict.fromkeys(quotes)))
+        return [documents[number] for number in sorted(documents)]
 
     def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:
         groups = [self.numbers_of([origin]) for origin in sentence.origins]
@@ -289,20 +294,6 @@ class Composition:
                 for sentence in self._citations[id(answer)]:
                     if sentence.start < end and start < sentence.end:
                         yield answer, sentence
-
-
-def cited_documents(compositions: Iterable[Composition]) -> list[CitedDocument]:
-    """The documents cited by these compositions, by number, with their cited characters."""
-    documents: dict[int, CitedDocument] = {}
-    for composition in compositions:
-        for origin in composition.origins:
-            for index in origin.documents:
-                number = composition.number_of(origin, index)
-                label = label_of(origin.attribution.documents[index], index)
-                cited = documents.get(number) or CitedDocument(index, number, label, ())
-                quotes = (*cited.quotes, quote_of(origin.attribution, origin.source, index))
-                documents[number] = replace(cited, quotes=tuple(dict.fromkeys(quotes)))
-    return [documents[number] for number in sorted(documents)]
 
 
 def _each_once(origins: Iterable[CitedOrigin]) -> tuple[CitedOrigin, ...]:

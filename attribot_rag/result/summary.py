@@ -176,7 +176,6 @@ def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summar
         "retokenized": None,
         "seconds": None,
         "calls": [],
-        "places": [],
         "omitted": {"sources": 0, "documents": 0, "sentences": 0, "calls": 0},
     }
 

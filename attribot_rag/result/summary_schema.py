@@ -231,10 +231,6 @@ class Summary(TypedDict):
     seconds: Annotated[float, Field(ge=0)] | None
     """How long the attribution took."""
     calls: list[Summary]
-    """If several calls of a model gave the answer, the attribution of each call's own answer to the
-    documents in its own prompt. Positions are characters of that answer. In a composite, the
-    earlier answers, in their order."""
-    places: list[tuple[Index, Index]]
-    """For each call the characters [start, end) of its answer in the whole; empty if the calls
-    build on each other."""
+    """The earlier answers that the answer was made of, in their order, each attributed to the
+    documents in its own prompt. Positions are characters of that answer."""
     omitted: Omitted

@@ -121,18 +121,6 @@ def text_of(run: AttributedRun) -> str:
     return (run.shown or run.text[run.answer.start :]).strip()
 
 
-def places_of(answers: Sequence[str], text: str) -> list[tuple[int, int]] | None:
-    """The place [start, end) of each answer if the text is these answers end to end; else None."""
-    places, end = [], 0
-    for answer in answers:
-        start = text.find(answer, end)
-        if start < 0:
-            return None
-        end = start + len(answer)
-        places.append((start, end))
-    return places
-
-
 def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
     """The run with the earlier answers that its prompt contains, and with those that they were made
     of.

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as futures_wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.documents import by_text, metadata_note
-from attribot_rag.runtime.earlier_answers import all_done, places_of, text_of
 from attribot_rag.runtime.reach import Reach, Step, Steps
 from attribot_rag.runtime.runs import AttributedRun, RunStore
 from attribot_rag.runtime.service import AttributionService, service_that_saw
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -157,32 +151,6 @@ class Observer:
             call.run = self._attributed(call, text, background)
             self.steps.end(call.step.id)
         return call.run
-
-    def composed(
-        self, run: AttributedRun, parts: Sequence[AttributedRun], *, wait: bool = False
-    ) -> AttributedRun | None:
-        """The run of an answer that consists of these answers, end to end; None for another answer.
-
-        It is pending until all of them have ended. With `wait`, this method waits for them.
-        """
-        places = places_of([text_of(part) for part in parts], run.text)
-        if places is None:
-            return None
-        whole = replace(run, earlier=tuple(parts), places=tuple(places), is_pending=True)
-        futures = list(map(self.store.ended, parts))
-
-        def end() -> AttributedRun:
-            ended = tuple(map(self.store.latest, parts))
-            return self.store.add(replace(whole, earlier=ended, is_pending=False))
-
-        if wait:
-            futures_wait(futures)
-        if all(future.done() for future in futures):
-            return end()
-        ended: Future[AttributedRun] = Future()
-        self.store.expect(whole, lambda: ended)
-        all_done(futures).add_done_callback(lambda _: ended.set_result(end()))
-        return whole
 
     def ended(
         self, step_id: object, texts: Sequence[str] | None = None, documents: Sequence[Any] = ()

@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
-from attribot_rag.attribution.composition import cited_documents, summarize_composition
+from attribot_rag.attribution.composition import summarize_composition
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document
-from attribot_rag.display.plain_text import with_legend, with_reader
 from attribot_rag.display.report import Markers
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun, UnsupportedModel
 from attribot_rag.recording import Answer
@@ -41,13 +40,11 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a question and of an answer i
 class AttributedRun:
     """One answer: the ids of the model's run and its root, and the attribution or the error.
 
-    At most one of `attribution` and `error` is set. Both are None if the answer is empty, or only
-    consists of earlier answers, end to end. While the run `is_pending`, it has no attribution yet,
-    or one whose last sentences are not judged. `shown` is the text that the caller got, if it is
-    not the answer itself, and '' if the caller got no text. `earlier` are the runs of the earlier
-    answers that this one was made of, in the order in which they were made. Either the prompt had
-    these answers as documents with their runs' ids. Or the answer is these answers end to end, and
-    `places` has the place [start, end) of each.
+    At most one of `attribution` and `error` is set. Both are None if the answer is empty. While
+    the run `is_pending`, it has no attribution yet, or one whose last sentences are not judged.
+    `shown` is the text that the caller got, if it is not the answer itself, and '' if the caller
+    got no text. `earlier` are the runs of the earlier answers that this one was made of, in the
+    order in which they were made. The prompt had these answers as documents with their runs' ids.
     """
 
     run_id: str
@@ -58,7 +55,6 @@ class AttributedRun:
     is_pending: bool = False
     shown: str | None = None
     earlier: tuple[AttributedRun, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         state = "pending" if self.is_pending else type(self.error or self.attribution).__name__
@@ -87,26 +83,13 @@ class AttributedRun:
     @property
     def composition(self) -> Composition | None:
         """The attribution with the attributions of earlier answers; None without an attribution."""
-        return None if self.attribution is None else self._composed(self.attribution)
-
-    def compositions(self) -> list[tuple[int, Composition]]:
-        """The composition, or the compositions of its parts, each with its start in the text.
-
-        A document has the same number in all of them. Raises the run's error if there is one.
-        """
-        if self.error is not None:
-            raise self.error
-        whole = self.composition
-        if whole is not None:
-            return [(0, whole)]
-        compositions: list[tuple[int, Composition]] = []
-        numbers: Mapping[str, int] = {}
-        for (start, _), run in zip(self.places, self.earlier, strict=False):
-            if run.attribution is not None:
-                composition = run._composed(run.attribution, numbers)
-                numbers = composition.numbers
-                compositions.append((start, composition))
-        return compositions
+        if self.attribution is None:
+            return None
+        earlier = {
+            run.run_id: run.attribution for run in self.all_earlier() if run.attribution is not None
+        }
+        retrieved = tuple(map(Document.of, self.answer.retrieved)) if self.earlier else ()
+        return Composition(self.attribution, earlier, retrieved)
 
     def to_cited_text(
         self, *, remarks: bool = True, markers: Markers = "audited", sources: bool = False
@@ -116,30 +99,12 @@ class AttributedRun:
         If the answer was made of earlier answers, it has the numbers of their citations. Raises the
         run's error if there is one.
         """
-        compositions = self.compositions()
-        if self.attribution is not None:
-            whole = compositions[0][1] if self.earlier else self.attribution
-            return whole.to_cited_text(remarks=remarks, markers=markers, sources=sources)
-        ends = dict(self.places)
-        text, end = "", 0
-        for start, composition in compositions:
-            # They are joined without the white space around them.
-            cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
-            text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
-        text += self.text[end:]
-        if remarks and compositions:
-            text = with_reader(text, compositions[-1][1].attribution.provenance)
-        documents = cited_documents(composition for _, composition in compositions)
-        return with_legend(text, documents) if sources else text
-
-    def _composed(
-        self, attribution: Attribution, numbers: Mapping[str, int] | None = None
-    ) -> Composition:
-        earlier = {
-            run.run_id: run.attribution for run in self.all_earlier() if run.attribution is not None
-        }
-        retrieved = tuple(map(Document.of, self.answer.retrieved)) if self.earlier else ()
-        return Composition(attribution, earlier, numbers, retrieved)
+        if self.error is not None:
+            raise self.error
+        whole = self.composition if self.earlier else self.attribution
+        if whole is None:
+            return self.text
+        return whole.to_cited_text(remarks=remarks, markers=markers, sources=sources)
 
     def all_earlier(self) -> tuple[AttributedRun, ...]:
         """The earlier runs, and theirs in turn, each once, after its own earlier runs."""
@@ -167,14 +132,7 @@ class AttributedRun:
             return own
         listed = {run.run_id for run in self.earlier}
         calls = [run._without(listed).summary_of(shared // len(kept)) for run in kept]
-        if self.places and not self.is_pending:
-            whole = all(call["status"] == "complete" for call in calls)
-            own["status"] = "complete" if whole else "partial"
-        return {
-            **own,
-            "calls": calls,
-            "places": [list(place) for place in self.places[: len(kept)]],
-        }
+        return {**own, "calls": calls}
 
     def _without(self, listed: set[str]) -> AttributedRun:
         """The run without the earlier runs that are listed already."""
@@ -186,7 +144,7 @@ class AttributedRun:
             texts = {"question": question or None, "answer": answer or None}
             if len(json.dumps(texts)) <= max_bytes:
                 break
-        has_citations = self.error is None and (self.attribution is not None or self.places)
+        has_citations = self.error is None and self.attribution is not None
         whole = texts | {"cited_text": self.to_cited_text() if has_citations else None}
         return whole if len(json.dumps(whole)) <= max_bytes else texts
 
@@ -202,7 +160,7 @@ class AttributedRun:
             else:
                 summary = summarize(composition.attribution, shown=shown, **bounds)
             return summary | ({"status": "pending"} if self.is_pending else {})
-        if not (self.is_pending or self.error or self.earlier):
+        if not (self.is_pending or self.error):
             return without_attribution("complete", notes=[_EMPTY], **bounds)
         length = len(self.text if self.shown is None else self.shown)
         if self.is_pending:

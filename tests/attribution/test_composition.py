@@ -6,29 +6,25 @@ import pytest
 from support.attributions import handmade, verdicts_of
 from support.compositions import (
     ABOUT_FERRY,
-    ABOUT_TOWER,
     BOTH,
     CARRIES,
     EARLIER,
     EARLIER_RUNS,
-    FERRY,
     HIGH,
     OF_BOTH,
     TOWER,
     WHITE,
     composed,
-    end_to_end,
     run,
 )
 from support.schemas import SUMMARIES
 
-from attribot_rag.attribution import Composition, Marker
+from attribot_rag.attribution import Composition
 from attribot_rag.attribution.composition import summarize_composition
 from attribot_rag.context import Document
 from attribot_rag.result.remarks import THE_DOCUMENTS, words_for
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.result.verdict import Support
-from attribot_rag.runtime import Answer, AttributedRun
 
 
 def texts(composition: Composition) -> list[list[str]]:
@@ -95,55 +91,11 @@ def test_the_passages_found_are_those_of_all_answers() -> None:
     assert {remark["text"] for remark in remarks} == {"not in the 3 passages found"}
 
 
-def test_answers_end_to_end_share_their_numbers() -> None:
-    whole = end_to_end()
-    SUMMARIES.validate(whole.summary)
-    assert whole.summary["status"] == "complete"
-    assert whole.to_cited_text() == (
-        f"Response 1: {CARRIES} [1]\nResponse 2: {HIGH} [2] {WHITE} [2]"
-    )
-
-
-def test_markers_of_the_model_s_own_give_way_to_the_numbers_of_the_whole() -> None:
-    part = "The ferry carries 84 passengers [2]."
-    verdicts = verdicts_of(part, {"kind": "grounded", "source_ids": (0,)})
-    marker = Marker(start=32, end=35, number=2, document=1, supported=True)
-    about_ferry = handmade(
-        part,
-        [TOWER, FERRY],
-        {CARRIES: (9.0,)},
-        verdicts=verdicts,
-        markers=(marker,),
-        numbering="by_marker",
-    )
-    assert run("alone", about_ferry).to_cited_text() == part
-    earlier = (run("a", about_ferry), run("b", ABOUT_TOWER))
-    places = ((0, len(part)), (len(part) + 1, len(f"{part} {HIGH} {WHITE}")))
-    answer = Answer(f"{part} {HIGH} {WHITE}")
-    whole = AttributedRun("whole", "whole", answer, earlier=earlier, places=places)
-    assert whole.to_cited_text() == f"{CARRIES} [1] {HIGH} [2] {WHITE} [2]"
-    assert Composition(OF_BOTH, EARLIER, {"other": 4}).numbers == {
-        "other": 4,
-        **{"tower": 5, "ferry": 6},
-    }
-
-
 TOWER_LINE, FERRY_LINE = 'Tower (tower): "{}"', f'ferry: "{CARRIES}"'
 
 
-@pytest.mark.parametrize(
-    ("whole", "lines"),
-    [
-        (
-            run("whole", OF_BOTH, earlier=EARLIER_RUNS),
-            [TOWER_LINE.format(f'{HIGH}" "{WHITE}'), FERRY_LINE],
-        ),
-        (end_to_end(), [FERRY_LINE, TOWER_LINE.format(f'{HIGH}" "{WHITE}')]),
-    ],
-    ids=["composite", "end to end"],
-)
-def test_the_sources_stand_after_every_kind_of_answer(
-    whole: AttributedRun, lines: list[str]
-) -> None:
+def test_the_sources_stand_after_the_answer() -> None:
+    whole = run("whole", OF_BOTH, earlier=EARLIER_RUNS)
+    lines = (TOWER_LINE.format(f'{HIGH}" "{WHITE}'), FERRY_LINE)
     legend = "".join(f"[{number}] {line}\n" for number, line in enumerate(lines, 1))
     assert whole.to_cited_text(sources=True) == f"{whole.to_cited_text()}\n\n{legend}"

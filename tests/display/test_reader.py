@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.attributions import PROVENANCE, handmade, verdicts_of
-from support.compositions import EARLIER_RUNS, OF_BOTH, end_to_end, run
+from support.compositions import EARLIER_RUNS, OF_BOTH, run
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
@@ -87,11 +87,8 @@ def test_an_answer_made_of_earlier_answers_names_its_reader_once() -> None:
         return replace(run, attribution=replace(run.attribution, provenance=READ))
 
     earlier = tuple(map(read_run, EARLIER_RUNS))
-    for whole in (
-        replace(end_to_end(), earlier=earlier),
-        replace(read_run(run("whole", OF_BOTH)), earlier=earlier),
-    ):
-        assert whole.to_cited_text(sources=True).count("read the answer of gpt-4o") == 1
+    whole = replace(read_run(run("whole", OF_BOTH)), earlier=earlier)
+    assert whole.to_cited_text(sources=True).count("read the answer of gpt-4o") == 1
 
 
 def test_a_trace_says_on_what_basis() -> None:

@@ -12,7 +12,7 @@ from support.tiny_models import unshared
 from attribot_rag import Document
 from attribot_rag.context.locating import LocatedDocuments
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.runtime import Answer, AttributedRun, AttributionService, Call, Observer
+from attribot_rag.runtime import AttributedRun, AttributionService, Call, Observer
 
 MODEL = unshared()
 
@@ -214,23 +214,6 @@ def test_documents_of_a_step_that_never_began_are_told_of(
 def test_a_text_in_place_of_texts_is_refused(observer: Observer) -> None:
     with pytest.raises(InvalidInput, match="a list of texts"):
         observer.called("call", None, "a prompt", "a prompt")
-
-
-def test_answers_end_to_end_are_one(observer: Observer) -> None:
-    observer.began("each", given=DOCUMENTS[:2])
-    parts = []
-    for number, document in enumerate(DOCUMENTS[:2]):
-        call = asked(observer, "each", [document], f"{number}: {ANSWER}")
-        call.shares = True
-        parts.append(observer.answered(call, f"{number}: {ANSWER}"))
-        assert texts_of(parts[-1]) == [document]
-    runs = [part for part in parts if part is not None]
-    text = "\n---\n".join(run.text for run in runs)
-    whole = observer.composed(AttributedRun("each", "each", Answer(text)), runs)
-    assert whole is not None
-    assert [text[start:end] for start, end in whole.places] == [run.text for run in runs]
-    assert observer.composed(whole, runs[::-1]) is None
-    observer.ended("each")
 
 
 def test_no_documents_no_run(observer: Observer) -> None:

@@ -32,11 +32,3 @@ EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
 EARLIER_RUNS = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
 OF_BOTH = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
 """It cites both answers, and the first one again."""
-
-
-def end_to_end() -> AttributedRun:
-    """Earlier answers one after the other, without an answer of the model's to all of them."""
-    text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
-    places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
-    earlier = (run("a", ABOUT_FERRY), run("b", ABOUT_TOWER))
-    return AttributedRun("whole", "whole", Answer(text), earlier=earlier, places=places)

@@ -17,7 +17,7 @@ from typing_extensions import is_typeddict
 from attribot_rag.result import ErrorDescription, Summary
 
 _ROWS = 1_000  # in a row group, which is held in memory
-_NOT_IN_A_BATCH = ("calls", "places")
+_NOT_IN_A_BATCH = ("calls",)
 
 
 def outcome_schema() -> pyarrow.Schema:

@@ -108,17 +108,9 @@ def test_modes_of_one_call(engine_with: Engines, mode: str) -> None:
     assert ids_of(engine.query(QUESTION)) == BOTH
 
 
-def test_accumulated_answers_are_attributed_one_by_one(
-    engine_with: Engines, postprocessor: Postprocessor
-) -> None:
-    engine = engine_with(response_mode="accumulate")
-    response = engine.query(QUESTION)
-    summary = summary_of(response)
-    read = [[document["id"] for document in call["documents"]] for call in summary["calls"]]
-    assert sorted(read) == [["ferry"], ["lighthouse"]]
-    for (start, end), call in zip(summary["places"], summary["calls"], strict=True):
-        attribution = attribution_of(postprocessor.results[call["run_id"]])
-        assert response.response[start:end] == attribution.response.strip()
+def test_accumulated_answers_are_not_passed_off_as_one(engine_with: Engines) -> None:
+    summary = summary_of(engine_with(response_mode="accumulate").query(QUESTION), "unsupported")
+    assert "answers of 2 calls one after the other" in summary["error"]["message"]
 
 
 def test_a_refined_answer_is_attributed_to_nodes_and_to_the_answer_before_it(

@@ -27,13 +27,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, create_mode
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.attribution import (
-    CitedOrigin,
-    ComposedSentence,
-    Composition,
-    Counterfactual,
-    Markers,
-)
+from attribot_rag.attribution import Counterfactual, Markers
 from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
@@ -365,12 +359,28 @@ def cited_message(run: AttributedRun) -> ChatMessage:
     `additional_location_info` has the document's `number`, and the characters `start` and `end` of
     the sentence in the answer. Raises the run's error if there is one.
     """
-    before = len(before_answer(run))
+    if run.error is not None:
+        raise run.error
+    before, composition = len(before_answer(run)), run.composition
     blocks: list[TextBlock | CitationBlock] = []
-    for first, composition in run.compositions():
+    if composition is not None:
         for sentence in composition.sentences:
             for origin in sentence.origins:
-                blocks += _citations(composition, sentence, origin, first - before)
+                for index in origin.documents:
+                    document = origin.attribution.documents[index]
+                    place = {
+                        "number": composition.number_of(origin, index),
+                        "start": sentence.cited.start - before,
+                        "end": sentence.cited.end - before,
+                    }
+                    blocks.append(
+                        CitationBlock(
+                            cited_content=TextBlock(text=origin.source.text.strip()),
+                            source=str(document.id or ""),
+                            title=document.title,
+                            additional_location_info=place,
+                        )
+                    )
     text = run.text if run.attribution is None else run.attribution.response
     return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text[before:]), *blocks])
 
@@ -379,22 +389,3 @@ def before_answer(run: AttributedRun) -> str:
     """What the model said before the answer that was shown, such as an agent's thought."""
     text = run.text[run.answer.start :]
     return text.removesuffix(run.shown) if run.shown and text.endswith(run.shown) else ""
-
-
-def _citations(
-    composition: Composition, sentence: ComposedSentence, origin: CitedOrigin, first: int
-) -> list[CitationBlock]:
-    documents = origin.attribution.documents
-    return [
-        CitationBlock(
-            cited_content=TextBlock(text=origin.source.text.strip()),
-            source=str(documents[index].id or ""),
-            title=documents[index].title,
-            additional_location_info={
-                "number": composition.number_of(origin, index),
-                "start": first + sentence.cited.start,
-                "end": first + sentence.cited.end,
-            },
-        )
-        for index in origin.documents
-    ]

@@ -86,7 +86,7 @@ class Completion:
             query.done()
             return
         try:
-            error = query.error or self._refusal(calls)
+            error = query.error or self._refusal(calls, text)
             run = self._kept(text, error) if error else self._shown(calls, text)
         except Exception as error:
             logger.exception("no attribution of %s", query.run_id)
@@ -108,26 +108,21 @@ class Completion:
         return self._services.store.add(replace(run, shown=text))
 
     def _attributed(self, calls: Sequence[ModelCall], text: str) -> AttributedRun:
-        """The run of the response: of its last call, or of all its calls end to end."""
+        """The run of the response's last call. The calls before may have made what it read."""
         answers = [str(call.answer).strip() for call in calls]
         ends = [index for index, answer in enumerate(answers) if answer.endswith(text.strip())]
         calls = calls[: ends[0] + 1] if ends else calls
-        several = len(calls) > 1
-        is_last_alone = bool(ends) or not several
         self._tell_documents()
         runs = []
         for number, call in enumerate(calls, 1):
-            is_whole = is_last_alone and number == len(calls)
-            run_id = self._query.run_id if is_whole else f"{self._query.run_id}/{number}"
+            is_last = number == len(calls)
+            run_id = self._query.run_id if is_last else f"{self._query.run_id}/{number}"
             run = self._observer.answered(
-                self._call(call, run_id, shares=several),
+                self._call(call, run_id, shares=len(calls) > 1),
                 str(call.answer),
                 background=self._query.asynchronous,
             )
             runs += [] if run is None else [run]
-        whole = None if is_last_alone else self._composed(text, runs)
-        if whole is not None:
-            return whole
         if runs:
             return runs[-1]
         error = DocumentsNotLocated(
@@ -157,10 +152,6 @@ class Completion:
             if not any(answer in document.text for answer in answers)
         ]
 
-    def _composed(self, text: str, runs: Sequence[AttributedRun]) -> AttributedRun | None:
-        wait = not self._query.asynchronous and self._options.mode == "inline"
-        return self._observer.composed(self._query.run_of(text), runs, wait=wait)
-
     def _call(self, asked: ModelCall, run_id: str, *, shares: bool) -> Call:
         assert asked.scoring is not None
         llm = asked.llm
@@ -183,7 +174,7 @@ class Completion:
             shares=shares,
         )
 
-    def _refusal(self, calls: Sequence[ModelCall]) -> UnsupportedModel | None:
+    def _refusal(self, calls: Sequence[ModelCall], text: str) -> UnsupportedModel | None:
         remote = [call.name for call in calls if call.scoring is None]
         if remote:
             error = UnsupportedModel(
@@ -201,6 +192,12 @@ class Completion:
             return UnsupportedModel(
                 f"the answer took {len(calls)} calls, and one was streamed to another one, so "
                 "its answer is unknown; to stream, use a response mode with one call"
+            )
+        answers = [str(call.answer).strip() for call in calls]
+        if text.strip() not in answers and len(calls) > 1 and all(a in text for a in answers):
+            return UnsupportedModel(
+                f"the response has the answers of {len(calls)} calls one after the other; use a "
+                "response mode that makes one answer of them, such as compact or tree_summarize"
             )
         return None
 

@@ -97,7 +97,7 @@ def used_nodes(
     """Copies of the nodes: those with the best sources first, or only the cited ones."""
     order: dict[str, int] = {}
     best: dict[str, float] = {}
-    for _, composition in run.compositions():
+    if (composition := run.composition) is not None:
         order.update(composition.numbers)
         for attribution in (composition.attribution, *composition.earlier.values()):
             for ranked in attribution.top(len(attribution.sources)):
