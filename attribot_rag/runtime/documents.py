@@ -66,6 +66,9 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
     Two documents are the same if their texts are equal, unless their ids differ. With `exact`, the
     metadata that both have must be equal too. The copy with most information is kept.
     """
+    lists = [documents for documents in lists if documents]
+    if len(lists) < 2:
+        return [document for documents in lists for document in documents]
     merged: list[Any] = []
     kept: list[Document] = []  # the same, as they are read
     places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents

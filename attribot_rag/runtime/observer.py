@@ -78,7 +78,8 @@ class Observer:
         store: RunStore | None = None,
     ) -> None:
         self.services = services
-        self._store = store
+        own = services[0].store if services else RunStore()
+        self.store = own if store is None else store
         self.steps = Steps() if steps is None else steps
         self._elsewhere = elsewhere
         self._only = only
@@ -88,11 +89,6 @@ class Observer:
     def loose_documents(self) -> Sequence[Any]:
         """The last documents of steps without a parent, if `loose`."""
         return tuple(self._reach.loose_documents)
-
-    @property
-    def store(self) -> RunStore:
-        """The last runs."""
-        return self.services[0].store if self._store is None else self._store
 
     def began(self, step_id: object, parent_id: object = None, **described: Any) -> Step:
         """A step began, within another step or alone. `described` are fields of Step."""

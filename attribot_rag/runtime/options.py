@@ -74,13 +74,15 @@ class RunOptions(Options):
         A coroutine runs in this event loop if the loop runs; otherwise this method waits for it.
         """
         function = getattr(self, name)
+        if function is None:
+            return
 
         async def finish(told: Awaitable[object]) -> None:
             with _logged(name, run):
                 await told
 
         with _logged(name, run):
-            told = None if function is None else function(run)
+            told = function(run)
             if inspect.isawaitable(told):
                 loop = running_loop() or loop
                 if loop is not None and loop.is_running():

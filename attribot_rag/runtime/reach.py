@@ -8,6 +8,7 @@ import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from attribot_rag.context import Document
@@ -82,10 +83,8 @@ class Reach:
         with self._steps.lock:
             candidates, used = self._in_reach(step, prompt), step.root.used
             ids = Counter(filter(None, (Document.of(part).id for part in candidates)))
-            is_clear = (
-                used.isdisjoint(map(by_text, candidates)) and max(ids.values(), default=0) < 2
-            )
-            if is_clear and not shares:
+            is_used = bool(used) and not used.isdisjoint(map(by_text, candidates))
+            if not (is_used or shares) and max(ids.values(), default=0) < 2:
                 return candidates
             contained = in_prompt(prompt, candidates)
             if shares and contained:
@@ -167,19 +166,16 @@ _MAX_ROOTS = 1024
 _MAX_ANSWERS = 4096  # of one root
 
 
-def _few_answers() -> deque[tuple[int, AttributedRun]]:
-    return deque(maxlen=_MAX_ANSWERS)
-
-
 @dataclass(eq=False)
 class Step:
     """A step of an application, such as a chain, a search or the call of a model.
 
     `given` are the documents in its input, `made` those in its output, and `found` those that it
     retrieved. With `replaces`, `found` replaces the documents that steps in it found. `names` has
-    its names and tags. `is_orphan` says that its parent was not seen. `begun` and `ended` are ticks
-    of one clock. `memo` is for the integration. In a root step, `answers` has the models' answers
-    with their ticks, and `used` the texts of the documents that they were attributed to.
+    its names and tags. `root` is the step around it that has no parent. `is_orphan` says that its
+    parent was not seen. `begun` and `ended` are ticks of one clock. `memo` is for the integration.
+    In a root step, `answers` has the models' answers with their ticks, and `used` the texts of the
+    documents that they were attributed to.
     """
 
     id: str
@@ -195,13 +191,15 @@ class Step:
     ended: int | None = None
     memo: dict[str, Any] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    answers: deque[tuple[int, AttributedRun]] = field(default_factory=_few_answers)
+    answers: deque[tuple[int, AttributedRun]] = field(
+        default_factory=partial(deque, maxlen=_MAX_ANSWERS)
+    )
     children: list[Step] = field(default_factory=list)
 
-    @property
-    def root(self) -> Step:
-        """The step around this one that has no parent."""
-        return self if self.parent is None else self.parent.root
+    root: Step = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.root = self if self.parent is None else self.parent.root
 
     @property
     def name(self) -> str:

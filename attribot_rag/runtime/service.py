@@ -381,11 +381,10 @@ def answer_without(
 class KeepsRuns(Protocol):
     """Keeps the runs of its `services` as `results`, and lets their models answer again."""
 
-    @property
-    def services(self) -> Sequence[AttributionService]: ...
+    results: RunStore
 
     @property
-    def results(self) -> RunStore: ...
+    def services(self) -> Sequence[AttributionService]: ...
 
     def result(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The finished run with this id or this root's id. Waits while it is pending.

@@ -56,6 +56,8 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     If a chain returns the arguments of tool calls to its caller, and no tool runs, these arguments
     are the answer, as JSON. This is how structured output works.
 
+    `results` has the last runs, by the id of the model's run and of its root (`config["run_id"]`).
+
     Args:
         llm: The model that answers: a ChatHuggingFace, or a HuggingFacePipeline on a local
             pipeline. If several models answer, a list of them, or the chain. With `reader`, the
@@ -112,6 +114,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             runtime.Observer(services, elsewhere=elsewhere, only=options.get("only"), loose=loose),
             None if reader is None else partial(AskAgain, models.answering_models_in(llm)),
         )
+        self.results = store
         self.raise_error = self._options.raise_error
         self.attributes_stopped = self._options.mode == "background"
         self._citations = options.get("citations", False)
@@ -128,11 +131,6 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def services(self) -> Sequence[runtime.AttributionService]:
         """One service for each model that may answer."""
         return self.observer.services
-
-    @property
-    def results(self) -> RunStore:
-        """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
-        return self.observer.store
 
     @property
     def last(self) -> AttributedRun | None:
@@ -180,11 +178,13 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 dispatch_custom_event(messages.KEY, summary)
 
     def chain_ended(self, step: Step, outputs: Any) -> None:
-        documents = tuple(documents_in(outputs))
-        messages.attach_to_outputs(outputs, step.root.memo.get("streamed", {}))
+        documents, memo = tuple(documents_in(outputs)), step.root.memo
+        if "streamed" in memo:
+            messages.attach_to_outputs(outputs, memo["streamed"])
         if step.kind == "parser":
-            step.root.memo["parsed"] = outputs
-        self._arguments_given(step, outputs)
+            memo["parsed"] = outputs
+        if "tool_calls" in memo:
+            self._arguments_given(step, outputs)
         if step.parent is not None:
             self.observer.ended(step.id, documents=documents)
             return
@@ -200,7 +200,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         """Treat tool calls as the answer if the chain returns their arguments and none was run."""
         waiting: list[StreamedCall] = step.root.memo.get("tool_calls", [])
         given = outputs if step.parent is None else structured_response(outputs)
-        if not waiting or (step.parent is not None and given is None):
+        if step.parent is not None and given is None:
             return
         is_read = any(inner.kind == "parser" for inner in step.within())
         for streamed in waiting:

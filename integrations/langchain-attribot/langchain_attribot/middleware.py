@@ -19,7 +19,7 @@ from typing_extensions import Unpack
 
 from attribot_rag import runtime
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.runtime import AttributedRun, AttributionService, RunStore
+from attribot_rag.runtime import AttributedRun, AttributionService
 from langchain_attribot import messages, models
 from langchain_attribot.callbacks import ObservedRetrieval, observed_retrieval, run_id_of, span_of
 from langchain_attribot.documents import retrieved_documents
@@ -53,7 +53,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     for it become its message's artifact. If it searches without a LangChain retriever, call
     `retrieved(documents)` there.
 
-    A message with tool calls is no answer, unless it is the agent's structured response.
+    A message with tool calls is no answer, unless it is the agent's structured response. `results`
+    has the last answers, by the `run_id` in their summaries.
 
     Args:
         llm: The local model that answers; by default the one in the agent's own model.
@@ -83,17 +84,13 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
             is_reader=reader is not None,
             options=run_options,
         )
+        self.results = self._services.store
         if self._scoring is None and llm is not None:
             self._scoring = models.language_model_of(llm)
         if self._scoring is not None:
             self._services.service_for(self._scoring)
         if self._citations:
             messages.show_citations()
-
-    @property
-    def results(self) -> RunStore:
-        """The last answers, by the `run_id` in their summaries."""
-        return self._services.store
 
     @property
     def services(self) -> Sequence[AttributionService]:
