@@ -105,7 +105,10 @@ def _assembled(
         partly_located=context.partly_located,
         **labels_of(context, judgement.markers),
         sources=context.sources,
-        token_scores=tuple(row and tuple(map(_measured, row)) for row in scores.token_scores),
+        token_scores=tuple(
+            row and tuple(None if math.isnan(score) else score for score in row)
+            for row in scores.token_scores
+        ),
         exact=scores.exact,
         estimated=scores.estimated if any(scores.estimated) else (),
         notes=(
@@ -126,10 +129,6 @@ def _assembled(
         markers=judgement.markers,
         numbering=options.numbering,
     )
-
-
-def _measured(score: float) -> float | None:
-    return None if math.isnan(score) else score
 
 
 def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | None:

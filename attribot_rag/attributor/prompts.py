@@ -115,7 +115,15 @@ def location_notes(context: Context) -> Iterator[str]:
     """Notes on documents that are not in the prompt, or only in part."""
     if late := context.not_in_time:
         yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
-    yield from _absent_note(context)
+    if absent := context.absent:
+        names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
+        if len(absent) > len(names):
+            names.append(f"and {len(absent) - len(names)} more")
+        yield (
+            f"The model did not receive {len(absent)} of {len(context.documents)} documents "
+            f"({', '.join(names)}): not in its prompt. Retrieve fewer, or pass their texts as they "
+            "stand there."
+        )
     if parts := context.partly_located:
         shares = (
             f"{min(max(share, 0.01), 0.99):.0%} of {_name_of(context, index)}"
@@ -131,20 +139,6 @@ def location_notes(context: Context) -> Iterator[str]:
             f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
             "the places that were not found stay in the prompt."
         )
-
-
-def _absent_note(context: Context) -> Iterator[str]:
-    documents, absent = context.documents, context.absent
-    if not absent:
-        return
-    names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
-    if len(absent) > len(names):
-        names.append(f"and {len(absent) - len(names)} more")
-    yield (
-        f"The model did not receive {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}): not in its prompt. Retrieve fewer, or pass their texts as they "
-        "stand there."
-    )
 
 
 def _name_of(context: Context, index: int) -> str:

@@ -85,9 +85,11 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
                 merged.append(document)
                 kept.append(read)
                 continue
-            index = max(alike, key=lambda index: _equals(read, kept[index]))
+            equal = (index for index in alike if repr(read) == repr(kept[index]))
+            index = next(equal, alike[0])
             free[read.text].remove(index)
-            if _told(read) > _told(kept[index]):
+            known = kept[index]
+            if (bool(read.id), len(read.metadata)) > (bool(known.id), len(known.metadata)):
                 merged[index], kept[index] = document, read
     return merged
 
@@ -97,15 +99,6 @@ def _are_same(document: Document, other: Document, *, exact: bool) -> bool:
         return False
     shared = document.metadata.keys() & other.metadata.keys() if exact else ()
     return all(repr(document.metadata[key]) == repr(other.metadata[key]) for key in shared)
-
-
-def _equals(document: Document, other: Document) -> bool:
-    return document.id == other.id and repr(document.metadata) == repr(other.metadata)
-
-
-def _told(document: Document) -> tuple[bool, int]:
-    """A sort key: larger for a document with more information."""
-    return bool(document.id), len(document.metadata)
 
 
 def are_versions(document: Any, other: Any) -> bool:

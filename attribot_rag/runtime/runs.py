@@ -215,7 +215,9 @@ class RunStore(Mapping[str, AttributedRun]):
             before = self._runs.get(run.run_id)
             if before is not None and run.shown is None:
                 run = replace(run, shown=before.shown)
-            if before is None and not self._is_beside_the_answer(run):
+            answer = self._runs.get(self._names.get(run.root_id, ""))
+            read_nothing = isinstance(run.error, DocumentsNotLocated)
+            if before is None and not (read_nothing and answer and answer.attribution):
                 self._names[run.root_id] = run.run_id
             self._runs[run.run_id] = run
             while len(self._runs) > self._max_results:
@@ -374,12 +376,6 @@ class RunStore(Mapping[str, AttributedRun]):
             "name them with the call. Pass the id of the model's run, the `run_id` of its summary, "
             "or the id of the root run (in LangChain, the caller's config={'run_id': uuid4()})"
         )
-
-    def _is_beside_the_answer(self, run: AttributedRun) -> bool:
-        """Whether this run read no documents, while another run of its root did."""
-        answer = self._runs.get(self._names.get(run.root_id, ""))
-        without = isinstance(run.error, DocumentsNotLocated)
-        return without and answer is not None and answer.attribution is not None
 
 
 def _done(run: AttributedRun) -> Future[AttributedRun]:
