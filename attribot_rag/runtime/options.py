@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -39,8 +37,7 @@ class RunOptions(Options):
             even if it is larger, while there is free memory. Without its cache, a prompt is read
             again.
         on_sentence: Called with the pending run after each sentence is judged.
-        on_result: Called with each finished run. Both may be coroutine functions. These run in the
-            event loop in which the service was made or last asked, or else in a new one.
+        on_result: Called with each finished run. Neither may be a coroutine function.
         raise_error: Whether an error is raised if the caller waits for the attribution. Otherwise,
             the run and the log have the error.
     """
@@ -60,35 +57,23 @@ class RunOptions(Options):
         for name in ("max_pending", "max_results"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
+        for name in ("on_sentence", "on_result"):
+            if inspect.iscoroutinefunction(getattr(self, name)):
+                raise InvalidInput(
+                    f"{name} is a coroutine function; pass a function, such as "
+                    "lambda run: asyncio.run_coroutine_threadsafe(told(run), loop)"
+                )
         if self.max_cache_bytes < 0:
             raise InvalidInput(f"max_cache_bytes={self.max_cache_bytes!r}; use 0 or more")
 
-    def tell(
-        self,
-        name: Literal["on_sentence", "on_result"],
-        run: AttributedRun,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        """Call the application's function of this name with the run, and log its errors.
-
-        A coroutine runs in this event loop if the loop runs; otherwise this method waits for it.
-        """
+    def tell(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
+        """Call the application's function of this name with the run, and log its errors."""
         function = getattr(self, name)
-        if function is None:
-            return
-
-        async def finish(told: Awaitable[object]) -> None:
-            with _logged(name, run):
-                await told
-
-        with _logged(name, run):
-            told = function(run)
-            if inspect.isawaitable(told):
-                loop = running_loop() or loop
-                if loop is not None and loop.is_running():
-                    asyncio.run_coroutine_threadsafe(finish(told), loop)
-                else:
-                    asyncio.run(finish(told))
+        if function is not None:
+            try:
+                function(run)
+            except Exception:
+                logger.exception("%s failed for the run %s", name, run.run_id)
 
 
 def scoring_model(
@@ -119,21 +104,6 @@ def check_words(scoring: str | Helper, proxy: object = None) -> None:
         )
     if proxy is not None:
         raise InvalidInput("proxy= ranks sources for a model; leave it out without one")
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread, or None."""
-    with suppress(RuntimeError):
-        return asyncio.get_running_loop()
-    return None
-
-
-@contextmanager
-def _logged(name: str, run: AttributedRun) -> Iterator[None]:
-    try:
-        yield
-    except Exception:
-        logger.exception("%s failed for the run %s", name, run.run_id)
 
 
 class ServiceOptions(AttributorOptions, total=False):

@@ -35,7 +35,6 @@ from attribot_rag.runtime.options import (
     Scoring,
     ServiceOptions,
     check_words,
-    running_loop,
 )
 from attribot_rag.runtime.runs import AttributedRun, RunStore
 from attribot_rag.runtime.tracing import trace_run
@@ -86,7 +85,6 @@ class AttributionService:
         self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
         # By their provenance, which copies of an attribution share: a run holds no model.
         self._ask_again = ByProvenance[Callable[..., str] | None]()
-        self._loop = running_loop()
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
@@ -199,7 +197,6 @@ class AttributionService:
         if earlier:
             answer = replace(answer, contents=(*answer.read, *map(document_of, earlier)))
         kept = replace(answer, transcript=None, ask=None, span=answer.span or current_span())
-        self._loop = running_loop() or self._loop
         if answer.ask is not None:
             self._asks[run_id] = answer.ask
         run = AttributedRun(run_id, root_id, kept, is_pending=True)
@@ -307,7 +304,7 @@ class AttributionService:
 
         def tell(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
-            self.options.tell("on_sentence", so_far, self._loop)
+            self.options.tell("on_sentence", so_far)
 
         return tell
 
@@ -329,8 +326,7 @@ class AttributionService:
                 trace_run(run, run.span)
             except Exception:
                 logger.exception("the trace was not told of the run %s", run.run_id)
-        self.options.tell("on_result", run, self._loop)
-
+        self.options.tell("on_result", run)
         return run
 
 

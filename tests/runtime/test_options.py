@@ -3,7 +3,6 @@
 Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
@@ -24,47 +23,6 @@ from attribot_rag.runtime import (
 )
 
 EXACT = Options(method="leave_one_out", verdicts=None, progress=False)
-
-
-@pytest.mark.parametrize("has_loop", [False, True])
-def test_coroutine_functions_are_told_of_sentences_and_results(
-    caplog: pytest.LogCaptureFixture, *, has_loop: bool
-) -> None:
-    told: list[tuple[str, object]] = []
-
-    async def on_sentence(run: AttributedRun) -> None:
-        await asyncio.sleep(0)
-        told.append(("sentence", run.is_pending))
-
-    async def on_result(run: AttributedRun) -> None:
-        await asyncio.sleep(0)
-        told.append((run.text, asyncio.get_running_loop()))
-        raise ConnectionError("nobody listens")
-
-    async def attribute() -> asyncio.AbstractEventLoop:
-        made = service_with_functions(on_sentence, on_result)
-        await asyncio.to_thread(made.attribute, "run", "root", READ)
-        while len(told) < 2:
-            await asyncio.sleep(0.01)
-        return asyncio.get_running_loop()
-
-    if has_loop:
-        loop = asyncio.run(attribute())
-        assert told[-1] == (ANSWER, loop)
-    else:
-        service_with_functions(on_sentence, on_result).attribute("run", "root", READ)
-        assert told[-1][0] == ANSWER
-    assert told[0] == ("sentence", True) and len(told) == 2
-    assert "on_result failed" in caplog.text
-
-
-READ = Answer(ANSWER, DOCUMENTS, [QUESTION], "\n".join([*DOCUMENTS, QUESTION]))
-
-
-def service_with_functions(on_sentence: Any, on_result: Any) -> AttributionService:
-    return AttributionService(
-        byte_level(), is_reader=True, on_sentence=on_sentence, on_result=on_result, options=EXACT
-    )
 
 
 @pytest.mark.parametrize(
@@ -101,6 +59,10 @@ def test_an_option_by_name_goes_before_whole_options() -> None:
     assert options == RunOptions(**{**vars(EXACT), "budget": budget}, mode="background")
 
 
+async def told(run: AttributedRun) -> None:
+    """A coroutine function, which nobody would await."""
+
+
 MEANT = r"no option 'metod'; did you mean 'method'\?"
 
 
@@ -111,6 +73,7 @@ MEANT = r"no option 'metod'; did you mean 'method'\?"
         (lambda: ServiceRegistry(RunStore(), metod="auto"), UnknownOption, MEANT),  # type: ignore[call-arg]
         (lambda: Attributor(byte_level(), options="auto"), InvalidInput, "options='auto'; pass"),  # type: ignore[arg-type]
         (lambda: RunOptions(mode="on"), InvalidInput, "mode='on'; choose"),  # type: ignore[arg-type]
+        (lambda: RunOptions(on_result=told), InvalidInput, "on_result is a coroutine function"),
         (lambda: RunOptions(max_results=-1), InvalidInput, "max_results=-1; use at least 1"),
     ],
 )

@@ -243,7 +243,7 @@ def test_an_asynchronous_block(store: InMemoryVectorStore, tiny_chat: Chat) -> N
     chat = AsynchronousChat(llm=tiny_chat.llm, tokenizer=tiny_chat.tokenizer)
     told: list[str] = []
 
-    async def on_result(run: AttributedRun) -> None:
+    def on_result(run: AttributedRun) -> None:
         told.append(run.run_id)
 
     async def ask() -> AttributedRun:
