@@ -19,8 +19,8 @@ application does, and it calls the services:
 feedback for other tools. `answer_without` lets the model answer again without some documents.
 
 `ServiceRegistry` makes services for models that are known only when they answer.
-`texts_in_prompt` finds the texts that a
-prompt contains. `told_document` makes a Document of any search result.
+`texts_in_prompt` finds the texts that a prompt contains. `told_document` makes a Document of any
+search result.
 """
 
 from attribot_rag.attribution import Counterfactual

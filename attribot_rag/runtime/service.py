@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MATCH_TIMEOUT = 30.0  # seconds for a generation that runs, while the user's code waits
+_MAX_MODELS = 4
 _MAX_GENERATIONS = 256  # a large batch has been generated before its first answer is observed
 
 
@@ -405,12 +406,10 @@ class KeepsRuns(Protocol):
 class ServiceRegistry:
     """One service for each model, made when it is first asked for. All share one `store`.
 
-    The services record only on demand.
+    The services record only on demand. Those of the last four models are kept.
 
     Args:
         store: Keeps the runs of all services; by default a new one.
-        max_models: How many services are kept, each with its model prepared for scoring. The
-            services that were used last are kept.
         proxy: As for AttributionService.
         is_reader: As for AttributionService.
         **options: As for AttributionService.
@@ -420,14 +419,11 @@ class ServiceRegistry:
         self,
         store: RunStore | None = None,
         *,
-        max_models: int = 4,
         proxy: LanguageModel | None = None,
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        if max_models < 1:
-            raise InvalidInput(f"max_models={max_models!r}; use at least 1")
-        beside = ("max_models", "proxy", "is_reader")
+        beside = ("proxy", "is_reader")
         self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
         method, keep = self._options.method, self._options.keep
         if (method, proxy, keep) != (RunOptions().method, None, None):
@@ -435,14 +431,10 @@ class ServiceRegistry:
 
             make_method(method, proxy, keep)  # raises for one that is wrong
         self.store = RunStore(self._options.max_results) if store is None else store
-        self._max_models = max_models
         self._proxy = proxy
         self._is_reader = is_reader
         self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
         self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._services)
 
     @property
     def services(self) -> tuple[AttributionService, ...]:
@@ -465,7 +457,7 @@ class ServiceRegistry:
                     options=self._options,
                 )
             self._services.move_to_end(key)
-            if len(self._services) > self._max_models:
+            if len(self._services) > _MAX_MODELS:
                 self._services.popitem(last=False)
             return self._services[key]
 

@@ -36,14 +36,13 @@ def test_each_model_has_one_service_and_all_share_the_store(models: list[LocalMo
     assert [run.attribution is not None for run in registry.store.values()] == [True] * 3
 
 
-def test_at_most_max_models_services_are_kept(models: list[LocalModel]) -> None:
-    registry = ServiceRegistry(RunStore(), max_models=2, **EXACT)
-    first, second = (registry.service_for(model) for model in models[:2])
-    assert registry.service_for(models[0]) is first
-    registry.service_for(models[2])
-    assert len(registry) == 2
-    assert registry.service_for(models[0]) is first
-    assert registry.service_for(models[1]) is not second
+def test_the_services_of_the_last_four_models_are_kept(models: list[LocalModel]) -> None:
+    registry = ServiceRegistry(RunStore(), **EXACT)
+    every = [*models, unshared(), unshared()]
+    services = [registry.service_for(model) for model in every]
+    assert list(registry.services) == services[1:]
+    assert registry.service_for(every[1]) is services[1]
+    assert registry.service_for(every[0]) is not services[0]
 
 
 def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LocalModel]) -> None:
@@ -54,7 +53,7 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LocalModel])
     assert "generate" in vars(models[0].model)
     registry.close()
     assert "generate" not in vars(models[0].model)
-    assert len(registry) == 0
+    assert not registry.services
     service.end_recording()
 
 
@@ -63,7 +62,6 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LocalModel])
     [
         (lambda: ServiceRegistry(RunStore(), method="guess"), "guess"),
         (lambda: ServiceRegistry(RunStore(), keep=3), "keep=3 is for a proxy"),
-        (lambda: ServiceRegistry(RunStore(), max_models=0), "max_models=0; use at least 1"),
         (lambda: RunStore(0), "max_results=0; use at least 1"),
     ],
 )
