@@ -12,8 +12,13 @@ from functools import partial
 from typing import Any
 
 from attribot_rag.context import Document
-from attribot_rag.runtime.documents import are_versions, by_text, in_prompt, merge_documents
-from attribot_rag.runtime.earlier_answers import read_by
+from attribot_rag.runtime.documents import (
+    are_versions,
+    by_text,
+    in_prompt,
+    merge_documents,
+    read_by,
+)
 from attribot_rag.runtime.runs import AttributedRun
 
 Answers = Iterable[tuple[int, AttributedRun]]

@@ -21,7 +21,6 @@ from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
     DocumentsNotLocated,
-    InvalidInput,
     NotRecorded,
 )
 from attribot_rag.model.language_model import LanguageModel
@@ -29,7 +28,7 @@ from attribot_rag.model.threads import Background
 from attribot_rag.recording import Answer
 from attribot_rag.recording.transcript import current_span
 from attribot_rag.result.result import ByProvenance
-from attribot_rag.runtime.earlier_answers import all_done, document_of, made_of, not_composed
+from attribot_rag.runtime.documents import document_of, made_of, not_composed
 from attribot_rag.runtime.options import (
     RunOptions,
     Scoring,
@@ -257,7 +256,7 @@ class AttributionService:
                 return self._fail(run, error)
 
         max_pending = self.options.max_pending if self.in_background else sys.maxsize
-        ready = all_done([match, *map(self.store.ended, earlier)])
+        ready = _all_done([match, *map(self.store.ended, earlier)])
         future = self._background.submit(task, max_pending=max_pending, after=ready)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
@@ -329,6 +328,24 @@ class AttributionService:
                 logger.exception("the trace was not told of the run %s", run.run_id)
         self.options.tell("on_result", run)
         return run
+
+
+def _all_done(futures: Sequence[Future[Any]]) -> Future[None]:
+    """A future that is done, without a result, when all of these are."""
+    done: Future[None] = Future()
+    left = [len(futures)]
+    counting = threading.Lock()
+
+    def count(_: object) -> None:
+        with counting:
+            left[0] -= 1
+            is_last = not left[0]
+        if is_last:
+            done.set_result(None)
+
+    for future in futures:
+        future.add_done_callback(count)
+    return done
 
 
 def service_that_saw(

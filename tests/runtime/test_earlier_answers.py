@@ -11,7 +11,7 @@ from attribot_rag import Document
 from attribot_rag.attribution import Composition
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun
 from attribot_rag.runtime import Answer, AttributedRun, RunStore
-from attribot_rag.runtime.earlier_answers import made_of, read_by
+from attribot_rag.runtime.documents import made_of, read_by
 
 
 def answered(text: str, run_id: str = "", prompt: str = "Say.", *documents: str) -> AttributedRun:
