@@ -57,18 +57,6 @@ def check(message: BaseMessage, *names: str) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.slow
-def test_the_middleware_attributes_the_answer_and_no_tool_call(
-    agent: Chain, middleware: AttributionMiddleware
-) -> None:
-    *earlier, answer = ask(agent, "one")
-    summary = check(answer, "one")
-    assert not any("attribution" in message.response_metadata for message in earlier)
-    (run,) = middleware.results.values()
-    assert str(run.run_id) == summary["run_id"]
-    assert summary["run_id"] in str(answer.id)
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_retriever_tool_that_gives_text_alone(
     tiny_chat: Chat, middleware: AttributionMiddleware, asynchronous: bool
@@ -137,11 +125,6 @@ def test_streamed_messages_of_an_agent_end_with_it(agent: Chain, *, asynchronous
     check(last, "one")
     assert last.id == earlier[-1].id and not last.text
     assert not any("attribution" in piece.response_metadata for piece in earlier)
-
-
-def test_updates_of_a_streamed_agent_carry_it(agent: Chain) -> None:
-    *_, update = agent.stream(input_of("one"), stream_mode="updates")
-    check(update["model"]["messages"][-1], "one")
 
 
 def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(

@@ -1,7 +1,6 @@
 """Places in responses, citations in LlamaIndex's forms, and a query engine around another one."""
 
 import asyncio
-import re
 from typing import Any
 
 from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
@@ -60,25 +59,3 @@ def test_citations_stand_where_they_belong(llm: LocalLLM) -> None:
     assert citation.cited_content == TextBlock(text="The lighthouse is 38 metres high.")
     assert (citation.source, citation.title) == ("lighthouse", "lighthouse.md")
     assert citation.additional_location_info["number"] == 1
-
-
-def test_accumulated_answers_have_one_numbering(
-    llm: LocalLLM, postprocessor: Postprocessor
-) -> None:
-    response = engine_of(llm, postprocessor, response_mode="accumulate").query(QUESTION)
-    assert postprocessor.result(response).attribution is None
-    for call in summary_of(response)["calls"]:
-        attribution_of(postprocessor.results[call["run_id"]])
-    text = postprocessor.cited_response(response, remarks=False)
-    assert re.sub(r" \[\d\]", "", text) == response.response
-    assert set(re.findall(r"\[\d\]", text)) == {"[1]", "[2]"}
-    _, *citations = postprocessor.cited_message(response).blocks
-    numbers = {
-        citation.source: citation.additional_location_info["number"]  # type: ignore[union-attr]
-        for citation in citations
-    }
-    ids = [node.node_id for node in response.source_nodes]
-    assert numbers == {node_id: number for number, node_id in enumerate(ids, 1)}
-    plain = engine_of(llm, response_mode="accumulate")
-    engine = AttributedQueryEngine(plain, source_nodes="used", **EXACT)
-    assert len(engine.query(QUESTION).source_nodes) == 2
