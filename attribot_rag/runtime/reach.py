@@ -87,7 +87,8 @@ class Reach:
         """
         with self._steps.lock:
             candidates, used = self._in_reach(step, prompt), step.root.used
-            ids = Counter(filter(None, (Document.of(part).id for part in candidates)))
+            read = [*map(Document.of, candidates)]
+            ids = Counter(document.id for document in read if document.id)
             is_used = bool(used) and not used.isdisjoint(map(by_text, candidates))
             if not (is_used or shares) and max(ids.values(), default=0) < 2:
                 return candidates
@@ -136,7 +137,9 @@ class Reach:
         nearest: list[Any] = []
         _, *around = step.around()
         for ancestor in around:
-            documents = [part for part in ancestor.documents() if by_text(part) not in made]
+            documents = ancestor.documents()
+            if made:
+                documents = [part for part in documents if by_text(part) not in made]
             reached.append(in_prompt(prompt, documents) if nearest else documents)
             nearest = nearest or documents
         return merge_documents(reached) or merge_documents(
