@@ -92,9 +92,9 @@ class LocalPrefix(Prefix):
         if keeps_states(model):
             return "it has layers that keep states, in which nothing can be hidden"
         if "local" in (getattr(config, "attention_layers", None) or ()):
-            return "it has layers whose window goes by the place in the input, not by a position"
+            return "it has layers whose window counts tokens of the input, whatever their positions"
         if "position_ids" not in inspect.signature(model.forward).parameters:
-            return "it goes by the place of a token in its input, not by a position"
+            return "it counts tokens of the input, whatever their positions"
         return None
 
     def read(self, reading: Reading | None = None) -> None:

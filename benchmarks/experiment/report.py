@@ -125,7 +125,7 @@ def _beaten(points: Mapping[str, Point]) -> list[str]:
             if points[name].beats(points[other])
         ]
         if worse:
-            beaten.append(f"{name} beats {'; '.join(worse)}")
+            beaten.append(f"{name} beats {', '.join(f'`{method}`' for method in worse)}")
     return beaten
 
 

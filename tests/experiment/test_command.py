@@ -64,7 +64,7 @@ def test_from_a_log_to_a_report(command: Command) -> None:
     assert "1 bad line was left out." in captured.out
     text = command.report
     assert "## mine" in text
-    assert "Means: 12.0 sources in 4.0 documents" in text
+    assert "On average, there are 12.0 sources in 4.0 documents" in text
     assert "mine,leave-one-out,Pearson,,2,1.000," in command.measures
     for figure in re.findall(r"\]\((.+?\.svg)\)", text):
         assert (command.folder / figure).exists()

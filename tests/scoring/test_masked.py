@@ -31,8 +31,8 @@ from attribot_rag.scoring.row import Row
 
 TAIL = range(48, 60)
 RECURRENT = "it has layers that keep states, in which nothing can be hidden"
-LOCAL = "it has layers whose window goes by the place in the input, not by a position"
-NO_POSITION = "it goes by the place of a token in its input, not by a position"
+LOCAL = "it has layers whose window counts tokens of the input, whatever their positions"
+NO_POSITION = "it counts tokens of the input, whatever their positions"
 REFUSALS = {
     "mamba": RECURRENT,
     **dict.fromkeys((architecture.name for architecture in WITH_STATES), RECURRENT),
