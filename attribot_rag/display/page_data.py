@@ -214,20 +214,19 @@ def _compared(
 ) -> dict[str, Any] | None:
     """Where a sentence and the sources that it names agree, and where they differ.
 
-    `same` has the words that both have if the source does not say the sentence: characters of the
-    response, and of each source's place. `differs` has the source's other values.
+    `same` has the words that both have: characters of the response, and of each source's place.
+    `differs` has the source's other values.
     """
     verdict = sentence.verdict
     if verdict is None or verdict.support is None:
         return None
-    is_partial = verdict.support.kind == "partial" and not verdict.support.is_said
     words = wording.content(attribution.response[sentence.start : sentence.end])
     own = {word.key for word in words}
     met: set[str] = set()
     sources = {}
     for source_id in sentence.named:
         text = _read(attribution, source_id)
-        theirs = [word for word in wording.content(text) if word.key in own] if is_partial else []
+        theirs = [word for word in wording.content(text) if word.key in own]
         met.update(word.key for word in theirs)
         values = [rival.value for rival in verdict.support.rivals if rival.source == source_id]
         values += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
@@ -24,10 +22,6 @@ from attribot_rag.model.language_model import without_folder
 from attribot_rag.result.verdict import Check, Marker, MissingWord, Numbering, Rival, Verdict
 
 _SHOWN_LENGTH = 60
-SIGNIFICANCE = 0.05
-_MAX_OUTLIERS = 50
-_MIN_VALUES = 3
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 Basis = Literal["cause", "reader"]
 Value = TypeVar("Value")
 WORDS = "words"
@@ -285,19 +279,6 @@ class Result:
         ranked.sort(key=lambda ranking: (-ranking.score, ranking.source.id))
         return tuple(ranked[:k])
 
-    def outliers(
-        self, start: int = 0, end: int | None = None, *, significance: float = SIGNIFICANCE
-    ) -> tuple[RankedSource, ...]:
-        """The sources whose scores for a span of the response are unusually high, best first.
-
-        This is the generalised ESD test for high values (Rosner, 1983) at this significance level.
-        AttriBoT applies it to exact leave-one-out scores. Sources without a score are left out.
-        Fewer than three scores have no outliers. Raises InvalidInput for a significance outside (0,
-        1), or for characters outside the response.
-        """
-        ranked = self.top(len(self.sources), start, end)
-        return ranked[: len(outliers([ranking.score for ranking in ranked], significance))]
-
     def documents_by_effect(
         self, start: int = 0, end: int | None = None
     ) -> tuple[RankedDocument, ...]:
@@ -328,53 +309,6 @@ class Result:
 def cut(text: str, length: int) -> str:
     """The text, or its beginning with an ellipsis, with at most `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def outliers(values: Sequence[float], significance: float = SIGNIFICANCE) -> tuple[int, ...]:
-    """Indices of the unusually high values, highest first.
-
-    This is the generalised extreme studentised deviate test (Rosner, Technometrics 25, 1983;
-    NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.17.3), in the form of AttriBoT
-    (ICLR 2025). The highest value is an outlier if its deviate exceeds the two-sided critical
-    value. It is removed, and the test repeats until a value is no outlier. Fewer than three values,
-    or values that are equal up to rounding, have no outliers. Raises InvalidInput for values that
-    are not finite, and for a significance outside (0, 1).
-    """
-    if not 0 < significance < 1:
-        raise InvalidInput(f"significance={significance!r}; use a probability between 0 and 1")
-    scores = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(scores).all():
-        index = int(np.isfinite(scores).argmin())
-        raise InvalidInput(f"value {index} is {scores[index]}; outliers need finite values")
-    # In sorted order, the sums round in the same way for any order of the values.
-    remaining = np.argsort(scores, kind="stable")
-    indices: list[int] = []
-    while len(remaining) >= _MIN_VALUES and len(indices) < _MAX_OUTLIERS:
-        deviates = studentised(scores[remaining])
-        if deviates is None:
-            break
-        position = int(deviates.argmax())
-        if not deviates[position] > critical_value(len(remaining), significance):
-            break
-        indices.append(int(remaining[position]))
-        remaining = np.delete(remaining, position)
-    return tuple(indices)
-
-
-def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """Deviations from the mean in sample standard deviations; None if equal up to rounding."""
-    deviation = float(scores.std(ddof=1))
-    if deviation <= _ROUNDING * float(np.abs(scores).max()):
-        return None
-    return (scores - float(scores.mean())) / deviation
-
-
-def critical_value(num_values: int, significance: float = SIGNIFICANCE) -> float:
-    """The two-sided lambda for n values: (n-1) t / sqrt((n-2 + t^2) n)."""
-    from scipy import stats  # takes a second to import
-
-    quantile = float(stats.t.isf(significance / (2 * num_values), num_values - 2))
-    return (num_values - 1) * quantile / math.sqrt((num_values - 2 + quantile**2) * num_values)
 
 
 @dataclass(frozen=True, kw_only=True)

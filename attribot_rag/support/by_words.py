@@ -10,7 +10,15 @@ from math import log
 from operator import itemgetter
 
 from attribot_rag.result.verdict import Verdict
-from attribot_rag.support.support import MIN_WORDS, VERBATIM, Passage, Retrieved, Stated, says
+from attribot_rag.support.support import (
+    MIN_WORDS,
+    VERBATIM,
+    Passage,
+    Retrieved,
+    Stated,
+    is_row,
+    says,
+)
 from attribot_rag.support.wording import Word
 
 MIN_NEW = 0.5
@@ -105,6 +113,7 @@ class ByWords:
                 or held(new, known) >= ENOUGH_NEW
                 or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
                 or self._has_all(stated.text, known)
+                or is_row(stated.text, passage, wording)
             )
             if is_about:
                 yield round(held(new, own) + about + held(asked, own) / 2, 6), passage

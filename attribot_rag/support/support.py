@@ -179,6 +179,7 @@ def support_of(
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
+    - a telling word is missing, and only the model raised the score;
     - the cited text is the same sentence with one other word, or without one or two of its words.
 
     If only other words are missing, it is also full if the text entails the sentence.
@@ -193,17 +194,17 @@ def support_of(
     repeated = [word for word in nowhere if wording.has(own, word.key)]
     if cited:
         signals = signals_of(stated, cited, retrieved)
-        passages, score = cited, estimate(signals)
-        is_unsure = UNSURE[0] < score < UNSURE[1]
+        passages, by_words = cited, estimate(signals)
+        is_unsure = UNSURE[0] < by_words < UNSURE[1]
     else:
-        passages, score = says(stated, retrieved)
+        passages, by_words = says(stated, retrieved)
         signals, is_unsure = None, False
     is_close = not passages
     if is_close and (near := _closest(stated, retrieved)):
-        passages, score = (near,), estimate(signals_of(stated, [near], retrieved))
+        passages, by_words = (near,), estimate(signals_of(stated, [near], retrieved))
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
-    foreign: frozenset[str] = frozenset()
+    score, foreign = by_words, frozenset[str]()
     if question_likely is not None and (is_unsure or repeated):
         likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
         foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
@@ -231,9 +232,10 @@ def support_of(
     )
     asked = wording.telling(wording.lacking(elsewhere, known), question)
     has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
+    has_score = score >= FULL and (by_words >= FULL or not telling)
     is_full = (
         not is_close
-        and (score >= FULL or not (missing or asked))
+        and (has_score or not (missing or asked))
         and not foreign
         and has_facts
         and not (replaced or inserted)
@@ -277,7 +279,9 @@ def _has_verbatim(text: str, passages: Sequence[Passage], wording: Wording) -> b
     """Whether each document of some passages says a sentence word for word."""
     said = wording.words(text)
     least, least_content = MIN_WORDS
-    if len(said) < least or len(wording.content(text)) < least_content:
+    if len(said) < least and not all(is_row(text, passage, wording) for passage in passages):
+        return False
+    if len(wording.content(text)) < least_content:
         return False
     if _PRONOUN.fullmatch(said[0].text.casefold()):
         return False
@@ -286,6 +290,13 @@ def _has_verbatim(text: str, passages: Sequence[Passage], wording: Wording) -> b
         passage.document for passage in passages if _begins_with(passage.text, said, wording)
     }
     return documents == holders
+
+
+def is_row(text: str, passage: Passage, wording: Wording) -> bool:
+    """Whether a sentence has the same words as a row of a table, or as an item with its label."""
+    words, theirs = wording.words(text), wording.words(passage.text)
+    is_same = [word.key for word in words] == [word.key for word in theirs]
+    return is_same and len(words) > 1 and _LABELLED.search(passage.text) is not None
 
 
 def _begins_with(text: str, said: Sequence[Word], wording: Wording) -> bool:

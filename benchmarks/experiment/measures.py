@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from attribot_rag.result.result import outliers
 from benchmarks.experiment.grid import BASELINES, CEILING, EXACT, NAIVE
 from benchmarks.experiment.metrics import (
     Estimate,
@@ -23,6 +22,7 @@ from benchmarks.experiment.metrics import (
     spearman,
 )
 from benchmarks.experiment.results import AnswerRecord, ResultStore, ScoreRecord, SourceSet
+from benchmarks.outliers import outliers
 
 TOP = 5
 

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.result.result import outliers
 from benchmarks.experiment.measures import TOPS
 from benchmarks.experiment.metrics import SourceScores, average_precision, captured
 from benchmarks.experiment.tables import markdown_table
+from benchmarks.outliers import outliers
 
 Scores = Mapping[str, SourceScores]
 """Scores of the sources by the key of the case."""

@@ -181,5 +181,5 @@ def test_it_begins_with_how_far_the_answer_can_be_trusted_and_quotes_rows_as_cel
     made = handmade(said, [f"| Meal | Limit |\n|---|---|\n{row}"], {row: (9.0,)})
     verdicts = verdicts_of(said, {"kind": "grounded", "source_ids": (0,)})
     first, *lines = supported(replace(made, verdicts=verdicts)).to_table(width=80).splitlines()
-    assert first == "1 of 1 sentence stands in the documents"
+    assert first == "This stands in the documents"
     assert "“Breakfast · 20 euros”" in "\n".join(lines)

@@ -101,7 +101,7 @@ def test_what_stands_after_a_sentence_is_shown_as_it_looks(
     page = new_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)
     page.goto(f"{site}/answers/")
     chips = page.locator("table").first.locator("td:first-child .chip")
-    expect(chips.first).to_have_text("1")
+    expect(chips.first).to_have_text("1 ✓")
     expect(page.locator(".chip.part").first).to_have_text("1 ?")
     expect(page.locator(".chip.warn").first).to_have_text("84 in 2")
     assert page.locator("table").first.locator("tbody tr:not(:has(.chip))").count() == 0

@@ -418,7 +418,7 @@ def test_what_stands_word_for_word_is_said_and_what_it_lacks_of_the_question_is_
     assert f"({remark['text']})" in made.to_cited_text()
     assert f"({remark['text']})" in made.to_table(width=300)
     assert remark["text"] in made.to_markdown().replace("\\", "")
-    assert made.to_table(width=300).startswith("1 of 1 sentence stands in the documents\n")
+    assert made.to_table(width=300).startswith("This stands in the documents\n")
     page = answer_data(made, question=question)["summary"]["sentences"]
     assert page[0]["remarks"] == [remark]
     assert Attribution.from_json(made.to_json()) == made

@@ -106,7 +106,7 @@ class AttribotAnswer extends HTMLElement {
   }
 
   waiting() {
-    return h("span", { class: "hold" }, "\u00a0", h("span", { class: "chip wait", "aria-hidden": "true" }, "·")); // as wide as a number, so that the text does not jump
+    return h("span", { class: "hold" }, "\u00a0", h("span", { class: "chip wait", "aria-hidden": "true" }, "·")); // as wide as a number with its sign, so that the text does not jump
   }
 
   chips(sentence) {
@@ -137,7 +137,7 @@ class AttribotAnswer extends HTMLElement {
     const reading = passages.size ? say("reading", { n: passages.size }) : say("read");
     if (summary.status === "pending") return [h("span", { class: "progress" }, stage === "writing" ? say("writing") : !answer ? reading : judged.length ? say("checking", { n: Math.min(checked + 1, judged.length), all: judged.length }) : say("check"))];
     const first = (name) => judged.filter(({ standing }) => standing === name).find(({ index }, _, those) => index > (this.view?.sentence?.index ?? -1) || those.at(-1).index <= (this.view?.sentence?.index ?? -1));
-    return this.receipts.trust().flatMap(({ text, name, warn }, at) => [at > 0 && h("span", { class: "dot" }, " · "), name ? button({ class: `entry ${warn ? "warn" : ""}`, click: () => this.choose(first(name)) }, text) : h("span", {}, text)]);
+    return this.receipts.trust().flatMap(({ text, name, warn, stands }, at) => [at > 0 && h("span", { class: "dot" }, " · "), name ? button({ class: `entry ${warn ? "warn" : ""}`, click: () => this.choose(first(name)) }, text) : h("span", { class: stands && "stands" }, text)]);
   }
 
   // The line that opens the passages where they do not stand beside the answer.

@@ -27,7 +27,7 @@ class Card {
     const named = [...new Set([...documents, ...also, ...rivals.map(({ document }) => document)])].sort((a, b) => (b === chosen) - (a === chosen));
     const [meaning, earlier, shared] = [receipts.meaning(sentence), receipts.earlier(sentence), receipts.shared(sentence)];
     const quoted = receipts.quoted(sentence, named).sort((a, b) => (b.document === chosen) - (a.document === chosen));
-    const groups = [["same", "either"].includes(shared) ? documents : null, ...(shared === "same" || shared === "either" ? [] : documents.map((index) => [index]))].filter((group, at, all) => group?.length && all.findIndex((other) => `${receipts.whole(other ?? [])}` === `${receipts.whole(group)}`) === at);
+    const groups = sentence.state === "own" ? [] : [["same", "either"].includes(shared) ? documents : null, ...(shared === "same" || shared === "either" ? [] : documents.map((index) => [index]))].filter((group, at, all) => group?.length && all.findIndex((other) => `${receipts.whole(other ?? [])}` === `${receipts.whole(group)}`) === at);
     return [
       this.controls(h("h2", { dir: "auto" }, named.length === 1 ? [this.badge(named[0], sentence.chips.find(({ document }) => document === named[0])?.look), " ", receipts.passage(named[0]).name, " ", h("small", {}, receipts.passage(named[0]).page)] : h("span", { class: "dim place" }, sentence.place)),
         receipts.judged.length > 1 && [named.length === 1 && h("span", { class: "hidden place" }, sentence.place), to("previous", "‹", receipts.judged[sentence.number - 2]), to("next", "›", receipts.judged[sentence.number])]),
@@ -35,11 +35,11 @@ class Card {
       sentence.rest.map((line) => h("p", { dir: "auto" }, `${line.replace(/[.]$/, "")}.`)),
       meaning && h("p", { class: "dim" }, meaning),
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
-        quoted.map((place, at) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && place.document !== quoted[at - 1]?.document && h("small", { class: "name" }, receipts.passage(place.document).name, receipts.passage(place.document).page && `, ${receipts.passage(place.document).page}`), this.quote(place, sentence))])),
+        quoted.map((place, at) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && place.document !== quoted[at - 1]?.document && this.opener(place.document, sentence, true), this.quote(place, sentence))])),
       earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
       groups.map((group) => this.counterfactual(group)),
       AMBER.includes(standing) && this.answer.hasAttribute("searches") && this.search(sentence),
-      named.length > 0 && h("div", { class: "actions" }, named.map((index) => this.opener(index, sentence, named.length > 1))),
+      named.length === 1 && h("div", { class: "actions" }, this.opener(named[0], sentence)),
       this.figures(sentence)];
   }
 
@@ -61,17 +61,19 @@ class Card {
     return new Painter(Array.from(receipts.texts[document] ?? ""), { ranges, within: [start, end] }).of(receipts.rendered[document] ?? [["plain", [start, end, -1]]]);
   }
 
-  // Opens a passage's file where it is cited: at the page's address, at its own, or in the panel.
-  opener(index, sentence, isNamed) {
+  // Opens a passage's file where it is cited: at the page's address, at its own, or in the panel. Above a quote, `isName`, it is the file's name.
+  opener(index, sentence, isName) {
     const { answer, receipts, say } = this;
-    const { number, url, name } = receipts.passage(index);
+    const { number, url, name, page } = receipts.passage(index);
     const values = { sentence: sentence?.index, number, index };
     const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, key) => values[key] ?? "") || url || "";
     const href = ADDRESS.test(address) && address;
     const open = (event) => answer.tells("attribot-open", { ...values, document: index, name, href }) || event.preventDefault();
-    const label = [say("view"), isNamed && h("small", {}, " ", brief(name, 40))];
-    if (href) return h("a", { href, ...ELSEWHERE, click: open }, label);
-    return receipts.texts[index] != null && button({ click: (event) => (open(event), event.defaultPrevented || answer.fill({ file: index, sentence })) }, label);
+    const label = isName ? [name, page].filter(Boolean).join(", ") : say("view");
+    const look = isName && "name";
+    if (href) return h("a", { href, class: look, ...ELSEWHERE, click: open }, label);
+    if (receipts.texts[index] == null) return isName && h("small", { class: look }, label);
+    return button({ class: isName && "name link", click: (event) => (open(event), event.defaultPrevented || answer.fill({ file: index, sentence })) }, label);
   }
 
   // What the model answers without some files, as it was told or as the page tells it when asked.
@@ -113,7 +115,7 @@ class Card {
   saying({ key, values, documents }) {
     const { receipts } = this;
     const [remark, named] = [{ key, values, documents }, receipts.names(documents)];
-    const look = key.startsWith("say") ? "" : key.startsWith("prompted") ? "part" : "warn";
+    const look = key.startsWith("say") ? "" : DASHED.test(key) ? "part" : "warn";
     // No cause was measured: these are only the closest.
     const label = look === "part" ? receipts.line(remark, sayer(receipts.language, true)) : !look && (key === "says" ? receipts.say(key, { names: named, n: receipts.count(documents) }) : receipts.line(remark));
     const texts = look === "warn" ? [receipts.remark(remark)] : documents.map((index) => `${receipts.passage(index).number ?? receipts.passage(index).name}`);

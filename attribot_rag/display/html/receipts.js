@@ -4,7 +4,8 @@ const DOUBTS = ["disputed", "differs", "partial", "none", "open", "elsewhere"]; 
 const AMBER = DOUBTS.slice(1, 4);
 const SAID = ["said", "disputed"];
 const LOOKS = ["warn", "part", "note"];
-const NUMBERED = /^(prompted|say)/; // remarks that the numbers of passages have
+const NUMBERED = /^(prompted|closest|say)/; // remarks that the numbers of passages have
+const DASHED = /^(prompted|closest)/;
 
 class Receipts {
   constructor(data, { stopped, language }) {
@@ -32,7 +33,7 @@ class Receipts {
     let before = []; // what the sentence before says is not said again in words
     for (const sentence of this.judged) {
       const said = sentence.chips.map(({ text }) => text);
-      for (const chip of sentence.chips) if (chip.text.length > 6 && before.includes(chip.text)) chip.text = "″";
+      for (const chip of sentence.chips) if (chip.text.length > 6 && before.includes(chip.text)) chip.text = this.say("again");
       before = said;
     }
     this.used = new Set(this.judged.flatMap(({ documents, also }) => [...documents, ...also]));
@@ -64,11 +65,12 @@ class Receipts {
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     const { remarks = [], support, standing = null } = sentence;
     const also = remarks.some(({ key }) => key === "also") ? remarks.flatMap(({ documents }) => documents) : [];
+    const documents = sentence.documents.length ? sentence.documents : remarks.filter(({ key }) => key.startsWith("closest")).flatMap(({ documents }) => documents);
     const state = also.length ? "also" : this.state(sentence);
     const wrong = ((measured && sentence.markers) || []).filter(({ document, supported }) => document == null || supported === false);
     return {
-      ...sentence, index, text, words: text.trimEnd(), state, also, remarks, standing, checks: sentence.checks || [], rivals: support?.rivals ?? [], evidence: this.evidence[index] || [], influence: this.influence[index] || {}, compared: this.compared[index] ?? { same: [], sources: {} },
-      effect: measured ? sentence.effect : null, prompted: remarks.some(({ key }) => key.startsWith("prompted")), wrong: [...new Set(wrong.map(({ label }) => `[${brief(label, 30)}]`))],
+      ...sentence, index, text, words: text.trimEnd(), state, also, documents, remarks, standing, checks: sentence.checks || [], rivals: support?.rivals ?? [], evidence: this.evidence[index] || [], influence: this.influence[index] || {}, compared: this.compared[index] ?? { same: [], sources: {} },
+      effect: measured ? sentence.effect : null, prompted: remarks.some(({ key }) => DASHED.test(key)), wrong: [...new Set(wrong.map(({ label }) => `[${brief(label, 30)}]`))],
     };
   }
 
@@ -116,8 +118,9 @@ class Receipts {
     const shown = documents.filter((index, at) => !note?.documents.includes(index) && documents.findIndex((other) => this.passage(other).number === this.passage(index).number) === at);
     const chips = ["cut", "checking"].includes(state) ? [] : shown.map((index, at) => {
       const look = disputes(index) ? "warn" : SAID.includes(standing ?? "said") ? "" : "part";
+      const sign = look === "part" ? " ?" : !look && standing ? " ✓" : "";
       return { key: `${index}`, document: index, look, joint: at > 0 && shared && say(shared === "together" ? "and" : "or"),
-        text: `${this.passage(index).number ?? brief(this.passage(index).name, 20)}${look === "part" ? " ?" : ""}`,
+        text: `${this.passage(index).number ?? brief(this.passage(index).name, 20)}${sign}`,
         label: disputes(index)?.label ?? (prompt ? this.line(prompt) : say(look ? "from" : "sourceOf", { name: label(index), names: label(index) })) };
     });
     return { rest: rest.map((one) => one.label), chips: note ? [...chips, { ...note, key: "note", document: note.documents[0] ?? null }] : chips };
@@ -133,7 +136,7 @@ class Receipts {
       remark, documents: remark.key === "contradicted" ? remark.documents : [], look: { also: "note", follows_in_doubt: "part" }[remark.key] ?? "warn", label: this.line(remark),
       text: remark.key === "follows_in_doubt" ? `${say("follows", { value: brief(remark.values[0], 24) })} ?` : brief(this.remark(remark), 120) }));
     for (const { key, values, ...remark } of remarks) if (key.startsWith("say")) notes.push({ ...note(say("lacks", { value: values.join(", ") })), label: this.line({ key, values, ...remark }) });
-    if (state === "own" && !told.length) notes.push(note(say("unjudged"), "warn"));
+    if (state === "own" && !remarks.length) notes.push(note(say("unjudged"), "warn"));
     if (["open", "cut", "conversation", "instructions", "asked"].includes(state)) notes.push(note(say(stopped ? "stopped" : state)));
     if (state === "follows" && !told.some(({ key }) => key === "follows_in_doubt")) notes.push(note(this.earlier(sentence) ? say("follows", { value: brief(this.plain(this.earlier(sentence)), 24) }) : say("itself")));
     return notes.sort((a, b) => LOOKS.indexOf(a.look) - LOOKS.indexOf(b.look));
@@ -161,7 +164,7 @@ class Receipts {
   quoted(sentence, indices) {
     const score = (id) => sentence.evidence.find((row) => row.source === id)?.score ?? this.sources.get(id)?.score ?? 0;
     const cited = [...sentence.source_ids].sort((a, b) => score(b) - score(a));
-    const others = [...(sentence.also.length ? sentence.support.source_ids : []), ...sentence.rivals.map(({ source }) => source)];
+    const others = [...(sentence.state === "also" || sentence.state === "own" ? sentence.support?.source_ids ?? [] : []), ...sentence.rivals.map(({ source }) => source)];
     const places = [...new Set([...cited, ...others])].flatMap((id) => this.places(id)).filter(({ document }) => indices.includes(document));
     return places.filter((place, at) => places.findIndex((other) => other.id === place.id && other.document === place.document) === at);
   }
@@ -210,7 +213,7 @@ class Receipts {
     if (!trust) return [];
     const { sentences: all, passages, standings } = trust;
     const n = (standings.said ?? 0) + (standings.disputed ?? 0);
-    const stands = (n > 0 || all > 1) && { text: this.say("stands", { n, all, at: Number(all > 1) }), n };
+    const stands = (n > 0 || all > 1) && { text: this.say("stands", { n, all, at: Number(all > 1) }), stands: n > 0 };
     const parts = DOUBTS.filter((name) => standings[name]).map((name) => [name, standings[name]]).map(([name, count]) => ({
       name, warn: !["open", "elsewhere"].includes(name),
       text: replaced(STRINGS[this.language].trust[name === "none" && passages === 1 ? "none_of_one" : name][all === 1 ? 0 : count === 1 ? 1 : 2], { n: count, passages, texts: this.say("texts") }) }));

@@ -1,4 +1,4 @@
-"""The ESD test: the published example, its invariances, and the sources of an attribution."""
+"""The ESD test: the published example and its invariances."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.attributions import FERRY, ISLAND, handmade
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result.result import critical_value, outliers, studentised
+from benchmarks.outliers import critical_value, outliers, studentised
 
 # Rosner's data, as in the NIST/SEMATECH e-Handbook, section 1.3.5.17.3.
 # fmt: off
@@ -95,33 +94,3 @@ def test_outliers_are_the_highest_values(values: list[float]) -> None:
 def test_values_that_are_not_finite(value: float) -> None:
     with pytest.raises(InvalidInput, match=f"value 1 is {value}"):
         outliers((0.0, value, 1.0))
-
-
-@pytest.mark.parametrize("significance", [0, 1, -0.05, math.nan])
-def test_a_significance_is_a_probability(significance: float) -> None:
-    with pytest.raises(InvalidInput, match=rf"significance={significance}; use a probability"):
-        ISLAND.outliers(significance=significance)
-
-
-def test_sources_that_stand_out_for_a_part_of_the_answer() -> None:
-    span = ISLAND.find("The ferry carries 84 people.")
-    (first,) = ISLAND.outliers(*span)
-    assert (first.source.text, first.score) == (FERRY, 12.345)
-    assert ISLAND.outliers(*span, significance=1e-4) == ()
-    (second,) = ISLAND.outliers(*ISLAND.find("A ticket costs 18 crowns."))
-    assert second.source.text == "A single ticket costs 18 crowns."
-    assert ISLAND.outliers(*ISLAND.find("It is a fine trip.")) == ()
-    assert ISLAND.outliers() == ()  # two of four do not
-    with pytest.raises(InvalidInput, match="characters 0 to 999"):
-        ISLAND.outliers(0, 999)
-
-
-def test_sources_without_a_score_are_left_out() -> None:
-    rows: dict[str, tuple[float, ...] | None] = {
-        **{f"Source {number}.": (number / 100,) for number in range(8)},
-        **{"Not scored.": None, "Low.": (-9.0,), "High.": (9.0,), "Higher.": (30.0,)},
-    }
-    attribution = handmade("Yes.", [" ".join(rows)], rows)
-    assert attribution.outliers() == attribution.top(1)
-    few = handmade("Yes.", ["One. Two. Three."], {"One.": (9.0,), "Two.": (0.0,), "Three.": None})
-    assert few.outliers() == ()
