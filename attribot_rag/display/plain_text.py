@@ -35,7 +35,6 @@ from attribot_rag.result.remarks import THE_DOCUMENTS, who_read
 _MIN_WIDTH = 40
 _UNWRAPPED = 100_000  # columns if the output is no terminal
 _LABEL_LENGTH = 100
-_WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*")
 _SOURCE_LENGTH = 200
 _VALUE_LENGTH = 80
 
@@ -66,7 +65,7 @@ def print_table(
 def print_counterfactual(
     attribution: Result, counterfactual: Counterfactual, *, file: TextIO | None = None
 ) -> None:
-    """Write the answer without some documents. Numbers and names that changed are bold."""
+    """Write the answer without some documents."""
     _print(_without(attribution, counterfactual), file)
 
 
@@ -94,7 +93,7 @@ def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
 
 def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[RenderableType]:
     left_out, response = {*counterfactual.documents}, counterfactual.response
-    answer = _with_changes(attribution, visible(response) or "(no answer)")
+    answer = Text(visible(response) or "(no answer)", overflow="fold")
     is_same = response.split() == attribution.response.split()
     says = "gives the same answer" if is_same else "answers"
     text = Text(f"Without {_names(attribution, left_out)}, the model {says}:", style="dim")
@@ -110,22 +109,6 @@ def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[Re
 def _names(attribution: Result, documents: Iterable[int]) -> str:
     names = (name_of(attribution.documents[index]) for index in sorted(documents))
     return " and ".join(dict.fromkeys(names))
-
-
-def _with_changes(attribution: Result, response: str) -> Text:
-    """A second answer. Numbers and names that the first answer lacks are bold.
-
-    A name is a word with a capital that no document has in lower case.
-    """
-    first = {word.lower() for word in _WORD.findall(attribution.response)}
-    read = {word for document in attribution.documents for word in _WORD.findall(document.text)}
-    answer = Text(response, overflow="fold")
-    for match in _WORD.finditer(response):
-        lower = match[0].lower()
-        is_name = match[0] != lower and lower not in read
-        if lower not in first and (is_name or any(map(str.isdigit, lower))):
-            answer.stylize("bold", *match.span())
-    return answer
 
 
 def _blocks(report: Report) -> Iterator[RenderableType]:

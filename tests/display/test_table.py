@@ -96,24 +96,13 @@ def test_a_file_has_no_colors_and_whole_lines() -> None:
 WITHOUT = "The ship Velmara has 47 cabins and belongs to Odile Marn."
 
 
-@pytest.mark.parametrize(
-    ("second", "bold"),
-    [
-        ("The ship Velmara has 52 cabins and belongs to Odile Marn.", ["52"]),
-        ("It belongs to Bram Tosk and cost 12.90.", ["Bram", "Tosk", "12.90"]),
-        ("A vessel with forty-seven rooms is owned by Odile Marn.", []),
-        ("Das Schiff gehört der Reederei Korlund.", ["Korlund"]),
-        (WITHOUT, []),
-    ],
-)
-def test_numbers_and_names_that_changed_are_bold(second: str, bold: list[str]) -> None:
-    read = "das schiff der reederei. a vessel: it belongs to Bram Tosk."
-    attribution = handmade(WITHOUT, [WITHOUT, read], {WITHOUT: (9.0,)})
+@pytest.mark.parametrize("second", ["Das Schiff gehört der Reederei Korlund.", WITHOUT])
+def test_the_second_answer_is_shown_without_figures(second: str) -> None:
+    attribution = handmade(WITHOUT, [WITHOUT], {WITHOUT: (9.0,)})
     other = Counterfactual(documents=(0,), response=second, score=9.0, exact=True)
     file = io.StringIO()
     with patch.dict(os.environ, {"FORCE_COLOR": "1", "COLUMNS": "200", "TERM": "xterm-256color"}):
         print_counterfactual(attribution, other, file=file)
-    assert re.findall(r"\x1b\[1m(.*?)\x1b", file.getvalue()) == bold
     plain = COLORS.sub("", file.getvalue())
     assert second in plain and "9.00" not in plain
     assert ("same answer" in plain) == (second == WITHOUT)

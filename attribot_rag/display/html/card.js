@@ -119,7 +119,7 @@ class Card {
     // No cause was measured: these are only the closest.
     const label = look === "part" ? receipts.line(remark, sayer(receipts.language, true)) : !look && (key === "says" ? receipts.say(key, { names: named, n: receipts.count(documents) }) : receipts.line(remark));
     const texts = look === "warn" ? [receipts.remark(remark)] : documents.map((index) => `${receipts.passage(index).number ?? receipts.passage(index).name}`);
-    return texts.map((text) => h("span", {}, "\u00a0", h("span", { class: `chip ${look}` }, brief(text, 40), look === "part" && " ?", label && h("span", { class: "hidden" }, ` ${label}`))));
+    return texts.map((text) => h("span", {}, "\u00a0", h("span", { class: `chip ${look}` }, brief(text, 40), { part: " ?", "": " ✓" }[look], label && h("span", { class: "hidden" }, ` ${label}`))));
   }
 
   // What all files have of a sentence's words, as the page finds it: also those of which no passage was read.
