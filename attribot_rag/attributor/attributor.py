@@ -289,8 +289,7 @@ class Attributor:
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         text, options = transcript.prompt.tokens, self.context_options
-        context = located(text, documents, prompt, options, meter.deadline)
-        meter.exhausted = bool(context.not_in_time)
+        context = located(text, documents, prompt, options)
         read = generation.prompt_ids if prompt is None else prompt
         session = Session(meter, progress, self.between_batches)
         session.usage_of(self.language_model).seconds += preparing  # no budget limits these

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
@@ -29,8 +28,6 @@ TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"
     "{context}\n\nQuestion: {question}"
 )
-# Locating may take so long even if the budget is smaller: without a document there is no score.
-_LOCATING_SECONDS = 1.0
 _MOST_NAMED = 5  # documents in a note
 _LONGEST_NAME = 40
 _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
@@ -66,14 +63,8 @@ def located(
     documents: Documents,
     prompt: Prompt | None,
     options: ContextOptions,
-    deadline: float | None = None,
 ) -> Context:
-    """Where the documents and the earlier turns stand in the text of the prompt.
-
-    No further document is looked for after the `deadline`, a time of `time.perf_counter`. Locating
-    may take a second in any case.
-    """
-    until = max(deadline or 0.0, time.perf_counter() + _LOCATING_SECONDS)
+    """Where the documents and the earlier turns stand in the text of the prompt."""
     turns, message = turns_of(prompt)
     return locate_context(
         text,
@@ -81,7 +72,6 @@ def located(
         options,
         earlier_turns=turns,
         message=message,
-        is_in_time=None if deadline is None else lambda: time.perf_counter() < until,
     )
 
 
@@ -113,8 +103,6 @@ def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
 
 def location_notes(context: Context) -> Iterator[str]:
     """Notes on documents that are not in the prompt, or only in part."""
-    if late := context.not_in_time:
-        yield f"{len(late)} of the documents were not located in time; raise the budget's seconds."
     if absent := context.absent:
         names = [_name_of(context, index) for index in absent[:_MOST_NAMED]]
         if len(absent) > len(names):

@@ -148,6 +148,7 @@ def _number_sign(separator: re.Match[str]) -> str:
     return "-" if between.endswith("-") and (not before or between != "-") else ""
 
 
+@cache
 def _unified(character: str) -> str:
     """A character without case, with one kind of white space, of dashes and of quotes.
 
@@ -277,34 +278,6 @@ class TextIndex:
                 done = start + len(needle)
 
 
-class Work:
-    """Counts the `pairs` of characters that were compared to align texts.
-
-    `is_in_time` is called before each text. Texts for which there was no time are `left`.
-    """
-
-    def __init__(self, is_in_time: Callable[[], bool] | None = None) -> None:
-        self._is_in_time = is_in_time or (lambda: True)
-        self.pairs = 0
-        self.left: set[str] = set()
-
-    def compare(self, text: str, other: str) -> None:
-        """Count a comparison of all characters of two texts."""
-        self.pairs += len(text) * len(other)
-
-    def in_time(self, texts: Iterable[str]) -> Iterator[str]:
-        """The texts, as long as there is time. The others are left."""
-        for text in texts:
-            if self.left or not self._is_in_time():
-                self.left.add(text)
-            else:
-                yield text
-
-    def rest_in_time(self, texts: Iterable[str]) -> Iterator[str]:
-        """The same for a last step: all texts if others were left before."""
-        return iter(texts) if self.left else self.in_time(texts)
-
-
 _MAX_PLACES = 64
 # The text after a cut within a word, and the text before a passage without its beginning.
 _CUT_AFTER = re.compile(r"[^\S\n]*(?:\Z|\n|…|\.\.|[\[\]<>(){}|\"”»*#=~])")
@@ -400,13 +373,6 @@ def is_border(text: AlignedText, index: int) -> bool:
     return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0
 
 
-# In the text between two words: the mark-up right before the second one, and the rest.
-_OPENING = re.compile(r"(?<=\s)\S+\Z")
-_CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
-# The most pairs of characters to compare when aligning the text between two letters.
-_MAX_COMPARED = 2**22
-
-
 @dataclass(frozen=True)
 class Location:
     """A place of a document in the prompt: characters [start, end) of the prompt.
@@ -435,70 +401,49 @@ class Location:
     def in_sources(self, document: AlignedText, prompt: AlignedText) -> Location:
         """The location mapped from two forms to their source texts."""
         start, end = prompt.source_span(self.start, self.end)
-        indices = numpy.arange(len(document.source))
-        characters = document.origins[:, 0].searchsorted(indices, side="right") - 1
-        places = numpy.asarray(self.offsets)[[*characters.clip(0), -1]]
-        starts = prompt.origins[places.clip(max=len(prompt.origins) - 1), 0]
-        offsets = numpy.where(places < len(prompt.origins), starts, end).clip(start, end)
+        indices = numpy.arange(len(document.source) + 1)
+        characters = (document.origins[:, 0].searchsorted(indices, side="right") - 1).clip(0)
+        places = numpy.asarray(self.offsets)[characters]
+        starts, ends = prompt.origins[places.clip(max=len(prompt.origins) - 1)].T
+        within = (indices - document.origins[characters, 0]).clip(0)
+        offsets = numpy.minimum(starts + within, ends).clip(start, end)
+        offsets[places == len(prompt.origins)] = end
+        offsets[-1] = end
         span = document.source_span(*self.document_span) if self.document_span else None
-        is_escaped = end - start != self.end - self.start
-        return Location(start, end, array("q", offsets.tobytes()), span, is_escaped)
+        return Location(start, end, array("q", offsets.tobytes()), span)
 
 
-def located(document: AlignedText, prompt: AlignedText, runs: Sequence[Run]) -> Location:
-    """The location from common runs of forms of both texts, ascending.
+# What closes the sentence before a part, and mark-up right before a word.
+_CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
+_OPENING = re.compile(r"(?<=\s)\S+\Z")
 
-    It goes from the first to the last run, with common punctuation around them.
+
+def located(
+    document: AlignedText, prompt: AlignedText, part: Interval, passage: Interval
+) -> Location:
+    """The location of a part of a document, [start, end) of its form, in a passage of the prompt.
+
+    Common punctuation around both belongs to it. A word after white space begins with the opening
+    mark-up that the prompt has before it.
     """
-    first, last = runs[0], runs[-1]
-    ours = document.source_span(first.first, last.last)
-    theirs = prompt.source_span(first.start, last.end)
-    lead = document.gap(first.first)
-    lead = _CLOSING.sub("", lead) if first.first else lead
-    before = _claimed(lead[::-1], prompt.gap(first.start)[::-1])
-    after = _claimed(document.gap(last.last), prompt.gap(last.end))
-    document_span = ours[0] - before[0], ours[1] + after[0]
-    start, end = theirs[0] - before[1], theirs[1] + after[1]
-    at, places = _anchors(document, prompt, runs)
-    at = numpy.concatenate([[document_span[0]], at, [document_span[1]]])
-    places = numpy.concatenate([[start], places, [end]])
-    indices = numpy.arange(len(document.source) + 1)
-    anchors = (at.searchsorted(indices, side="right") - 1).clip(0)
-    offsets = places[anchors] + (indices - at[anchors]).clip(0)
-    offsets = numpy.minimum(offsets, places[(anchors + 1).clip(max=len(at) - 1)])
-    lengths, widths = numpy.diff(at), numpy.diff(places)
-    for gap in numpy.flatnonzero((lengths > 1) & (lengths != widths)).tolist():
-        # A letter that both texts have, and the text after it.
-        if lengths[gap] * widths[gap] <= _MAX_COMPARED:
-            between = _folded(document.source[at[gap] : at[gap + 1]])
-            counterpart = _folded(prompt.source[places[gap] : places[gap + 1]])
-            aligned = numpy.array(places_in(counterpart, between))
-            offsets[at[gap] + 1 : at[gap + 1]] = places[gap] + aligned[1:-1]
-    return Location(start, end, array("q", offsets.tobytes()), document_span)
-
-
-def _anchors(
-    document: AlignedText, prompt: AlignedText, runs: Sequence[Run]
-) -> tuple[Integers, Integers]:
-    """Characters of the document, ascending, and their places in the prompt.
-
-    A word after white space in the document begins right after white space in the prompt, together
-    with opening mark-up.
-    """
-    spans = numpy.concatenate(
-        [
-            numpy.hstack([document.origins[x.first : x.last], prompt.origins[x.start : x.end]])
-            for x in runs
-        ]
-    )
-    spans = spans[numpy.diff(spans[:, 0], prepend=-1) > 0]
-    at, places, ends = spans[:, 0], spans[:, 2].copy(), spans[:, 3]
-    gaps = numpy.flatnonzero((numpy.diff(at) > 1) & (places[1:] > ends[:-1]))
-    for gap in gaps.tolist():
-        if document.source[at[gap + 1] - 1].isspace():
-            opening = _OPENING.search(prompt.source[ends[gap] : places[gap + 1]])
-            places[gap + 1] -= len(opening[0]) if opening else 0
-    return at, places
+    lead = document.gap(part[0])
+    lead = _CLOSING.sub("", lead) if part[0] else lead
+    before = _claimed(lead[::-1], prompt.gap(passage[0])[::-1])
+    after = _claimed(document.gap(part[1]), prompt.gap(passage[1]))
+    first, last = document.source_span(*part)
+    first, last = first - before[0], last + after[0]
+    start, end = prompt.source_span(*passage)
+    start, end = start - before[1], end + after[1]
+    own, shown = document.source[first:last], prompt.source[start:end]
+    places = range(len(own) + 1) if own == shown else places_in(_folded(shown), _folded(own))
+    offsets = array("q", [start] * first)
+    for index, place in enumerate(places):
+        if index and own[index - 1].isspace() and place > places[index - 1] + 1:
+            opening = _OPENING.search(shown, places[index - 1], place)
+            place -= len(opening[0]) if opening else 0
+        offsets.append(start + place)
+    offsets.extend([end] * (len(document.source) - last))
+    return Location(start, end, offsets, (first, last))
 
 
 def _folded(text: str) -> str:
@@ -528,14 +473,17 @@ def _claimed(document: str, prompt: str) -> tuple[int, int]:
     return claimed
 
 
+_FEW_EDITS = 64
+
+
 def places_in(other: str, text: str) -> list[int]:
     """For each character of a text, and for its end, its place in another text.
 
     The alignment has the fewest edits. A replaced character maps to its replacement, a missing one
-    to the next character. Time and memory grow with the product of the lengths.
+    to the next character. Time grows with the length times the number of edits.
     """
     places = [len(other)] * (len(text) + 1)
-    for edit in Levenshtein.opcodes(text, other):
+    for edit in Levenshtein.opcodes(text, other, score_hint=_FEW_EDITS):
         for index in range(edit.src_start, edit.src_end):
             places[index] = min(edit.dest_start + index - edit.src_start, edit.dest_end)
     return places

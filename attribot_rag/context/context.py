@@ -66,8 +66,7 @@ class Context:
     - `sources` are in the order of their first place. A source's id is its index.
     - `regions` are the characters of the prompt that belong to documents, `conversation` those of
       earlier turns, and `message` those of the user's last message, if it is known.
-    - `not_located` are indices of documents that the prompt lacks. For `not_in_time`, there was no
-      time to look.
+    - `not_located` are indices of documents that the prompt lacks.
     - `partly_located` gives the share of a document's characters, without white space, in (0, 1),
       if the prompt has only parts of it.
     - `crowded` documents have further places that are not among their sources' occurrences.
@@ -82,7 +81,6 @@ class Context:
     conversation: tuple[Interval, ...] = ()
     message: tuple[Interval, ...] = ()
     partly_located: Mapping[int, float] = field(default_factory=dict)
-    not_in_time: tuple[int, ...] = ()
     crowded: tuple[int, ...] = ()
     language: str | None = None
 
@@ -111,15 +109,7 @@ class Context:
     @property
     def absent(self) -> tuple[int, ...]:
         """Indices of documents that have text but no place in the prompt."""
-        return tuple(i for i in self.not_located if i not in self.unseen and self._has_text(i))
-
-    @property
-    def unseen(self) -> tuple[int, ...]:
-        """Indices of documents found in part, or not looked for: the prompt may have more text."""
-        return (*filter(self._has_text, self.not_in_time), *self.partly_located)
-
-    def _has_text(self, index: int) -> bool:
-        return not self.documents[index].is_blank
+        return tuple(i for i in self.not_located if not self.documents[i].is_blank)
 
     @cached_property
     def whole(self) -> Ablation:

@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from rapidfuzz.distance import Indel, LCSseq, Levenshtein
@@ -17,7 +16,6 @@ from attribot_rag.context.alignment import (
     Location,
     Run,
     TextIndex,
-    Work,
     at_words,
     common_runs,
     is_border,
@@ -49,41 +47,35 @@ def locate_context(
     *,
     earlier_turns: Sequence[str] = (),
     message: str = "",
-    is_in_time: Callable[[], bool] | None = None,
 ) -> Context:
     """Locate the documents and the earlier turns in the prompt, and cut documents into sources.
 
     `message` is the user's last message, after the earlier turns; '' for a prompt without messages.
-    `is_in_time` is called before each document, and returns False when time is up. Raises
-    InvalidInput without documents, and DocumentsNotLocated if the prompt has none of them.
+    Raises InvalidInput without documents, and DocumentsNotLocated if the prompt has none of them.
     """
     retrieved = documents_of(documents)
     conversation = find_turns(prompt.text, earlier_turns)
     holders: dict[str, list[int]] = defaultdict(list)
     for index, document in enumerate(retrieved):
         holders[document.text].append(index)
-    work = Work(is_in_time)
     located = LocatedDocuments(
-        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
+        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation
     )
     places = located.whole | located.parts
     splitter = make_splitter(options.source_unit, options.language)
-    cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
-    places = {text: places[text] for text in cuts}
+    cuts = {text: split_spans(text, splitter) for text in places}
 
     def indices(texts: Collection[str]) -> tuple[int, ...]:
         return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
 
-    late = indices(work.left)
     if not places:
         raise DocumentsNotLocated(
             f"none of the documents ({len(retrieved)}) stands in the prompt, of "
             f"{len(prompt.text):,} characters; the first begins {retrieved[0].text[:60]!r}; pass "
             "the chunks whose text was put into this prompt"
-            + (f"; {len(late)} of them were not located in time" if late else "")
         )
     threshold = options.duplicate_threshold
-    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
+    shares = _shares(located.parts)
     return Context(
         documents=retrieved,
         prompt=prompt,
@@ -93,8 +85,7 @@ def locate_context(
         conversation=conversation,
         message=_find_last(prompt.text, message, conversation),
         partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
-        not_in_time=late,
-        crowded=indices(located.crowded & cuts.keys()),
+        crowded=indices({text for text, at in places.items() if len(at) == MOST_PLACES}),
         language=options.language,
     )
 
@@ -130,11 +121,11 @@ def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
 
 
 class LocatedDocuments:
-    """Different documents, located in a prompt as long as there is time, by their texts.
+    """Different documents, located in a prompt, by their texts.
 
     `whole` has the locations of whole documents, `parts` of parts of other documents. Prompt
-    and documents are compared as they are, and then without their escape sequences. `crowded` are
-    documents with further places. `index` belongs to the prompt.
+    and documents are compared as they are, and then without their escape sequences. `index` belongs
+    to the prompt.
 
     `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `_similar_passage`).
     `occupied` are characters of the prompt that belong to no document, such as earlier turns.
@@ -147,14 +138,11 @@ class LocatedDocuments:
         *,
         threshold: float,
         occupied: Sequence[Interval] = (),
-        work: Work | None = None,
     ) -> None:
         self._threshold = threshold
-        self._work = work or Work()
-        self._plain = Locator(prompt, threshold=threshold, work=self._work)
-        self.crowded = self._plain.crowded
+        self._plain = Locator(prompt, threshold=threshold)
         self.index = self._plain.prompt.index
-        places = {text: self._places(text) for text in self._work.in_time(documents)}
+        places = {text: self._places(text) for text in documents}
         self.whole = {text: located for text, located in places.items() if located}
         missing = [text for text in places if text not in self.whole]
         covered = [(place.start, place.end) for at in self.whole.values() for place in at]
@@ -168,16 +156,20 @@ class LocatedDocuments:
     def _locator(self) -> Locator:
         if self._unescaped.text == self._plain.prompt.text:
             return self._plain
-        return Locator(self._unescaped.text, threshold=self._threshold, work=self._work)
+        return Locator(self._unescaped.text, threshold=self._threshold)
 
     def _places(self, document: str) -> list[Location]:
         if places := self._plain.locate_unchanged(document):
             return places
         unescaped = AlignedText.of(document).unescaped()
         places = self._locator.locate(unescaped.text)
-        if unescaped.text in self._locator.crowded:
-            self.crowded.add(document)
-        return [place.in_sources(unescaped, self._unescaped) for place in places]
+        return [self._in_prompt(place, unescaped) for place in places]
+
+    def _in_prompt(self, place: Location, document: AlignedText) -> Location:
+        """A location of the unescaped document in the unescaped prompt, in those as they are."""
+        escaped = place.in_sources(document, self._unescaped)
+        is_escaped = escaped.end - escaped.start != place.end - place.start
+        return replace(escaped, is_escaped=is_escaped)
 
     def _parts(
         self, documents: Sequence[str], occupied: Sequence[Interval]
@@ -187,12 +179,9 @@ class LocatedDocuments:
             self._locator.letters,
             dict.fromkeys(unescaped.text for unescaped in texts.values()),
             [self._unescaped.span_of(interval) for interval in occupied],
-            self._work,
         )
-        late = self._work.left
-        late.update(text for text, unescaped in texts.items() if unescaped.text in late)
         return {
-            text: [part.in_sources(unescaped, self._unescaped) for part in parts[unescaped.text]]
+            text: [self._in_prompt(part, unescaped) for part in parts[unescaped.text]]
             for text, unescaped in texts.items()
             if unescaped.text in parts
         }
@@ -217,24 +206,19 @@ _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
 # Shorter texts agree by chance if case and punctuation are ignored.
 _MIN_WORDS = 3
 _MIN_LETTERS = 8
-# For one document; and for all documents together, as a multiple of the prompt's length.
-_MAX_PLACES, _MAX_COVERED = 200, 16
+MOST_PLACES = 200
 
 
 class Locator:
     """Searches a prompt for whole documents: as they are, then by their letters, then fuzzily.
 
     White space may always differ. Letters and digits are compared without case, mark-up, typography
-    and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1. `crowded`
-    are the documents with further places.
+    and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1.
     """
 
-    def __init__(self, prompt: str, *, threshold: float, work: Work | None = None) -> None:
+    def __init__(self, prompt: str, *, threshold: float) -> None:
         self.prompt = AlignedText.of(prompt)
         self._threshold = threshold
-        self._work = work or Work()
-        self._room = _MAX_COVERED * len(prompt)
-        self.crowded: set[str] = set()
 
     @cached_property
     def letters(self) -> AlignedText:
@@ -250,104 +234,93 @@ class Locator:
 
         Places inside a longer word count only if there are no others. A fuzzy place must not have a
         number that the document lacks, and every place must have the same relations (< 5). A
-        document has at most 200 places, and fewer if documents repeat each other's text.
+        document has at most 200 places.
         """
         return self.locate_unchanged(document) or self._locate_letters(document)
 
     def locate_unchanged(self, document: str) -> list[Location]:
         """The places that differ only in white space."""
         form = AlignedText.of(document).single_spaced()
-        places = self._spaced.index.find_all(form.text)
-        runs = ([Run(0, start, len(form.text))] for start in places)
-        return self._located(form, self._spaced, runs)
+        starts = self._spaced.index.find_all(form.text)
+        places = [(start, start + len(form.text)) for start in starts]
+        return [
+            Location(start, end, range(start, end + 1)).in_sources(form, self._spaced)
+            for start, end in _standing_alone(self._spaced, places)
+        ]
 
     def _locate_letters(self, document: str) -> list[Location]:
         """The places of the document's letters, or else of similar letters."""
-        if not has_words(document, _MIN_WORDS):
+        form, letters = AlignedText.of(document).letters(), self.letters
+        if not has_words(document, _MIN_WORDS) or len(form.text) < _MIN_LETTERS:
             return []
-        form = AlignedText.of(document).letters()
-        if len(form.text) < _MIN_LETTERS:
+        places = [(start, start + len(form.text)) for start in letters.index.find_all(form.text)]
+        equal = _located(form, letters, [place for place in places if letters.is_whole(*place)])
+        if equal or len(form.source) > len(self.prompt.text):
+            return equal
+        similar = _similar_passage(form, letters, self._threshold)
+        passage = self.prompt.text[slice(*letters.source_span(*similar))] if similar else ""
+        if not passage or set(_NUMBER.findall(passage)) - set(_NUMBER.findall(document)):
             return []
-        return self._located(form, self.letters, self._equal(form)) or self._located(
-            form, self.letters, self._similar(form)
-        )
+        starts = letters.index.find_all(letters.text[slice(*similar)])
+        length = similar[1] - similar[0]
+        return _located(form, letters, [(start, start + length) for start in starts])
 
-    def _equal(self, form: AlignedText) -> Iterator[Sequence[Run]]:
-        length = len(form.text)
-        for start in self.letters.index.find_all(form.text):
-            if self.letters.is_whole(start, start + length):
-                yield [Run(0, start, length)]
 
-    def _similar(self, form: AlignedText) -> Iterator[Sequence[Run]]:
-        runs: Sequence[Run] = ()
-        if len(form.source) <= len(self.prompt.text):
-            runs = _similar_passage(form, self.letters, self._threshold, self._work)
-        if not runs:
-            return
-        first, last = runs[0].start, runs[-1].end
-        passage = self.prompt.text[slice(*self.letters.source_span(first, last))]
-        if set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(form.source)):
-            for start in self.letters.index.find_all(self.letters.text[first:last]):
-                yield [run._replace(start=run.start + start - first) for run in runs]
+def _standing_alone(prompt: AlignedText, passages: Sequence[Interval]) -> Sequence[Interval]:
+    """The first passages that are not inside a longer word, if there are some; else the first."""
+    alone = [
+        passage
+        for passage in passages
+        if stands_alone(prompt.source, *prompt.source_span(*passage))
+    ]
+    return (alone or passages)[:MOST_PLACES]
 
-    def _located(
-        self, document: AlignedText, prompt: AlignedText, places: Iterable[Sequence[Run]]
-    ) -> list[Location]:
-        """The locations of a document's form in a form of the prompt, by the runs of each place."""
-        alone: list[Sequence[Run]] = []
-        within: list[Sequence[Run]] = []
-        for runs in places:
-            span = prompt.source_span(runs[0].start, runs[-1].end)
-            kind = alone if stands_alone(prompt.source, *span) else within
-            if len(kind) <= _MAX_PLACES:
-                kind.append(runs)
-            if len(alone) > _MAX_PLACES:
-                break
-        chosen = alone or within
-        most = min(_MAX_PLACES, max(1, self._room // max(1, len(document.source))))
-        if len(chosen) > most:
-            self.crowded.add(document.source)
-        self._room -= len(document.source) * len(chosen[:most])
-        locations = (located(document, prompt, runs) for runs in chosen[:most])
-        relations = _RELATION.findall(document.source)
-        return [
-            replace(place, document_span=None)
-            for place in locations
-            if _RELATION.findall(prompt.source[place.start : place.end]) == relations
-        ]
+
+def _located(
+    document: AlignedText, prompt: AlignedText, passages: Sequence[Interval]
+) -> list[Location]:
+    """The locations of a document's letters in passages of the prompt with the same relations."""
+    relations = _RELATION.findall(document.source)
+    locations = (
+        located(document, prompt, (0, len(document.text)), passage)
+        for passage in _standing_alone(prompt, passages)
+    )
+    return [
+        replace(place, document_span=None)
+        for place in locations
+        if _RELATION.findall(prompt.source[place.start : place.end]) == relations
+    ]
 
 
 _GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096
 # Starts that are close together count as one; so many votes must agree.
 _BAND, _MIN_VOTES, _MIN_SHARE, _MAX_STARTS = 8, 24, 1 / 32, 8
 _MAX_SLACK, _MAX_FITTED = 200, 1_024
-# Texts are aligned one stretch at a time. The next one begins where its first half ends.
+# The next stretch begins where the first half of the one before ends.
 _STRETCH = 2_048
 # So many equal letters in a row are no chance; a letter of other text counts as so many.
 _PIN, _GAP = 8, 2
 
 
-def _similar_passage(
-    document: AlignedText, prompt: AlignedText, threshold: float, work: Work
-) -> Sequence[Run]:
-    """The common runs of a document and the passage most similar to it, ascending.
+def _similar_passage(document: AlignedText, prompt: AlignedText, threshold: float) -> Interval:
+    """The passage [start, end) of the prompt that is most similar to a document, or (0, 0).
 
-    The first and the last run are empty: the ends of the document and the passage. The similarity
-    is 1 minus the differing letters, as a share of the document's characters. The result is empty
-    if no passage has the least similarity `threshold`, 0 to 1. Time and memory are linear in the
-    document's length.
+    The similarity is 1 minus the differing letters, as a share of the document's characters. The
+    passage has at least the similarity `threshold`, 0 to 1.
     """
     most = (1 - threshold) * len(document.source) + 1e-9
-    chosen: Sequence[Run] = ()
-    for start in _starts(document.text, prompt.index):
-        runs = _aligned(document.text, prompt.text, start, most, work)
+    chosen = (0, 0)
+    for begin in _starts(document.text, prompt.index):
+        runs = _dense(_aligned(document.text, prompt.text, begin, most))
         if not runs:
             continue
-        runs = _fitted(document, prompt, runs, work)
-        longest = max(len(document.text), runs[-1].end - runs[0].start)
-        num_different = longest - sum(run.length for run in runs)
+        pins = [run for run in runs if run.length >= _PIN] or runs
+        certain = runs[runs.index(pins[0]) : runs.index(pins[-1]) + 1]
+        start, end, num_around = _fitted(document.text, prompt, pins[0], pins[-1])
+        num_common = sum(run.length for run in certain) + num_around
+        num_different = max(len(document.text), end - start) - num_common
         if num_different < most:
-            most, chosen = num_different, runs
+            most, chosen = num_different, (start, end)
     return chosen
 
 
@@ -369,10 +342,11 @@ def _starts(document: str, index: TextIndex) -> list[int]:
     return sorted(band * _BAND for band in likely[:_MAX_STARTS])
 
 
-def _aligned(document: str, text: str, start: int, most: float, work: Work) -> Sequence[Run]:
+def _aligned(document: str, text: str, start: int, most: float) -> Sequence[Run]:
     """The common runs of a document and the text from about `start` on.
 
-    None if more than `most` letters of the document are not in the text.
+    None if more than `most` letters of the document are not in the text. The texts are aligned one
+    stretch at a time, so time and memory are linear in the document's length.
     """
     slack = min(_MAX_SLACK, int(most)) + _BAND
     at, place = 0, max(0, start - slack)
@@ -380,50 +354,16 @@ def _aligned(document: str, text: str, start: int, most: float, work: Work) -> S
     while True:
         ours = document[at : at + _STRETCH]
         theirs = text[place : place + len(ours) + 2 * slack]
-        work.compare(ours, theirs)
         is_last = at + _STRETCH >= len(document)
         half = len(ours) if is_last else _STRETCH // 2
-        common = [run for run in _common(ours, theirs, at, place) if run.first - at < half]
+        blocks = Indel.editops(ours, theirs).as_matching_blocks()
+        common = [Run(at + x.a, place + x.b, x.size) for x in blocks if x.size and x.a < half]
         runs += common
         if not common or runs[-1].last - sum(run.length for run in runs) > most:
             return ()
         if is_last:
             return runs
         at, place = runs[-1].last, runs[-1].end
-
-
-def _common(ours: str, theirs: str, at: int, place: int) -> Sequence[Run]:
-    """The common runs of two passages at these places of their texts."""
-    blocks = Indel.editops(ours, theirs).as_matching_blocks()
-    return [Run(at + block.a, place + block.b, block.size) for block in blocks if block.size]
-
-
-def _fitted(
-    document: AlignedText, prompt: AlignedText, runs: Sequence[Run], work: Work
-) -> Sequence[Run]:
-    """Fit the ends of the passage, and align the runs between them.
-
-    The text before the first and after the last certain run is aligned again: if text around the
-    passage may be used, its letters count as much as those of the passage.
-    """
-    runs = _dense(runs)
-    pins = [run for run in runs if run.length >= _PIN] or runs
-    first, last = pins[0], pins[-1]
-    lead, tail = document.text[: first.first], document.text[last.last :]
-    before = prompt.text[max(0, first.start - len(lead) - _MAX_SLACK) : first.start]
-    after = prompt.text[last.end : last.end + len(tail) + _MAX_SLACK]
-    work.compare(lead + tail, before + after)
-    start = first.start - _length(
-        lead[::-1], before[::-1], lambda length: is_border(prompt, first.start - length)
-    )
-    end = last.end + _length(tail, after, lambda length: is_border(prompt, last.end + length))
-    return [
-        Run(0, start, 0),
-        *_common(lead, prompt.text[start : first.start], 0, start),
-        *runs[runs.index(first) : runs.index(last) + 1],
-        *_common(tail, prompt.text[last.end : end], last.last, last.end),
-        Run(len(document.text), end, 0),
-    ]
 
 
 def _dense(runs: Sequence[Run]) -> Sequence[Run]:
@@ -438,6 +378,20 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
         if score > best:
             best, dense = score, runs[first : index + 1]
     return dense
+
+
+def _fitted(document: str, prompt: AlignedText, first: Run, last: Run) -> tuple[int, int, int]:
+    """The passage from the first to the last certain run, with similar text around them.
+
+    And how many letters around them are common.
+    """
+    lead, tail = document[: first.first][::-1], document[last.last :]
+    before = prompt.text[max(0, first.start - len(lead) - _MAX_SLACK) : first.start][::-1]
+    after = prompt.text[last.end : last.end + len(tail) + _MAX_SLACK]
+    length = _length(lead, before, lambda length: is_border(prompt, first.start - length))
+    further = _length(tail, after, lambda length: is_border(prompt, last.end + length))
+    num_common = LCSseq.similarity(lead, before[:length]) + LCSseq.similarity(tail, after[:further])
+    return first.start - length, last.end + further, num_common
 
 
 def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
@@ -466,7 +420,7 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 
 
 def find_parts(
-    prompt: AlignedText, documents: Iterable[str], covered: Sequence[Interval], work: Work
+    prompt: AlignedText, documents: Iterable[str], covered: Sequence[Interval]
 ) -> dict[str, list[Location]]:
     """Locate parts of documents, by the documents' texts.
 
@@ -477,29 +431,27 @@ def find_parts(
     ignored. Time is about linear in the lengths of the texts.
     """
     occupied = merge(covered)
-    searched: dict[str, _Parts] = {}
-    best: dict[str, tuple[int, Sequence[Run]]] = {}
-    for text in work.in_time(documents):
-        searched[text] = _Parts(AlignedText.of(text).letters(), prompt)
-        best[text] = searched[text].stretch(occupied)
-    # More and more is occupied, so sizes only shrink. Compute them again, the longest first.
-    ranked = [(-size, text) for text, (size, _) in best.items() if size]
-    heapify(ranked)
-    rounds = dict.fromkeys(searched, 0)
+    searched = {text: _Parts(AlignedText.of(text).letters(), prompt) for text in documents}
+    sizes = {text: size for text in searched if (size := searched[text].stretch(occupied)[0])}
     parts: dict[str, list[Location]] = {}
-    while ranked:
-        longest, chosen = ranked[0][0], []
-        while ranked and ranked[0][0] == longest:
-            _, text = heappop(ranked)
-            if rounds[text] == len(parts) or searched[text].are_free(best[text][1], occupied):
-                chosen.append(text)
-                continue
-            best[text], rounds[text] = searched[text].stretch(occupied), len(parts)
-            if best[text][0]:
-                heappush(ranked, (-best[text][0], text))
-        for text in chosen:
+    while sizes:
+        # More and more is occupied, so sizes only shrink. The longest are computed again.
+        longest = max(sizes.values())
+        chosen = {}
+        for text in [text for text, size in sizes.items() if size == longest]:
+            size, runs = searched[text].stretch(occupied)
+            if size == longest:
+                chosen[text] = runs
+            if size in (0, longest):
+                del sizes[text]
+            else:
+                sizes[text] = size
+        for text, runs in chosen.items():
             document = searched[text].document
-            parts[text] = [located(document, prompt, [run]) for run in best[text][1]]
+            parts[text] = [
+                located(document, prompt, (run.first, run.last), (run.start, run.end))
+                for run in runs
+            ]
         for part in (part for text in chosen for part in parts[text]):
             add(occupied, (part.start, part.end))
     return parts
@@ -511,9 +463,6 @@ class _Parts:
     def __init__(self, document: AlignedText, prompt: AlignedText) -> None:
         self.document = document
         self._prompt = prompt
-
-    def are_free(self, runs: Sequence[Run], occupied: Sequence[Interval]) -> bool:
-        return not any(overlapping(occupied, self._place(run)) for run in runs)
 
     def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most free characters."""

@@ -381,8 +381,8 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
     was put in other words instead, the last message or the instructions state what the sentence
     says.
     """
-    if context.unseen or not context.absent:
-        return bool(context.unseen)
+    if context.partly_located or not context.absent:
+        return bool(context.partly_located)
     return context.pieces.state(sentence, Limits.unlocated_share)
 
 

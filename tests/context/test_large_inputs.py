@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from itertools import islice, repeat
 
 import pytest
 import sentencex
@@ -14,38 +13,25 @@ from support.text_strategies import texts
 from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.alignment import TextIndex, Work
+from attribot_rag.context.alignment import TextIndex
 from attribot_rag.context.locating import LocatedDocuments
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.text import find_all
-from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.model.local_model import LocalModel
 
 
-def context_of(prompt: str, documents: list[str], in_time: int | None = None) -> Context:
-    """The context, with time for so many documents."""
-    answers = repeat(True) if in_time is None else islice(repeat(True), in_time)
-    return locate_context(
-        TokenizedText((), prompt, ()),
-        documents,
-        ContextOptions(),
-        is_in_time=lambda: next(answers, False),
-    )
+def context_of(prompt: str, documents: list[str]) -> Context:
+    return locate_context(TokenizedText((), prompt, ()), documents, ContextOptions())
 
 
-def pairs_compared(prompt: str, documents: list[str]) -> int:
-    work = Work()
-    LocatedDocuments(prompt, dict.fromkeys(documents), threshold=0.9, work=work)
-    return work.pairs
+def work(prompt: str, documents: list[str]) -> int:
+    """How many functions are called to locate the documents."""
+    return num_calls(lambda: LocatedDocuments(prompt, documents, threshold=0.9))
 
 
 @pytest.mark.slow
 def test_the_work_grows_with_the_input() -> None:
-    small, large = (
-        pairs_compared(*retrieval(100_000, 50)),
-        pairs_compared(*retrieval(1_000_000, 500)),
-    )
-    assert 0 < large < 15 * small
+    assert work(*retrieval(1_000_000, 500)) < 15 * work(*retrieval(100_000, 50))
 
 
 def test_changed_chunks_of_one_template_are_found_in_their_places() -> None:
@@ -57,11 +43,9 @@ def test_changed_chunks_of_one_template_are_found_in_their_places() -> None:
         for number in range(100)
     ]
     prompt = "\n\n".join(chunk.replace("towards", "beyond") for chunk in chunks)
-    work = Work()
-    located = LocatedDocuments(prompt, chunks, threshold=0.9, work=work)
+    located = LocatedDocuments(prompt, chunks, threshold=0.9)
     texts = {text: [prompt[x.start : x.end] for x in at] for text, at in located.whole.items()}
     assert texts == {chunk: [chunk.replace("towards", "beyond")] for chunk in chunks}
-    assert work.pairs < 8_192 * sum(map(len, chunks))
 
 
 @pytest.mark.parametrize("length", [10_000, 32_000])
@@ -71,7 +55,6 @@ def test_a_long_document_with_misspellings_is_not_compared_with_everything(lengt
     ((start, end),) = context.regions
     assert prompt[start:end] == prompt.split("\n\n")[1]
     assert context.partly_located == {}
-    assert pairs_compared(prompt, documents) < 8_192 * len(documents[0])
 
 
 def test_a_long_text_without_certain_agreement_is_similar() -> None:
@@ -87,20 +70,19 @@ def test_a_long_text_without_certain_agreement_is_similar() -> None:
     "hostile", [" " * 200_000, ".-,:" * 50_000, "'" * 200_000, "1 2 " * 50_000]
 )
 def test_long_runs_of_marks_are_read_once(hostile: str) -> None:
-    """Nothing is compared for them, and the document after them is located."""
+    """And the document after them is located."""
     document = "The end is near here, at last."
     prompt = f"Read this.{hostile}\n\n{document.upper()}"
     result = LocatedDocuments(prompt, [document, f"{hostile[:999]} a b c d e"], threshold=0.9)
     assert set(result.whole) == {document}
-    assert pairs_compared(prompt, [document]) == 0
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_absent_documents_are_hardly_compared() -> None:
+def test_the_work_grows_with_absent_documents() -> None:
     prompt, documents = absent()
     assert context_of(prompt, documents).not_located == tuple(range(999))
-    assert pairs_compared(prompt, documents) < 4 * len(prompt) * sum(map(len, documents)) / 10
+    assert work(prompt, documents) < 4 * work(prompt, documents[:333])
 
 
 def test_equal_documents_have_the_same_places_and_not_too_many() -> None:
@@ -111,29 +93,6 @@ def test_equal_documents_have_the_same_places_and_not_too_many() -> None:
     (source,) = context.sources
     assert len(source.occurrences) == 200
     assert all(len(place.spans) == number for place in source.occurrences)
-
-
-def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
-    prompt, documents = "a " * 7_900, ["a " * number for number in range(1, 501)]
-    result = LocatedDocuments(prompt, documents, threshold=0.9)
-    assert len(result.whole) == len(documents)
-    located = sum(place.end - place.start for places in result.whole.values() for place in places)
-    assert located < 16 * len(prompt) + sum(map(len, documents))
-
-
-def test_what_there_was_no_time_for_is_told() -> None:
-    prompt, documents = retrieval(20_000, 10)
-    whole, cut = context_of(prompt, documents), context_of(prompt, documents, in_time=4)
-    assert whole.not_in_time == ()
-    assert cut.not_located == (0, *range(4, 10))
-    assert set(cut.not_in_time) == {0, *range(4, 10)}
-    located = {source.text for source in cut.sources}
-    assert located == {source.text for source in whole.sources if min(source.documents) < 4}
-
-
-def test_no_time_at_all_is_said() -> None:
-    with pytest.raises(DocumentsNotLocated, match="; 2 of them were not located in time"):
-        context_of("One. Two.", ["One.", "Two."], in_time=0)
 
 
 LONG = Texts(3).document(40_000)

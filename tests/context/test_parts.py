@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from support.tiny_models import CORPUS, byte_level
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.alignment import Work
 from attribot_rag.context.locating import Locator, find_parts
 from attribot_rag.errors import DocumentsNotLocated
 
@@ -122,7 +121,7 @@ def test_any_stretch_of_a_document_is_found_to_the_letter(
     shown = document[start : start + length].strip(" \n.,:;?")
     prompt = f"Zebra:\n\n...{shown}{after}\n\nNow tell me when."
     locator = Locator(prompt, threshold=1)
-    (part,) = find_parts(locator.letters, [document], [], Work())[document]
+    (part,) = find_parts(locator.letters, [document], [])[document]
     assert prompt[part.start : part.end].rstrip(".") == shown
     assert part.document_span is not None
     assert document[slice(*part.document_span)].rstrip(".") == shown

@@ -106,14 +106,6 @@ def test_headings_items_and_rows_are_pieces_of_their_own() -> None:
             "| 3 | 4. |\n+---+----+",
         ],
         ["+---+----+\n| a | b  |\n+---+----+\n", "| 1 | X. |\n", "| 3 | 4  |\n+---+----+"],
-        ["==  ===\na   b\n==  ===\n", "1   X. It\n    is.\n", "2   4\n==  ==="],
-        ["==  ===\n1   X.\n", "2   4\n==  ==="],
-        [
-            "\\begin{tabular}{lr}\n\\toprule\na & b \\\\\n\\midrule\n",
-            "X. Y & 2 \\\\\n",
-            "Z. It\nis. & 3 \\\\ \\hline\n\\end{tabular}",
-        ],
-        ["X. Y & 2 \\\\\n", "Z. W & 3 \\\\"],
     ],
 )
 def test_lines_with_the_same_number_of_cells_are_rows(rows: list[str]) -> None:

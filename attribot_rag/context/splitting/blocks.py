@@ -143,13 +143,8 @@ _STAMP = re.compile(
 )
 
 
-# Tables of reStructuredText: the rules of a grid, and the rules of a simple table.
+# The rule of a grid, as in reStructuredText and in the output of databases.
 _GRID = re.compile(r"[ \t]*\+(?:[-=]{2,}\+)+\s*\Z")
-_SIMPLE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+\s*\Z")
-_LATEX = r"\{(?:array|(?:long|super|x)?tab(?:le|ular)[xy]?|tabulary|tblr)\*?\}"
-_LATEX_BEGIN, _LATEX_END = (re.compile(rf"\s*\\{word}{_LATEX}") for word in ("begin", "end"))
-_LATEX_ROW = re.compile(r"[^&]*(?<!\\)&.*\\\\", re.DOTALL)
-_LATEX_RULE = re.compile(r"\s*(?:\\(?:[a-z]*rule|[hc]line)\b(?:[\[({][^\])}]*[\])}])*\s*)+\Z")
 # A cell of CSV in quotes; the beginning of one that goes on after its line, and its end.
 _QUOTED = re.compile(r'(?<![^,;\t\n])"(?:[^"]|"")*"(?=[,;\t\r\n]|\Z)')
 _OPEN_QUOTED = re.compile(r'(?:\A|[,;\t])"(?:[^"]|"")*\Z')
@@ -165,12 +160,12 @@ def _rows_of(lines: Sequence[str]) -> dict[int, int]:
     - consecutive lines with the same number (at least two) of pipes or tabs;
     - at least three lines with the same number of commas or semicolons that no space follows. A
       cell in quotes may contain these, and several lines;
-    - rows of reStructuredText's and LaTeX's tables, with the rules below them;
+    - rows of a grid, with the rules below them;
     - at least two records of a log, which begin with a time or a level.
     """
     rows: dict[int, int] = {}
     index = 0
-    kinds = (_ruled_table, _grid_table, _simple_table, _latex_table, _records, _delimited)
+    kinds = (_ruled_table, _grid_table, _records, _delimited)
     while index < len(lines):
         starts = next(filter(None, (kind(lines, index) for kind in kinds)), [])
         rows.update(pairwise(starts))
@@ -221,52 +216,6 @@ def _grid_table(lines: Sequence[str], start: int) -> list[int]:
     is_printed = len(rules) == 3 and not any("=" in lines[index] for index in rules)
     body = range(rules[1] + 1, rules[2]) if is_printed else [index + 1 for index in rules[1:-1]]
     return [start, *body, end] if len(rules) > 2 else []
-
-
-def _simple_table(lines: Sequence[str], start: int) -> list[int]:
-    """The first lines of the rows of reStructuredText's simple table, and its end.
-
-    A line that begins with spaces continues the row before it.
-    """
-    rules = [start] if _SIMPLE.match(lines[start]) else []
-    index = start + 1
-    while rules and len(rules) < 3 and index < len(lines):
-        if _SIMPLE.match(lines[index]):
-            rules.append(index)
-            if not "".join(lines[index + 1 : index + 2]).strip():
-                break
-        index += 1
-    if len(rules) < 2:
-        return []
-    first = (rules[1] if len(rules) == 3 else start) + 1
-    indent = _indent(lines[start])
-    body = (
-        index
-        for index in range(first, rules[-1])
-        if lines[index].strip() and _indent(lines[index]) <= indent
-    )
-    return sorted({start, *(body if len(rules) == 3 else [*body][1:]), rules[-1] + 1})
-
-
-def _latex_table(lines: Sequence[str], start: int) -> list[int]:
-    """The first lines of the rows of a LaTeX table, or of a part of one, and its end."""
-    is_whole = _LATEX_BEGIN.match(lines[start]) is not None
-    if not (is_whole or _LATEX_ROW.match(lines[start])):
-        return []
-    starts, index, ended = [start], start + is_whole, False
-    while index < len(lines):
-        line = lines[index]
-        if _LATEX_END.match(line):
-            index += 1
-            break
-        if ended and not (_LATEX_RULE.match(line) or (is_whole and not line.strip())):
-            if not (is_whole or _LATEX_ROW.match(line)):
-                break
-            starts.append(index)
-            ended = False
-        ended |= _LATEX_ROW.match("".join(lines[starts[-1] : index + 1])) is not None
-        index += 1
-    return [*starts, index] if is_whole or len(starts) > 1 else []
 
 
 def _delimited(lines: Sequence[str], start: int) -> list[int]:
