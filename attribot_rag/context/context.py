@@ -88,11 +88,7 @@ class Context:
     def labels(self) -> DocumentLabels:
         """The labels that the prompt gives to its documents."""
         return document_labels(
-            self.prompt.text,
-            self.sources,
-            len(self.documents),
-            self.conversation,
-            knows_turns=bool(self.message),
+            self.prompt.text, self.sources, len(self.documents), self.conversation
         )
 
     def answer_language(self, response: str) -> str:

@@ -112,12 +112,10 @@ def document_labels(
     sources: Sequence[Source],
     num_documents: int,
     turns: Sequence[Interval] = (),
-    *,
-    knows_turns: bool = False,
 ) -> DocumentLabels:
     """The labels of each document that stands in the prompt.
 
-    `turns` are the characters of earlier turns, and `knows_turns` says that there are no others. A
+    `turns` are the characters of earlier turns, which separate retrievals. A
     label stands before the document in the last retrieval that found it. Most documents have labels
     of the same kind, and these differ between documents. A number without brackets could be a page,
     so it must not exceed the number of documents, and there must be two of them. Counted labels (1,
@@ -130,8 +128,6 @@ def document_labels(
     texts = _texts_before(prompt, intervals)
     retrievals = _retrievals_of(intervals, turns)
     kind, numbers = _numbers(texts, retrievals, num_documents)
-    if not knows_turns:
-        retrievals = _with_restarts(retrievals, numbers)
     shown = _ShownDocuments(places, retrievals)
     written = shown.labels(numbers)
     first = {document: int(labels[0]) for document, labels in written.items()}
@@ -156,9 +152,9 @@ def _signs(texts: Mapping[int, str], labels: _Labels) -> Iterator[tuple[str, str
     """The signs right before and right after labels in these texts."""
     for place, label in labels.items():
         text = texts[place]
-        start = text.rfind(label.text)
+        start = text.rfind(label)
         before = _SIGNS_BEFORE.search(text, 0, max(0, start))
-        after = _SIGNS.match(text, start + len(label.text))
+        after = _SIGNS.match(text, start + len(label))
         if before and after:
             yield before[0], after[0]
 
@@ -177,15 +173,15 @@ def _numbers(
     texts: Mapping[int, str], retrievals: Mapping[int, int], num_documents: int
 ) -> tuple[_Kind, _Labels]:
     """The kind of numbers before most places, with these numbers; empty without such a kind."""
-    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+    by_kind: dict[_Kind, dict[int, str]] = defaultdict(dict)
     for place, text in texts.items():
-        for kind, number, before in _numbers_in(text):
+        for kind, number in _numbers_in(text):
             if kind.is_bracketed or number <= num_documents:
-                by_kind[kind][place] = _Label(str(number), before)
+                by_kind[kind][place] = str(number)
     is_one_each = len(set(retrievals.values())) == len(retrievals)
     candidates: list[tuple[_Kind, _Labels]] = [(_Kind(), {})]
     for kind, labels in by_kind.items():
-        differ = len({label.text for label in labels.values()}) > 1
+        differ = len({*labels.values()}) > 1
         is_bare = bool(kind.bracket) and not (kind.word or kind.marks)
         is_label = len(labels) > 1 and (differ or is_one_each or is_bare)
         if (is_label or (kind.is_bracketed and len(labels) == 1)) and _is_usual(labels, texts):
@@ -199,15 +195,15 @@ def _is_usual(labels: _Labels, texts: Mapping[int, str]) -> bool:
 
 def _rank(labels: _Labels) -> tuple[int, bool, bool]:
     """How many places have a label, and whether the labels count up: strictly, or with gaps."""
-    numbers = [int(label.text) for label in labels.values()]
+    numbers = [*map(int, labels.values())]
     are_counted = all(after == before + 1 for before, after in pairwise(numbers))
     highest = [max(numbers[:index], default=number) for index, number in enumerate(numbers)]
     are_parts = all(number <= most + 1 for number, most in zip(numbers, highest, strict=True))
     return len(numbers), are_counted, are_parts
 
 
-def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
-    """The numbers in a text, each with its kind and the text before it.
+def _numbers_in(text: str) -> Iterator[tuple[_Kind, int]]:
+    """The numbers in a text, each with its kind.
 
     A space separates a word from the marks after it.
     """
@@ -217,7 +213,7 @@ def _numbers_in(text: str) -> Iterator[tuple[_Kind, int, str]]:
         if attached and attached != match["marks"]:
             length = attached[0] in _BRACKETS
             kind = _Kind(attached[:length], "", attached[length:].strip())
-        yield kind, int(match["number"]), text[: match.start()]
+        yield kind, int(match["number"])
 
 
 @dataclass(frozen=True)
@@ -237,39 +233,42 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
     A common beginning of all names is left out. A line that is always the same, without a key or
     brackets, is no name.
     """
-    by_kind: dict[_Kind, dict[int, _Label]] = defaultdict(dict)
+    by_kind: dict[_Kind, dict[int, str]] = defaultdict(dict)
     for place, text in texts.items():
-        for kind, name, before in _names_in(text):
-            by_kind[kind][place] = _Label(" ".join(name.split()), before)
+        for kind, name in _names_in(text):
+            by_kind[kind][place] = " ".join(name.split())
     for kind, labels in by_kind.items():
-        first, last = min(labels.values()).text, max(labels.values()).text
+        first, last = min(labels.values()), max(labels.values())
         is_line = kind == _Kind() and first == last and len(texts) > 1
         if is_line or not _is_usual(labels, texts):
             continue
         alike = Prefix.similarity(first, last) if first < last else 0
         same = _TO_LAST_WORD.match(first[:alike])
         length = same.end() if same else 0
-        short = {place: label._replace(text=label.text[length:]) for place, label in labels.items()}
         is_marked = bool(kind.bracket or kind.marks)
-        short = {place: x for place, x in short.items() if _is_name(x.text, is_marked)}
-        longer = {place: _Label(labels[place].text, "") for place in short}
-        keyed = {place: _Label(f"{kind.word}: {x.text}", "") for place, x in longer.items()}
-        ends = {label.text[alike:] for label in labels.values()}
+        short = {
+            place: label[length:]
+            for place, label in labels.items()
+            if _is_name(label[length:], is_marked)
+        }
+        longer = {place: labels[place] for place in short}
+        keyed = {place: f"{kind.word}: {label}" for place, label in longer.items()}
+        ends = {label[alike:] for label in labels.values()}
         if short:
             forms = (short, longer, keyed) if kind.word else (short, longer)
             yield _Names(forms, all(len(x) < 2 or x.isdecimal() for x in ends))
 
 
-def _names_in(text: str) -> Iterator[tuple[_Kind, str, str]]:
-    """The names in a text, each with its kind and the text before it."""
+def _names_in(text: str) -> Iterator[tuple[_Kind, str]]:
+    """The names in a text, each with its kind."""
     for match in _IN_BRACKETS.finditer(text):
-        yield _Kind(bracket=match["open"]), match["name"], text[: match.start()]
+        yield _Kind(bracket=match["open"]), match["name"]
     for match in _KEYED.finditer(text):
         name = match["quoted"] or match["word"] or match["line"]
         kind = _Kind(word=match["key"].casefold(), marks="" if match["line"] else "=")
-        yield kind, name, text[: match.start()]
+        yield kind, name
     if alone := _ALONE.search(text):
-        yield _Kind(), alone["name"], text[: alone.start()]
+        yield _Kind(), alone["name"]
 
 
 def _is_name(text: str, is_marked: bool) -> bool:
@@ -279,17 +278,7 @@ def _is_name(text: str, is_marked: bool) -> bool:
     return any(map(str.isalnum, text)) if is_marked else not _WORDLESS.fullmatch(text)
 
 
-_SAID = re.compile(r"[^\W_][\"'”’»)\]]*[.!?。！？।؟](?!\w)")  # the end of a sentence
-
-
-class _Label(NamedTuple):
-    """A label before a document, and the text between the document before and the label."""
-
-    text: str
-    before: str
-
-
-_Labels = Mapping[int, _Label]  # by where the document begins
+_Labels = Mapping[int, str]  # the label before a document, by where the document begins
 
 
 def _document_places(sources: Sequence[Source]) -> dict[int, tuple[Interval, ...]]:
@@ -323,26 +312,6 @@ def _retrievals_of(places: Sequence[Interval], turns: Sequence[Interval]) -> dic
         retrievals.setdefault(start, retrieval)
         last = max(last, end)
     return retrievals
-
-
-def _with_restarts(retrievals: Mapping[int, int], labels: _Labels) -> dict[int, int]:
-    """The retrievals, split where labels start again after a question and an answer.
-
-    If they start again after anything else, such as a heading, one turn searched several times.
-    """
-    texts = Counter(label.before for label in labels.values())
-    usual, times = next(iter(texts.most_common(1)), ("", 0))
-    parted: dict[int, int] = {}
-    first, past, further = "", -1, 0
-    for start, retrieval in retrievals.items():
-        label = labels.get(start)
-        if label and (retrieval != past or not first):
-            first = label.text
-        elif label and times > 1 and label.text == first and label.before != usual:
-            further += len(_SAID.findall(label.before)) > 1
-        past = retrieval
-        parted[start] = retrieval + further
-    return parted
 
 
 class _ShownDocuments:
@@ -380,14 +349,14 @@ class _ShownDocuments:
         """
         latest: dict[str, int] = {}
         for start, label in (item for labels in forms for item in labels.items()):
-            latest[label.text] = max(self._retrievals[start], latest.get(label.text, 0))
+            latest[label] = max(self._retrievals[start], latest.get(label, 0))
         labelled = {
             document: [
-                text
+                labels[start]
                 for labels in forms
-                for start in filter(labels.__contains__, starts)
-                for text in [labels[start].text]
-                if not last_only or latest[text] == self._retrievals[start]
+                for start in starts
+                if start in labels
+                and (not last_only or latest[labels[start]] == self._retrievals[start])
             ]
             for document, starts in self._starts.items()
         }

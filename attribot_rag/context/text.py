@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from importlib.metadata import PackageNotFoundError
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -140,10 +139,10 @@ class NumberWords:
 
 def number_words(text: str, language: str) -> list[NumberWords]:
     """The numbers in words of a text, in order; none in an unknown language."""
-    spelled = _spelled(language) if _can_spell() else {}
+    spelled = _spelled(language)
     tokens = list(_TOKEN.finditer(text)) if spelled else []
     words = [token[0].lower() for token in tokens]
-    firsts = _first_words(language) if spelled else frozenset()
+    firsts = _first_words(language)
     numbers: list[NumberWords] = []
     run: list[tuple[int, bool]] = []
     first = index = 0
@@ -194,7 +193,7 @@ def other_spellings(text: str, language: str) -> frozenset[str]:
     for match in _DIGITS.finditer(text):
         digits = _SEPARATOR.sub("", match[0])
         spelled.add(digits)
-        if len(digits) <= _LONGEST_SPELLED and _can_spell():
+        if len(digits) <= _LONGEST_SPELLED:
             spelled |= _words_of(int(digits), language)
     return frozenset(spelled)
 
@@ -241,7 +240,7 @@ def _first_words(language: str) -> frozenset[str]:
 
 def power_words(language: str) -> dict[str, int]:
     """Words of powers of ten from 1,000 on, in all cases, such as 'lakh' in en_IN."""
-    return _last_words(language, _POWERS) if _can_spell() else {}
+    return _last_words(language, _POWERS)
 
 
 @cache
@@ -255,15 +254,6 @@ def _last_words(language: str, powers: tuple[int, ...]) -> dict[str, int]:
                 if times == 1 or len(words) > 1:  # not a single word, such as 'zweitausend'
                     last.setdefault(words[-1], power)
     return last
-
-
-def _can_spell() -> bool:
-    """Whether unicode-rbnf can read its own metadata; frozen applications may lack it."""
-    try:
-        import unicode_rbnf  # noqa: F401
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _purposes() -> tuple[FormatPurpose, FormatPurpose]:

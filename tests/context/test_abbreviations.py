@@ -1,4 +1,4 @@
-"""Full stops of abbreviations: of months and days, of citations, before ordinal signs."""
+"""Full stops of abbreviations: of months, of citations, before ordinal signs."""
 
 from itertools import accumulate
 from pathlib import Path
@@ -13,13 +13,11 @@ from attribot_rag.context.splitting.splitter import sentences
     [
         ("es", ["El 9 ene. 1977 abrió la esclusa. ", "Es verde."]),
         ("fr", ["Le 9 déc. 1977, l'écluse ouvrit. ", "Elle est verte."]),
-        ("fr", ["Le bal du sam. 9 juin 1977 fut annulé. ", "Il pleuvait."]),
         ("it", ["Il 9 sett. 1977 aprì la chiusa. ", "È verde."]),
         ("nl", ["Op 9 okt. 1977 ging de sluis open. ", "Hij is groen."]),
         ("pt", ["A 9 de fev. 1977 abriu a eclusa. ", "É verde."]),
         ("ru", ["Шлюз открыли 9 окт. 1977 года. ", "Он зелёный."]),
         ("tr", ["Kapak 9 Oca. 1977 günü açıldı. ", "Yeşildir."]),
-        ("en", ["The fair on Sat. 9 June is off. ", "It rains."]),
         ("es", ["Es la 2.ª vez en el n.º 12 de la calle. ", "Es verde."]),
         ("it", ["Sta al n.° 12 della strada. ", "Ha porte verdi."]),
         ("pt", ["Mora no n.º 12 da rua. ", "É verde."]),

@@ -86,14 +86,13 @@ def test_a_text_in_two_places_has_the_labels_of_both() -> None:
     assert context.labels.written == {0: ("1", "3"), 1: ("2",)}
 
 
-@pytest.mark.parametrize("is_told", [True, False])
 @pytest.mark.parametrize("form", ["[{}] {}", "Passage {}: {}", '<doc index="{}">{}</doc>'])
-def test_labels_are_those_of_the_last_retrieval(form: str, is_told: bool) -> None:
+def test_labels_are_those_of_the_last_retrieval(form: str) -> None:
     first, second = (
         "\n".join(form.format(label, text) for label, text in enumerate(texts, start=1))
         for texts in (DOCUMENTS[:2], DOCUMENTS[2:])
     )
-    turns = [f"{first}\n\nHow old is it?", "It is old [1]."] if is_told else []
+    turns = [f"{first}\n\nHow old is it?", "It is old [1]."]
     prompt = f"User: {first}\n\nHow old is it?\nBot: It is old [1].\nUser: {second}\n\nWho?"
     located = locate_context(
         TokenizedText((), prompt, ()), DOCUMENTS, ContextOptions(), earlier_turns=turns

@@ -32,7 +32,6 @@ def test_blocks_of_html(text: str) -> None:
         ("<p>The fer<b>ry</b> is red.</p>", "The ferry is red."),
         ('<td>Fare</td><td class="n">18</td>', "Fare  18"),
         ("<!-- <b> --><span>Old.</span>", "Old."),
-        ("<<b>script>Old.<</b>/script>", "Old."),
         ("a < b and List<String> c > d", "a < b and List<String> c > d"),
         ("<br>", "<br>"),
     ],

@@ -277,7 +277,6 @@ _UNCLOSED = frozenset(["br", "hr", "wbr", "img"])
 _CLOSED_BY_OTHERS = frozenset(
     ["p", "li", "dt", "dd", "td", "th", "tr", "thead", "tbody", "tfoot", "caption", "col"]
 )
-_MAX_NESTED = 4
 
 
 @dataclass(frozen=True)
@@ -294,13 +293,8 @@ class Tags:
 
     def without(self, text: str) -> str:
         """A part of the document as the page shows it; as it is if it has only tags."""
-        kept = text
-        for _ in range(_MAX_NESTED):  # the text around a tag may form another tag
-            shown = _CODE_OR_TAG.sub(self._rendered, kept)
-            if shown == kept:
-                return kept.strip() or text
-            kept = shown
-        return text
+        shown = _CODE_OR_TAG.sub(self._rendered, text)
+        return shown.strip() or text
 
     def _rendered(self, match: re.Match[str]) -> str:
         name = (match["name"] or "").lower()
@@ -312,25 +306,18 @@ class Tags:
 @lru_cache(maxsize=256)
 def _tags_of(document: str) -> Tags:
     """The tags of a document. Each document is read only once."""
-    tags, text = Tags(), document
-    for _ in range(_MAX_NESTED):
-        names, is_html = set(tags.names), tags.is_html
-        for match in _CODE_OR_TAG.finditer(text):
-            if match["fence"] or match["ticks"]:
-                continue
-            name = (match["name"] or "").lower()
-            is_sure = bool(match["closing"] or match["attribute"] or not name)
-            is_html |= is_sure or name in _UNCLOSED
-            if is_sure:
-                names.add(name)
-        if is_html:
-            names |= _UNCLOSED | _CLOSED_BY_OTHERS
-        tags = Tags(frozenset(names - {""}), is_html)
-        shown = tags.without(text)
-        if shown == text:
-            break
-        text = shown
-    return tags
+    names, is_html = set[str](), False
+    for match in _CODE_OR_TAG.finditer(document):
+        if match["fence"] or match["ticks"]:
+            continue
+        name = (match["name"] or "").lower()
+        is_sure = bool(match["closing"] or match["attribute"] or not name)
+        is_html |= is_sure or name in _UNCLOSED
+        if is_sure:
+            names.add(name)
+    if is_html:
+        names |= _UNCLOSED | _CLOSED_BY_OTHERS
+    return Tags(frozenset(names - {""}), is_html)
 
 
 def without_tags(text: str, document: str | None = None) -> str:

@@ -231,11 +231,11 @@ def _with_closing(text: str, end: int) -> int:
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end belongs to an abbreviation or a number."""
     has_dotted_ordinals = _ORDINALS.fullmatch(language) is not None
-    if _is_joined(text, end):
-        return True
-    if _is_within_date(text, end, has_dotted_ordinals=has_dotted_ordinals):
-        return True
-    if _is_within_citation(text, end, language):
+    if (
+        _is_joined(text, end)
+        or _is_within_date(text, end)
+        or _is_within_citation(text, end, language)
+    ):
         return True
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
     if _SHORT.search(before) and after[:1].islower():
@@ -282,41 +282,20 @@ _DAY = r"(?<![\d.,])(?:0?[1-9]|[12]\d|3[01])"
 _YEAR = r"[12]\d{3}(?!\w)"
 _DAY_AND_MONTH = re.compile(rf"{_DAY}\.?\s{_LINK}[^\W\d_]{{2,5}}\.\s+\Z")
 _SHORT_WORD = re.compile(r"(?<!\w)[^\W\d_]{2,5}\.\s+\Z")
-_WEEKDAY = re.compile(r"(?:\A|(?P<before>\S)\s+)(?P<word>[^\W\d_]{2,3})\.\s+\Z")
 _WHOLE_YEAR = re.compile(_YEAR)
 _LAST_YEAR = re.compile(rf"{_YEAR}(?=\s*(?:[.,;:)]|\Z))")
-_DATE = re.compile(
-    rf"\d{{1,2}}(?P<sign>\.|er|º)?\s{_LINK}(?P<month>[^\W\d_]+)\.?(?P<year>\s{_LINK}{_YEAR})?"
-)
 
 
-def _is_within_date(text: str, end: int, *, has_dotted_ordinals: bool) -> bool:
-    """Whether the full stop before this end belongs to a month or weekday in a date.
+def _is_within_date(text: str, end: int) -> bool:
+    """Whether the full stop before this end belongs to a month in a date.
 
-    Such words are short. A month stands between a day and a year, or before a year that ends its
-    clause. A weekday stands before a day, a month and a year. If both names have a capital, it may
-    stand before only a day and a month. `has_dotted_ordinals` says whether the language writes
-    "third" as "3.".
+    A month is a short word. It stands between a day and a year, or before a year that ends its
+    clause.
     """
-    if not text[end : end + 1].isdigit():
-        return False
     first = max(0, end - _LONGEST)
     if _DAY_AND_MONTH.search(text, first, end) and _WHOLE_YEAR.match(text, end):
         return True
-    if _SHORT_WORD.search(text, first, end) and _LAST_YEAR.match(text, end):
-        return True
-    weekday = _WEEKDAY.search(text, first, end)
-    date = _DATE.match(text, end, end + _LONGEST) if weekday else None
-    if weekday is None or date is None:
-        return False
-    has_day = bool(date["sign"]) or not has_dotted_ordinals
-    return has_day and (date["year"] is not None or _are_names(weekday, date["month"]))
-
-
-def _are_names(weekday: re.Match[str], month: str) -> bool:
-    """Whether both have a capital, the first one within its sentence."""
-    before = weekday["before"] or ","
-    return weekday["word"].istitle() and month.istitle() and (before == "," or before.islower())
+    return bool(_SHORT_WORD.search(text, first, end) and _LAST_YEAR.match(text, end))
 
 
 def _is_joined(text: str, end: int) -> bool:
