@@ -259,10 +259,3 @@ def _definitions(values: Any, config: ConfigDict, mode: JsonSchemaMode) -> dict[
     schema = adapter.json_schema(schema_generator=_WithoutTitles, mode=mode)
     definitions: dict[str, Any] = schema["$defs"]
     return definitions
-
-
-def write_schemas(folder: Path) -> None:
-    """Write attribution.json and summary.json into the folder."""
-    for name, schema in (("attribution", attribution_schema()), ("summary", summary_schema())):
-        text = json.dumps(schema, ensure_ascii=False, indent=2)
-        (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")

@@ -125,8 +125,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
         engine.query("Who signed the treaty?").metadata["attribution"]
 
-    It finds the model when it answers: a HuggingFaceLLM. It never changes your
-    prompt or your nodes.
+    It finds the model when it answers: a HuggingFaceLLM. It changes neither your prompt
+    nor your nodes.
 
     If you search and call the model without an engine, name the documents:
 
