@@ -35,22 +35,21 @@ _PATCHING = Patching(1, located=True)
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """Scores the few sources that are enough exactly, and estimates the others.
+    """Finds the few sources that are enough for each sentence, and estimates the others.
 
-    Without all documents, the response loses its reliance. If a sentence relies on them, the first
-    1, 2, 4, ... units alone are scored exactly until they are enough for it, beginning with those
-    that share its words. Units that are needed are then scored by masked ablation (see
-    `find_carriers`). If words do not find them, patching with one gate estimates all units and
-    observes attention, and both rank them in turn. With at most `few` units, all are masked
-    instead.
+    It first measures how much the response relies on all documents. If a sentence relies on them,
+    only 1, 2, 4, ... units stay in the prompt, until they are enough for it. Units that share words
+    with the sentence come first. Masked ablation then finds out which of them are needed. If words
+    lead to no such units, patching with one gate estimates all units, and observes attention. Both
+    rank the units, which are then tried in turn. With at most `few` units, all are masked instead.
 
-    With verdicts, `judge` runs the search with its own limits, and the method only ranks. More than
-    `few` units are estimated only if the search needs that; otherwise they have no score.
+    With verdicts, judging runs this search with its own limits, and the method only ranks. More
+    than `few` units are estimated only if the search needs that; otherwise they have no score.
 
-    A `proxy` ranks the units by its own estimates if that takes fewer FLOPs than patching, or if
-    attention cannot be observed. A note says whether it did. Without a proxy and without attention,
-    the units are ranked by how much each document, and each unit of the best documents, keeps
-    alone; the other units get no score.
+    A `proxy` ranks the units if that takes fewer FLOPs than patching, or if attention cannot be
+    observed. A note says whether it did. Without a proxy and without attention, single documents
+    stay in the prompt, then single units of the best documents. They are ranked by how much of the
+    response they keep, and the other units get no score.
     """
 
     limits: Limits = field(default_factory=Limits)

@@ -227,11 +227,11 @@ _ROWS_PER_GATE = 4  # rows that take as long: forward, backward and observing
 
 @dataclass(frozen=True)
 class Thorough(Method):
-    """Masked scores of the best sources, and estimates of all.
+    """Masked scores for the best sources, and estimates for all of them.
 
-    Patching with as many `gates` estimates the effect of each unit on each answer sentence, and
-    observes attention. The best by both, in turn, are the `candidates`, which masked ablation
-    scores. If it takes no longer, all units are masked.
+    Patching with this number of `gates` estimates the effect of each unit on each answer sentence,
+    and observes attention. Masked ablation then scores the `candidates`: the best units of both
+    rankings, in turn. If scoring all units takes no longer, it scores all.
 
     If attention cannot be observed, the candidates are the units of the best three passages, and of
     the best passage of each sentence. If the architecture does not allow masking, they are ablated

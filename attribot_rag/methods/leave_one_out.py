@@ -23,7 +23,7 @@ from attribot_rag.scoring.row import check_recompute
 
 @dataclass(frozen=True)
 class LeaveOneOut(Method):
-    """The LOO error of every unit (AttriBoT, section 2.1): one ablation for each unit.
+    """The leave-one-out error of each unit (AttriBoT, section 2.1): one ablation for each.
 
     tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token. It is
     positive if the source makes the response more likely.
@@ -44,7 +44,7 @@ class LeaveOneOut(Method):
 
 @dataclass(frozen=True)
 class Masked(Method):
-    """Masked ablation of every unit on the model's own cache of the prompt.
+    """Hides each unit in the model's own cache of the prompt.
 
     A unit costs only the tokens that are recomputed, however long the context is: the 'response',
     also the 'question' (everything after the documents), or also the rest of the source's
@@ -97,9 +97,10 @@ class Patching(Method):
     attention weights cannot be observed (docs/evaluation/architectures.md).
 
     Args:
-        gates: How often the passes are repeated with less and less attention to all sources. With
-            several, a nearly certain source has its effect, and so has a text that stands twice.
-        located: Whether all sentences share one backward pass. The ranks are nearly the same.
+        gates: How often the passes are repeated, each time with less attention to all sources.
+            Several gates also find a source that makes its sentence nearly certain, and a text that
+            stands in the prompt twice.
+        located: Whether all sentences share one backward pass. The ranking is nearly the same.
     """
 
     gates: int = 2
