@@ -105,7 +105,7 @@ class Auto(Method):
             method = LeaveOneOut() if scorer.masked_refusal else Masked()
         elif proxy is not None:
             method = _on(proxy)
-        elif scorer.attention is not None:
+        elif scorer.sees_attention:
             method = _PATCHING
         else:
             return scores
@@ -128,7 +128,7 @@ class Auto(Method):
         """Why the proxy does not rank the units; None if it does, or without a proxy."""
         if len(scorer.units) <= self.few:
             return f"up to {self.few} sources are all scored by the model itself"
-        if self.proxy is None or scorer.attention is None:
+        if self.proxy is None or not scorer.sees_attention:
             return None
         workload = replace(Workload.of(scorer), is_cached=True)
         own, of_proxy = _PATCHING.cost(workload), _on(self.proxy).cost(workload)
@@ -165,7 +165,7 @@ class _Estimates(Method):
     name = "estimates"
 
     def run(self, scorer: Scorer) -> Scores:
-        method = Auto() if scorer.attention is None else _PATCHING
+        method = _PATCHING if scorer.sees_attention else Auto()
         return method.run(scorer)
 
     def cost(self, workload: Workload) -> Cost:

@@ -276,9 +276,9 @@ class Thorough(Method):
             return None
         if len(scorer.units) <= self._few:
             return Masked().run(scorer)
-        if scorer.attention is None:
+        if not scorer.sees_attention:
             return None
-        estimates = scorer.attention.patched(answer_sentences(scorer), self.gates, located=True)
+        estimates = scorer.patched(answer_sentences(scorer), self.gates, located=True)
         if estimates is None:
             return None
         of_sentences = [best(of_units) for of_units in estimates.effects.tolist()]

@@ -114,9 +114,8 @@ class Patching(Method):
         return f"patching, {self.gates} gates" if self.gates > 1 else "patching"
 
     def run(self, scorer: Scorer) -> Scores:
-        attention = scorer.require_attention()
         sentences = answer_sentences(scorer)
-        estimates = attention.patched(sentences, self.gates, located=self.located)
+        estimates = scorer.patched(sentences, self.gates, located=self.located)
         scores = whole_response(scorer, None, "nats")
         if estimates is None:
             return scores

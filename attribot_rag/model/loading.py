@@ -62,9 +62,7 @@ def load_model(
     in_ollama = _OllamaModel.of(name) if name.startswith(_OLLAMA) else None
     location = in_ollama.weights if in_ollama else _location(name)
     cached_only = True
-    if location.is_dir():
-        _check_folder(name, location)
-    elif not location.exists():
+    if not location.exists():
         cached_only = _only_cached(name)
     try:
         folder = _converted(location) if location.is_file() else location
@@ -129,59 +127,29 @@ def _converted(file: Path) -> Path:
     return converted(file)
 
 
-def _check_folder(name: str, folder: Path) -> None:
-    """Raises InvalidInput for a folder without a configuration."""
-    if (folder / "config.json").exists():
-        return
-    whole = next((file.name for file in sorted(folder.glob("*.gguf"))), None)
-    meant = f"the file {whole} in it" if whole else "the folder that save_pretrained wrote"
-    raise InvalidInput(
-        f"the model {name!r} cannot be loaded: the folder has no config.json; pass {meant}"
-    )
-
-
 def _only_cached(name: str) -> bool:
     """Whether a Hugging Face id is only looked up in the hub's cache.
 
     Raises InvalidInput for a path that does not exist, and for an id that is not in the cache and
     cannot be downloaded.
     """
-    if _is_path(os.path.expanduser(name)):
+    path = name.replace(os.sep, "/")
+    if path.startswith((".", "/", "~")) or Path(name).is_absolute() or path.count("/") > 1:
         raise InvalidInput(
             f"the model {name!r} cannot be loaded: there is no such folder; {_WHAT_WORKS}"
         )
-    if _hub_can_be_reached():
-        return False
-    if not _is_cached(name):
-        raise InvalidInput(
-            f"the model {name!r} cannot be loaded: there is no such folder, "
-            f"{constants.ENDPOINT} cannot be reached, and {constants.HF_HUB_CACHE} does "
-            f"not hold it; {_WHAT_WORKS}"
-        )
-    return True
-
-
-def _is_path(location: str) -> bool:
-    """Whether this cannot be a Hugging Face id, which is a name, or an owner and a name."""
-    path = location.replace(os.sep, "/")
-    return path.startswith((".", "/", "~")) or Path(location).is_absolute() or path.count("/") > 1
-
-
-def _hub_can_be_reached() -> bool:
-    """Checked once, because transformers tries again for every file, with pauses."""
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
-    except httpx.TransportError:
-        return False
-    return True
-
-
-def _is_cached(name: str) -> bool:
+    if not constants.HF_HUB_OFFLINE:
+        # Asked once, because transformers tries again for every file, with pauses.
+        with suppress(httpx.TransportError):
+            get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
+            return False
     with suppress(ValueError):  # the name is no valid id
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
-    return False
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return True
+    raise InvalidInput(
+        f"the model {name!r} cannot be loaded: there is no such folder, {constants.ENDPOINT} "
+        f"cannot be reached, and {constants.HF_HUB_CACHE} does not hold it; {_WHAT_WORKS}"
+    )
 
 
 _ORIGINAL = "load the Hugging Face model that it was made of, by its id or the path of its folder"
@@ -232,15 +200,12 @@ class _OllamaModel:
         examples = [{"role": each["role"], "content": each["content"]} for each in self.examples]
         if not system and not examples:
             return template
+        # Jinja takes JSON as literals, but knows no surrogate pairs.
+        first, then = (json.dumps(each, ensure_ascii=False) for each in (system, examples))
         return (
-            f"{{% set messages = ({_literal(system)} if messages[0]['role'] != 'system' else [])"
-            f" + {_literal(examples)} + messages | list %}}{template}"
+            f"{{% set messages = ({first} if messages[0]['role'] != 'system' else [])"
+            f" + {then} + messages | list %}}{template}"
         )
-
-
-def _literal(messages: Sequence[Mapping[str, str]]) -> str:
-    """The messages as a literal for Jinja, which knows no surrogate pairs."""
-    return json.dumps(messages, ensure_ascii=False)
 
 
 def _manifest(name: str) -> Path:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
 
@@ -101,92 +100,49 @@ def _run(task: Callable[[], Result], future: Future[Result]) -> None:
         future.set_result(result)
 
 
-@dataclass(eq=False)
-class _Share:
-    """How long a thread has had the turn, plus the smallest share when it came."""
-
-    seconds: float
-
-
 class Turn(ForkSafe):
     """A reentrant lock that a thread passes on between the steps of its work.
 
-    Two attributions at the same time would share a model's twin and its memory. The thread with the
-    smallest share is next, so threads that give way have the turn for equal times (start-time fair
-    queueing, Goyal et al. 1996). Threads that never give way get it in the order in which they
-    came.
+    Two attributions at the same time would share a model's twin and its memory. Threads get the
+    turn in the order in which they came. One that gives way comes again after those that wait.
     """
 
     def _begin(self) -> None:
         self._changed = threading.Condition()
-        self._line: list[_Share] = []
-        self._current: _Share | None = None
-        self._owner: int | None = None
-        self._since = 0.0
+        self._line: list[int] = []  # threads; the first one has the turn
 
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Wait until no other thread has the turn, and keep it for the block."""
-        if self._owner == threading.get_ident():
+        thread = threading.get_ident()
+        if self._line[:1] == [thread]:
             yield
             return
-        with self._changed:
-            self._enter(_Share(self._least()))
         try:
+            with self._changed:
+                self._wait(thread)
             yield
         finally:
             with self._changed:
-                if self._owner == threading.get_ident():  # otherwise it was interrupted in the line
-                    self._leave()
+                if thread in self._line:  # a forked process begins a new line
+                    self._line.remove(thread)
+                self._changed.notify_all()
 
     def give_way(self) -> float:
-        """Let threads with smaller shares go first. Returns the seconds that they had the turn.
+        """Let the threads in the line go first. Returns the seconds that they had the turn.
 
         Call it between two steps of the thread that has the turn. In other threads, it does
         nothing.
         """
+        thread, started = threading.get_ident(), time.perf_counter()
         with self._changed:
-            share = self._current
-            if share is None or self._owner != threading.get_ident():
+            if self._line[:1] != [thread] or len(self._line) == 1:
                 return 0.0
-            started = self._count(share)
-            if all(waiting.seconds >= share.seconds for waiting in self._line):
-                return 0.0
-            self._leave()
-            self._enter(share)
-            return time.perf_counter() - started
+            self._line.remove(thread)
+            self._wait(thread)
+        return time.perf_counter() - started
 
-    def _least(self) -> float:
-        """The smallest share so far.
-
-        New threads start there, so they do not catch up on the past.
-        """
-        present = list(self._line)
-        if self._current is not None:
-            self._count(self._current)
-            present.append(self._current)
-        return min((share.seconds for share in present), default=0.0)
-
-    def _count(self, current: _Share) -> float:
-        """Add the time until now to the current share. Returns the time."""
-        now = time.perf_counter()
-        current.seconds += now - self._since
-        self._since = now
-        return now
-
-    def _enter(self, share: _Share) -> None:
-        self._line.append(share)
-        try:
-            self._changed.wait_for(lambda: self._current is None and self._next() is share)
-        finally:  # also after an interruption
-            self._line.remove(share)
-            self._changed.notify_all()
-        self._current, self._owner = share, threading.get_ident()
-        self._since = time.perf_counter()
-
-    def _next(self) -> _Share:
-        return min(self._line, key=lambda share: share.seconds)  # of equal shares, the first
-
-    def _leave(self) -> None:
-        self._current = self._owner = None
+    def _wait(self, thread: int) -> None:
+        self._line.append(thread)
         self._changed.notify_all()
+        self._changed.wait_for(lambda: self._line[0] == thread)

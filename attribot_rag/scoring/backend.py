@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.scoring.patching import Effects, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
 
 
-class Unsupported(Exception):
+class Unsupported(UnsupportedModel):
     """A way of scoring cannot serve this model. The message says why."""
 
 
@@ -98,9 +99,16 @@ class Prefix(ABC):
         self.scored_tokens = 0
 
     @property
-    def attention(self) -> Attention | None:
-        """The attention of the prefix; None if it cannot be observed."""
-        return None
+    def sees_attention(self) -> bool:
+        """Whether there are `effects`."""
+        return False
+
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        """How much the log-likelihood of each part of the response drops without each unit.
+
+        This takes a forward pass over each row, and as many backward passes as the patch says.
+        """
+        raise NotImplementedError
 
     @property
     def num_unread(self) -> int:
@@ -125,16 +133,6 @@ class Prefix(ABC):
     @abstractmethod
     def batching(self, token_budget: int | None) -> Batching:
         """How many rows are scored at a time, once the prompt is read."""
-
-
-class Attention(Protocol):
-    """A prefix whose attention can be observed."""
-
-    def effects(self, row: Row, patch: Patch) -> Effects:
-        """How much the log-likelihood of each part of the response drops without each unit.
-
-        This takes a forward pass over each row, and as many backward passes as the patch says.
-        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, chain
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from attribot_rag.context.text import Interval
 from attribot_rag.model.generation import PromptCache
-from attribot_rag.scoring.backend import Attention, Batching, Unsupported
+from attribot_rag.scoring.backend import Batching, Unsupported
 from attribot_rag.scoring.local_prefix import PACKED_ATTENTION, CachedPrefix, Visibility
 from attribot_rag.scoring.patching import Effects, Patch, PatchedAttention
 from attribot_rag.scoring.row import Row
@@ -59,11 +58,26 @@ class Packed(CachedPrefix):
         return super().refusal(model, num_tokens)
 
     def score(self, rows: Sequence[Row], observer: AttentionObserver | None = None) -> Tensor:
-        ends = accumulate(row.num_tokens for row in rows)
-        counts = (len(row.targets) for row in rows)
-        spans = (range(end - count, end) for end, count in zip(ends, counts, strict=True))
-        scored = torch.tensor([*chain.from_iterable(spans)])
-        return self.target_log_probabilities(self._run(rows, observer, scored), rows)
+        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=self.attends_at_once)
+        ids: list[int] = []
+        scored: list[int] = []
+        for row in rows:
+            ids += row.token_ids
+            scored += range(len(ids) - len(row.targets), len(ids))
+        with packed_layout(layout):
+            logits = self._logits(
+                torch.tensor(scored).to(self.device),
+                attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=self.device),
+                use_cache=False,
+                **self._inputs(ids, layout.positions.tolist()),
+            )
+        num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
+        if len(layout.layers_seen) != num_layers:
+            raise Unsupported(
+                f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
+                "transformers' AttentionInterface"
+            )
+        return self.target_log_probabilities(logits, rows)
 
     def batching(self, token_budget: int | None) -> Batching:
         batching = super().batching(token_budget)
@@ -81,8 +95,8 @@ class Packed(CachedPrefix):
         return self.pass_tokens > 0
 
     @property
-    def attention(self) -> Attention | None:
-        return None if self.masked_refusal else self
+    def sees_attention(self) -> bool:
+        return self.masked_refusal is None
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         self.read()
@@ -96,27 +110,6 @@ class Packed(CachedPrefix):
         num_cached = self.prompt_cache[0].keys.shape[2] if self.prompt_cache else 0
         num_response = len(self.generation.response_ids)
         return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
-
-    def _run(
-        self, rows: Sequence[Row], observer: AttentionObserver | None, scored: Tensor
-    ) -> Tensor:
-        """The logits at some tokens of the sequence."""
-        ids = [token_id for row in rows for token_id in row.token_ids]
-        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=self.attends_at_once)
-        with packed_layout(layout):
-            logits = self._logits(
-                scored.to(self.device),
-                attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=self.device),
-                use_cache=False,
-                **self._inputs(ids, layout.positions.tolist()),
-            )
-        num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
-        if len(layout.layers_seen) != num_layers:
-            raise Unsupported(
-                f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
-                "transformers' AttentionInterface"
-            )
-        return logits
 
 
 class PackedAtOnce(Packed):
@@ -143,7 +136,7 @@ class PackedLayout:
     layers_seen: set[int] = field(default_factory=set)
     at_once: bool = False
     _biases: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-    _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
+    _views: dict[int, list[View]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -155,26 +148,25 @@ class PackedLayout:
         at_once: bool = False,
     ) -> PackedLayout:
         blocks: list[PackedBlock] = []
-        end = 0
+        positions: list[int] = []
         for row in rows:
-            row_start = end
+            row_start = len(positions)
             for block in row.blocks:
-                start, end = end, end + len(block.token_ids)
-                blocks.append(PackedBlock((start, end), row_start, block.segments))
-        positions = torch.tensor([position for row in rows for position in row.positions])
-        return cls(cache, positions, tuple(blocks), observer, at_once=at_once)
+                start = len(positions)
+                positions += block.positions
+                blocks.append(PackedBlock((start, len(positions)), row_start, block.segments))
+        return cls(cache, torch.tensor(positions), tuple(blocks), observer, at_once=at_once)
 
-    def views(self, visibility: Visibility, device: torch.device) -> tuple[View, ...]:
+    def views(self, visibility: Visibility, device: torch.device) -> list[View]:
         """The views of all tokens in the layers with this mask. Made once, on this device."""
         views = self._views.get(id(visibility))
         if views is None:
-            if visibility.is_causal:
-                views = tuple(block.causal_view() for block in self.blocks)
-            else:
-                pieces = (
-                    block.masked_views(visibility, self.positions, device) for block in self.blocks
-                )
-                views = tuple(chain.from_iterable(pieces))
+            views = []
+            for block in self.blocks:
+                if visibility.is_causal:
+                    views.append(block.causal_view())
+                else:
+                    views += block.masked_views(visibility, self.positions, device)
             self._views[id(visibility)] = views
         return views
 
@@ -360,19 +352,19 @@ def packed_attention(
         return observed.attend(query, key, value).transpose(1, 2), None
     if layout.is_at_once(num_groups) and softcap is None and s_aux is None:
         if cached is not None:
-            key, value = (torch.cat(pair, 2) for pair in zip(cached, (key, value), strict=True))
+            key, value = torch.cat([cached[0], key], 2), torch.cat([cached[1], value], 2)
         output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)
         return output.transpose(1, 2), None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask, query.device):
         queries = query[:, :, slice(*view.queries)]
-        parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
-        if view.cached:
+        first, *others = view.own
+        part, log_sum = kernel.attend(queries, key, value, first)
+        for keys in others:
+            part, log_sum = merge(part, log_sum, *kernel.attend(queries, key, value, keys))
+        for keys in view.cached:
             assert cached is not None
-            parts += [kernel.attend(queries, *cached, keys) for keys in view.cached]
-        part, log_sum = parts[0]
-        for other in parts[1:]:
-            part, log_sum = merge(part, log_sum, *other)
+            part, log_sum = merge(part, log_sum, *kernel.attend(queries, *cached, keys))
         if s_aux is not None:
             total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
             part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
@@ -424,11 +416,12 @@ class Kernel:
         key and value are [1, key-value heads, all keys, ...]. A query that sees no key has the
         output 0 and a log-sum-exp of -inf.
         """
-        key, value = (tensor[:, :, slice(*keys.interval)] for tensor in (key, value))
+        first, last = keys.interval
+        key, value = key[:, :, first:last], value[:, :, first:last]
         if keys.causal:
             groups = query.shape[1] // key.shape[1]
-            key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
-            return self._run(query, key, value, keys)
+            key = key.repeat_interleave(groups, dim=1)
+            return self._run(query, key, value.repeat_interleave(groups, dim=1), keys)
         shape = query.shape[:3]
         grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
         if keys.mask is not None:
@@ -545,7 +538,7 @@ class ObservedAttention:
     def grouped(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[key-value heads, groups * tokens or all keys, dim]."""
         if self.cached is not None:
-            key, value = (torch.cat(p, 2) for p in zip(self.cached, (key, value), strict=True))
+            key, value = torch.cat([self.cached[0], key], 2), torch.cat([self.cached[1], value], 2)
         return query.reshape(key.shape[1], -1, query.shape[-1]), key[0], value[0]
 
     def weights(self, scores: Tensor) -> Tensor:

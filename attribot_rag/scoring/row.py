@@ -71,9 +71,13 @@ class Row:
     """The number of positions of the prompt up to the last visible one."""
 
     def __post_init__(self) -> None:
-        ends = (end for block in self.blocks for _, end in block.segments)
-        object.__setattr__(self, "num_visible", max(ends, default=0))
-        object.__setattr__(self, "num_tokens", sum(len(block.token_ids) for block in self.blocks))
+        num_tokens = num_visible = 0
+        for block in self.blocks:
+            num_tokens += len(block.token_ids)
+            for _, end in block.segments:
+                num_visible = max(num_visible, end)
+        object.__setattr__(self, "num_visible", num_visible)
+        object.__setattr__(self, "num_tokens", num_tokens)
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:

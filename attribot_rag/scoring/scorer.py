@@ -21,13 +21,11 @@ from attribot_rag.errors import ScoringFailed, ScoringOutOfMemory, UnsupportedMo
 from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.backend import (
-    Attention,
     Backend,
     Batching,
     OutOfTime,
     Prefix,
     Reading,
-    Unsupported,
     tolerance,
 )
 from attribot_rag.scoring.memory import REMEDY, unless_out_of_memory
@@ -80,6 +78,18 @@ class ScoredRow:
     loss: tuple[float, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimated effects of a scorer's units: `effects` [num_parts, num_units] in nats.
+
+    `attention` [num_units] sums the largest attention weights on a unit's tokens, over tokens,
+    heads and layers.
+    """
+
+    effects: Tensor
+    attention: list[float]
+
+
 @dataclass(eq=False)
 class Scorer:
     """Scores a response under any ablations of its context.
@@ -104,11 +114,7 @@ class Scorer:
     def __post_init__(self) -> None:
         self.units = self.units or tuple((source_id,) for source_id in self.context.present)
         self._engine = Engine(
-            self.language_model,
-            self.generation,
-            self.backend,
-            self.options,
-            self.session,
+            self.language_model, self.generation, self.backend, self.options, self.session
         )
         self.scored: dict[Request, ScoredRow] = {}
 
@@ -120,7 +126,7 @@ class Scorer:
     @property
     def fallback(self) -> str | None:
         """Why 'auto' does not use the fastest implementation for this model; None if it does."""
-        return self._engine.fallback
+        return self._engine.prefix.fallback
 
     @property
     def prompt_cache(self) -> tuple[PromptCache, int | None]:
@@ -145,19 +151,9 @@ class Scorer:
         return self._engine.prefix.masked_refusal
 
     @property
-    def attention(self) -> UnitAttention | None:
-        """The attention to the units; None if it cannot be observed."""
-        is_seen = self._engine.prefix.attention is not None
-        return UnitAttention(self._engine, self.context, self.units) if is_seen else None
-
-    def require_attention(self) -> UnitAttention:
-        """The attention to the units. Raises UnsupportedModel if it cannot be observed."""
-        if self.attention is not None:
-            return self.attention
-        reason = f": {self.masked_refusal}" if self.masked_refusal else ""
-        raise UnsupportedModel(
-            f"attention is not seen in {self.language_model.public_name!r}{reason}; use 'auto'"
-        )
+    def sees_attention(self) -> bool:
+        """Whether `patched` is available here."""
+        return self._engine.prefix.sees_attention
 
     @property
     def num_spare(self) -> int:
@@ -301,27 +297,6 @@ class Scorer:
             most = max(exact, key=lambda index: changes[index])
             self._engine.check_against_reference(self._row(new[most]), scored[most])
 
-
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """Estimated effects of a scorer's units: `effects` [num_parts, num_units] in nats.
-
-    `attention` [num_units] sums the largest attention weights on a unit's tokens, over tokens,
-    heads and layers.
-    """
-
-    effects: Tensor
-    attention: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class UnitAttention:
-    """The effects of units on the response by gradients, and the attention weights on them."""
-
-    engine: Engine
-    context: Context
-    units: Sequence[Unit]
-
     def patched(
         self, parts: Sequence[Sequence[int]], gates: int = 1, *, located: bool = False
     ) -> Estimates | None:
@@ -331,7 +306,8 @@ class UnitAttention:
         the log-likelihood follows to first order (attribution patching). This takes a forward pass,
         and a backward pass for each part.
 
-        None beyond the budget, and if it does not fit into memory.
+        None beyond the budget, and if it does not fit into memory. Raises UnsupportedModel if
+        attention cannot be observed.
 
         Args:
             parts: The response tokens of each part.
@@ -342,25 +318,33 @@ class UnitAttention:
                 tokens attend to the unit, and one through the question's tokens for each part. The
                 ranks are nearly the same.
         """
-        progress = self.engine.session.progress
-        progress.expect(gates)
-        row = masked_row(self.context, self.engine.generation, Ablation(), "question")
-        num_prompt = len(self.engine.generation.prompt_ids)
-        members = np.zeros((num_prompt, len(self.units)), dtype=np.float32)
+        engine = self.engine_for_attention()
+        self.session.progress.expect(gates)
+        row = masked_row(self.context, self.generation, Ablation(), "question")
+        members = np.zeros((len(self.generation.prompt_ids), len(self.units)), dtype=np.float32)
         for index, unit in enumerate(self.units):
             members[self.context.hidden_tokens(Ablation.of(*unit)), index] = 1.0
         members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
         patch = Patch(torch.from_numpy(members), parts, factors, located)
-        effects = self.engine.observed(
-            lambda seen: seen.effects(row, patch),
+        effects = engine.observed(
+            lambda: engine.prefix.effects(row, patch),
             patch.num_rows * row.num_tokens,
             patch.num_backward,
         )
         if effects is None:
             return None
-        progress.advance(gates)
+        self.session.progress.advance(gates)
         return Estimates(effects.by_part, (effects.weights @ patch.members).tolist())
+
+    def engine_for_attention(self) -> Engine:
+        """The engine. Raises UnsupportedModel if attention cannot be observed."""
+        if not self.sees_attention:
+            reason = f": {self.masked_refusal}" if self.masked_refusal else ""
+            raise UnsupportedModel(
+                f"attention is not seen in {self.language_model.public_name!r}{reason}; use 'auto'"
+            )
+        return self._engine
 
 
 @dataclass(eq=False)
@@ -376,9 +360,7 @@ class Engine:
     backend: Backend
     options: ScoringOptions
     session: Session
-    _failure: str | None = field(default=None, init=False)
-    _is_read: bool = field(default=False, init=False)
-    _out_of_time: bool = field(default=False, init=False)
+    _is_read: bool | None = field(default=None, init=False)  # None before it is tried
 
     @cached_property
     def prefix(self) -> Prefix:
@@ -387,29 +369,30 @@ class Engine:
             self.generation, options.implementation, options.pass_tokens
         )
 
-    @property
-    def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation for this model; None if it does."""
-        return self._failure or self.prefix.fallback
+    @cached_property
+    def usage(self) -> Usage:
+        return self.session.usage_of(self.language_model)
 
     @cached_property
     def batching(self) -> Batching:
         """The batches after the prompt is read."""
         return self.prefix.batching(self.options.token_budget)
 
-    def _read(self) -> None:
-        """Read the prompt, and count it. Raises OutOfTime."""
-        started = self.session.clock()
-        try:
-            self.prefix.read(Reading(self._before_piece, self.session.meter.deadline))
-        except Unsupported as error:  # no probe showed it
-            self._failure = f"{self.prefix.name}: {error}"
-            if self.options.implementation != "auto":
-                raise UnsupportedModel(f"{self._failure}; use 'auto'") from error
-            self.prefix = self.backend.encode_prefix(self.generation, "reference", 0)
-        self.session.meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
-        self.usage.prefilled_tokens += self.prefix.prefilled_tokens
-        self._is_read = True
+    def _is_ready(self) -> bool:
+        """Read the prompt, unless that was tried before. Whether it is read within the budget."""
+        meter = self.session.meter
+        if self._is_read is None:
+            started = self.session.clock()
+            try:
+                self.prefix.read(Reading(self._before_piece, meter.deadline))
+            except OutOfTime:
+                self._is_read = False
+            else:
+                self._is_read = True
+                meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
+                self.usage.prefilled_tokens += self.prefix.prefilled_tokens
+        meter.exhausted |= not self._is_read
+        return self._is_read
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first. Raises OutOfTime after the first piece if time is up."""
@@ -417,20 +400,6 @@ class Engine:
         if position and self.session.meter.is_late:
             self.usage.prefilled_tokens += position
             raise OutOfTime
-
-    def _is_ready(self) -> bool:
-        """Whether the prompt is read, or could be within the budget."""
-        try:
-            if not self._is_read and not self._out_of_time:
-                self._read()
-        except OutOfTime:
-            self._out_of_time = True
-        self.session.meter.exhausted |= not self._is_read
-        return self._is_read
-
-    @cached_property
-    def usage(self) -> Usage:
-        return self.session.usage_of(self.language_model)
 
     def log_likelihoods(self, rows: Iterator[Row], *, has_full: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
@@ -456,7 +425,13 @@ class Engine:
             except OutOfTime:
                 break
             if part is None:
-                self._make_room(batch)
+                if len(batch) == 1:
+                    raise ScoringOutOfMemory(
+                        f"one ablation of {self.prefix.num_tokens(batch[0])} tokens does not fit "
+                        f"into memory; {REMEDY}"
+                    )
+                self.batching.halve(batch)
+                torch.cuda.empty_cache()  # does nothing without a GPU
                 continue
             parts.append(part)
             tokens = self.prefix.scored_tokens - before
@@ -470,14 +445,12 @@ class Engine:
         return torch.cat(parts)
 
     def observed(
-        self, compute: Callable[[Attention], Result], tokens: int, passes_back: int = 0
+        self, compute: Callable[[], Result], tokens: int, passes_back: int = 0
     ) -> Result | None:
-        """A result of attention to these tokens; None if budget or memory do not allow it.
+        """A result of a pass over these tokens; None if budget or memory do not allow it.
 
         A backward pass takes as long as two forward passes, and so does reading its results.
         """
-        attention = self.prefix.attention
-        assert attention is not None, "attention is seen"
         backward = 2 * (passes_back + 1) * tokens if passes_back else 0
         meter = self.session.meter
         if not meter.affords(self.prefix.num_unread + tokens, backward):
@@ -487,25 +460,12 @@ class Engine:
         if not self._is_ready():  # reads the prompt, which is not this row's time
             return None
         started = self.session.clock()
-        result = unless_out_of_memory(partial(compute, attention))
+        result = unless_out_of_memory(compute)
         if result is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
             self.usage.observed(tokens, passes_back * tokens, self.session.clock() - began)
         return result
-
-    def _make_room(self, batch: Sequence[Row]) -> None:
-        """Make batches smaller, because one did not fit.
-
-        Raises ScoringOutOfMemory for a single row.
-        """
-        if len(batch) == 1:
-            raise ScoringOutOfMemory(
-                f"one ablation of {self.prefix.num_tokens(batch[0])} tokens does not fit into "
-                f"memory; {REMEDY}"
-            )
-        self.batching.halve(batch)
-        torch.cuda.empty_cache()  # does nothing without a GPU
 
     def _affordable(self, batch: list[Row], *, first: bool) -> list[Row]:
         """As many of these rows as the budget allows.

@@ -152,7 +152,15 @@ class Meter:
 
         Tokens of `backward` passes count only in seconds, where each counts as one more token.
         """
-        within_budget = self._budget_allows(tokens, backward)
+        budget, seconds = self._budget, self._seconds_per_token
+        within_budget = budget.tokens is None or self.tokens + tokens <= budget.tokens
+        if budget.seconds is not None:
+            elapsed = self.clock() - self._started
+            if seconds is None:
+                is_soon = elapsed < budget.seconds and tokens + backward <= _FIRST_TOKENS
+            else:
+                is_soon = elapsed + (tokens + backward) * seconds <= budget.seconds
+            within_budget &= is_soon
         within_limit = self._most_tokens is None or self.tokens + tokens <= self._most_tokens
         self._budget_reached |= not within_budget
         self._limit_reached |= not within_limit
@@ -163,17 +171,6 @@ class Meter:
         fits = self.allows(tokens, backward)
         self.exhausted |= not fits
         return fits
-
-    def _budget_allows(self, tokens: int, backward: int) -> bool:
-        budget = self._budget
-        if budget.tokens is not None and self.tokens + tokens > budget.tokens:
-            return False
-        if budget.seconds is None:
-            return True
-        elapsed = self.clock() - self._started
-        if self._seconds_per_token is None:
-            return elapsed < budget.seconds and tokens + backward <= _FIRST_TOKENS
-        return elapsed + (tokens + backward) * self._seconds_per_token <= budget.seconds
 
 
 @dataclass
@@ -206,11 +203,22 @@ class Usage:
 
 
 class Progress:
-    """Gets the numbers of ablations to score and of scored ones. Shows nothing."""
+    """Gets the numbers of ablations to score and of scored ones. Shows them in a bar, if any.
 
-    def expect(self, count: int) -> None: ...
+    The total of the bar grows with the expected work.
+    """
 
-    def advance(self, count: int) -> None: ...
+    def __init__(self, bar: tqdm[Any] | None = None) -> None:
+        self._bar = bar
+
+    def expect(self, count: int) -> None:
+        if self._bar is not None:
+            self._bar.total = (self._bar.total or 0) + count
+            self._bar.refresh()
+
+    def advance(self, count: int) -> None:
+        if self._bar is not None:
+            self._bar.update(count)
 
 
 @dataclass(eq=False)
@@ -246,20 +254,6 @@ class Session:
         return usage
 
 
-class ProgressBar(Progress):
-    """A bar whose total grows with the expected work."""
-
-    def __init__(self, bar: tqdm[Any]) -> None:
-        self._bar = bar
-
-    def expect(self, count: int) -> None:
-        self._bar.total = (self._bar.total or 0) + count
-        self._bar.refresh()
-
-    def advance(self, count: int) -> None:
-        self._bar.update(count)
-
-
 @contextmanager
 def progress_bar(
     *, shown: bool, doing: str = "attributing", unit: str = "ablation", every: float = 0.1
@@ -277,4 +271,4 @@ def progress_bar(
         mininterval=every,
         delay=_NOT_YET,
     ) as bar:
-        yield ProgressBar(bar)
+        yield Progress(bar)

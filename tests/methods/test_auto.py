@@ -46,7 +46,7 @@ def test_needed_sources_are_measured_and_the_rest_estimated(documents: Any, resp
     target = scorer(documents, response)
     scores = checked(Auto(EAGER).run(target), target)
     assert None not in scores.token_scores
-    estimates = target.require_attention().patched(answer_sentences(target), located=True)
+    estimates = target.patched(answer_sentences(target), located=True)
     assert estimates is not None
     np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     totals = estimates.effects.sum(0)

@@ -58,7 +58,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     target = scorer(MANY, LONG)
     scores = Thorough(candidates=5, gates=2).run(target)
     sentences = answer_sentences(target)
-    estimates = target.require_attention().patched(sentences, 2, located=True)
+    estimates = target.patched(sentences, 2, located=True)
     assert estimates is not None and len(sentences) == 3
     np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     of_sentences = [int(source) for source in estimates.effects.argmax(1)]
@@ -75,7 +75,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
 
 def test_groups_come_first_where_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
-    assert target.attention is None
+    assert not target.sees_attention
     scores = checked(Thorough().run(target), target)
     assert [group.units for group in scores.groups] == [
         (3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)

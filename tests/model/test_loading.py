@@ -80,21 +80,9 @@ def test_a_folder_that_does_not_exist(
             load_model(path, device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        ([], "pass the folder that save_pretrained wrote"),
-        (["README.md", "tiny.Q4.gguf"], "pass the file tiny.Q4.gguf in it"),
-    ],
-)
-def test_a_folder_without_a_configuration_says_so(
-    files: list[str], told: str, tmp_path: Path
-) -> None:
-    for file in files:
-        (tmp_path / file).touch()
-    with pytest.raises(InvalidInput, match=told) as said:
+def test_a_folder_without_a_configuration_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"config\.json.*the path of a model's folder"):
         load_model(str(tmp_path), device="cpu")
-    assert "no config.json" in str(said.value) and "device" not in str(said.value)
 
 
 def gguf_file(folder: Path, architecture: str) -> Path:

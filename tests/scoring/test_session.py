@@ -131,7 +131,7 @@ def test_the_prompt_is_not_read_on_when_time_is_over(
     assert scorer.usage.forward_passes == 0
     assert scorer.usage.prefilled_tokens == 20
     if implementation == "packed":
-        assert scorer.require_attention().patched([[0, 1]]) is None
+        assert scorer.patched([[0, 1]]) is None
     assert scorer.usage.prefilled_tokens == 20
 
 

@@ -34,14 +34,14 @@ def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Any:
 
 
 def weights_on_units(scorer: Scorer) -> list[float] | None:
-    estimates = scorer.require_attention().patched([[0]])
+    estimates = scorer.patched([[0]])
     return None if estimates is None else estimates.attention
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_those_of_plain_attention(name: str) -> None:
     scorer = scorer_of(many_documents(3), "The hall.", language_model=built(name))
-    if scorer.attention is None:
+    if not scorer.sees_attention:
         pytest.fail(f"{name} is said to be scored by {scorer.implementation}")
     weights = weights_on_units(scorer)
     generation, end = scorer.generation, scorer.context.end
@@ -71,7 +71,7 @@ def test_attention_costs_one_row_unless_the_budget_is_spent() -> None:
 @pytest.mark.parametrize("name", ["bloom", "falcon", "mamba"])
 def test_architectures_whose_attention_is_not_seen(name: str) -> None:
     scorer = scorer_of(many_documents(3), "The hall.", language_model=built(name))
-    assert scorer.attention is None
+    assert not scorer.sees_attention
 
 
 def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:

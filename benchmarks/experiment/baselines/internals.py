@@ -58,12 +58,12 @@ class _KeyWeights:
 
 def _total_weights(scorer: Scorer) -> list[float] | None:
     """The weights on each unit, averaged over heads; None beyond the budget."""
-    engine = scorer.require_attention().engine
+    engine = scorer.engine_for_attention()
     row = masked_row(scorer.context, scorer.generation, Ablation(), "response")
     weights = _KeyWeights()
     packed = engine.prefix
     assert isinstance(packed, Packed)
-    if engine.observed(lambda _: packed.score([row], weights), row.num_tokens) is None:
+    if engine.observed(lambda: packed.score([row], weights), row.num_tokens) is None:
         return None
     num_heads = packed.twin.config.get_text_config(decoder=True).num_attention_heads
     unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
