@@ -280,7 +280,8 @@ class Attributor:
                 "answers to token ids are scored: generate from `input_ids` and `attention_mask`"
             )
         started = time.perf_counter()
-        self.backend.make_ready(generation, self.scoring_options.implementation)
+        scoring = self.scoring_options
+        self.backend.encode_prefix(generation, scoring.implementation, scoring.pass_tokens)
         preparing = time.perf_counter() - started
         if self.backend.changed_since(generation):
             generation = generation.without_cache()
@@ -375,7 +376,8 @@ class Attributor:
         prompt = self._read_prompts.get(attribution.provenance)
         second = rerun.answer(generate) if prompt is None else rerun.asked(prompt, ask, generate)
         with self._turn(generation):
-            self.backend.make_ready(generation, self.scoring_options.implementation)
+            scoring = self.scoring_options
+            self.backend.encode_prefix(generation, scoring.implementation, scoring.pass_tokens)
             session = Session(between_batches=self.between_batches)
             rerun = replace(rerun, generation=self._read_before(generation))
             return rerun.compared(second, self.backend, self.scoring_options, session)

@@ -156,7 +156,6 @@ _ORIGINAL = "load the Hugging Face model that it was made of, by its id or the p
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # if Ollama runs as a service
 _DEFAULTS = ("registry.ollama.ai", "library")  # host and namespace
 _KIND = "application/vnd.ollama.image."
-_MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -231,10 +230,9 @@ def _manifest(name: str) -> Path:
     names = [
         full.removeprefix(f"{_DEFAULTS[0]}/").removeprefix(f"{_DEFAULTS[1]}/") for full in found
     ]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     raise _refused(
         name,
-        f"Ollama has {', '.join(names[:_MOST_NAMED]) or 'no model'}{more} in "
+        f"Ollama has {', '.join(names) or 'no model'} in "
         f"{' and '.join(map(str, stores))}; pass one of these with its tag, pull the model, or set "
         "OLLAMA_MODELS to another store",
     )

@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar, cast
@@ -216,45 +215,71 @@ _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
-@dataclass(frozen=True, eq=False)
 class ModelState:
     """Everything on a model's modules that may affect its forward pass.
 
     This includes their tensors and everything that is set on them: active adapters, hooks, replaced
     attributes and methods, the configuration. Two states are equal if none of it changed in
     between. A hook or a replaced method may read something else, which is not noticed
-    (`reads_elsewhere`).
+    (`reads_elsewhere`). To read it takes about 10 ms for 400 modules.
     """
 
-    key: tuple[object, ...]
-    by_identity: tuple[weakref.ref[Any], ...]
-    """Objects that the key has by identity. They must stay alive, because ids are reused."""
+    __hash__ = None  # type: ignore[assignment]
 
-    @classmethod
-    def of(cls, model: torch.nn.Module) -> ModelState:
-        """The current state of a model. This takes about 10 ms for 400 modules."""
-        reader = _StateReader()
+    def __init__(self, model: torch.nn.Module) -> None:
+        # Objects that the key has by identity. They must stay alive, because ids are reused.
+        self._by_identity: list[weakref.ref[Any]] = []
+        self._described: dict[int, object] = {}
         key: list[object] = []
         for module in model.modules():
             own = vars(module).copy()  # another thread may attach a recorder at the same time
-            key += (
-                (name, value if type(value) in _PLAIN else reader.describe(value))
-                for name, value in own.items()
-                if name not in _NO_STATE
-            )
-            key += map(
-                reader.describe, chain(own["_parameters"].values(), own["_buffers"].values())
-            )
-        return cls(tuple(key), tuple(reader.by_identity))
+            for name, value in own.items():
+                if name not in _NO_STATE:
+                    key.append((name, value if type(value) in _PLAIN else self._describe(value)))
+            for tensor in chain(own["_parameters"].values(), own["_buffers"].values()):
+                key.append(self._describe(tensor))
+        self._key = key
+        self._described.clear()
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ModelState)
-            and self.key == other.key
-            and all(ref() is not None for ref in chain(self.by_identity, other.by_identity))
+            and self._key == other._key
+            and all(ref() is not None for ref in chain(self._by_identity, other._by_identity))
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def _describe(self, value: Any) -> object:
+        """A description, which is equal for equal values."""
+        if isinstance(value, _PRIMITIVES):
+            return value
+        if isinstance(value, _CONTAINERS) and not value:
+            return ()
+        if id(value) not in self._described:
+            self._described[id(value)] = id(value)  # for values that contain themselves
+            self._described[id(value)] = self._describe_object(value)
+        return self._described[id(value)]
+
+    def _describe_object(self, value: Any) -> object:
+        if isinstance(value, torch.Tensor) and value.is_meta:
+            return value.shape  # offloaded: a new tensor takes its place after every forward pass
+        if isinstance(value, torch.Tensor):
+            version = None if value.is_inference() else value._version
+            return self._identity(value), value.device, value.data_ptr(), version
+        if isinstance(value, PreTrainedConfig):
+            value = vars(value)
+        if isinstance(value, Mapping):
+            parts = tuple(value.items())
+            return tuple((self._describe(key), self._describe(part)) for key, part in parts)
+        if isinstance(value, list | tuple):
+            return tuple(map(self._describe, value))
+        if isinstance(value, set | frozenset):
+            return frozenset(map(self._describe, value))
+        return self._identity(value)
+
+    def _identity(self, value: object) -> int:
+        with suppress(TypeError):  # an object with slots
+            self._by_identity.append(weakref.ref(value))
+        return id(value)
 
 
 _versions: WeakKeyDictionary[torch.nn.Module, tuple[int, ModelState]] = WeakKeyDictionary()
@@ -263,7 +288,7 @@ _comparing = threading.Lock()
 
 def model_version(model: torch.nn.Module) -> int:
     """A number that grows with every change of the model's state that is noticed here."""
-    current = ModelState.of(model)
+    current = ModelState(model)
     with _comparing:
         version, latest = _versions.get(model, (0, None))
         if current != latest:
@@ -278,43 +303,3 @@ def reads_elsewhere(model: torch.nn.Module) -> bool:
         own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own
         for own in map(vars, model.modules())
     )
-
-
-class _StateReader:
-    """Describes values so that equal descriptions mean equal values."""
-
-    def __init__(self) -> None:
-        self.by_identity: list[weakref.ref[Any]] = []
-        self._described: dict[int, object] = {}
-
-    def describe(self, value: Any) -> object:
-        if isinstance(value, _PRIMITIVES):
-            return value
-        if isinstance(value, _CONTAINERS) and not value:
-            return ()
-        if id(value) not in self._described:
-            self._described[id(value)] = id(value)  # for values that contain themselves
-            self._described[id(value)] = self._describe(value)
-        return self._described[id(value)]
-
-    def _describe(self, value: Any) -> object:
-        if isinstance(value, torch.Tensor) and value.is_meta:
-            return value.shape  # offloaded: a new tensor takes its place after every forward pass
-        if isinstance(value, torch.Tensor):
-            version = None if value.is_inference() else value._version
-            return self._identity(value), value.device, value.data_ptr(), version
-        if isinstance(value, PreTrainedConfig):
-            value = vars(value)
-        if isinstance(value, Mapping):
-            parts = tuple(value.items())
-            return tuple((self.describe(key), self.describe(part)) for key, part in parts)
-        if isinstance(value, list | tuple):
-            return tuple(map(self.describe, value))
-        if isinstance(value, set | frozenset):
-            return frozenset(map(self.describe, value))
-        return self._identity(value)
-
-    def _identity(self, value: object) -> int:
-        with suppress(TypeError):  # an object with slots
-            self.by_identity.append(weakref.ref(value))
-        return id(value)

@@ -39,20 +39,15 @@ class Backend(Protocol):
     ) -> Prefix:
         """The prompt of a generation for the fastest way of scoring that is right, not read yet.
 
-        `pass_tokens` are the prefix's; None takes the measured number. Raises
-        UnsupportedModel if no way is right, or the requested one is not.
+        `pass_tokens` are the prefix's; None takes the measured number. The first call makes
+        everything ready. Raises UnsupportedModel if no way is right, or the requested one is not,
+        and InvalidInput for an unknown name.
         """
 
     def reference(self, generation: Generation) -> Prefix:
         """The prompt for the reference implementation, on the user's own model.
 
         Raises UnsupportedModel if there is none on this machine.
-        """
-
-    def make_ready(self, generation: Generation, implementation: Requested) -> None:
-        """Do everything that is possible before the prompt is read.
-
-        Raises UnsupportedModel or InvalidInput for a generation that cannot be scored.
         """
 
     def for_attribution(self) -> AbstractContextManager[None]:

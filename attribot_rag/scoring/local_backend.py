@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -52,45 +52,72 @@ Value = TypeVar("Value")
 logger = logging.getLogger(__name__)
 
 
-class LocalBackend:
+class LocalBackend(ForkSafe):
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration allows it, and a small probe gives the numbers
-    of `Reference`. A failed probe is logged once. Thread-safe. Twins and probes are made again
-    after the model changes.
+    of `Reference`. A failed probe is logged once. Thread-safe. Twins and probes are values by key,
+    which are dropped when the model changes: moved, adapted, patched.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._name = without_folder(model.name_or_path or type(model).__name__)
-        self._derived = Derived(model)
         self._probes = Probes(self, model)
         self._logged: set[type[LocalPrefix]] = set()
+        self._version = 0
+        self._values: dict[Hashable, Any] = {}
+        super().__init__()
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._num_trusting_blocks = 0
 
     @cached_property
     def pass_tokens(self) -> int:
         """How many tokens a pass is worth, measured once; see `Prefix`."""
         return measured_pass_tokens(self.twin())
 
-    def for_attribution(self) -> AbstractContextManager[None]:
-        """Within the block, changes of the model are not looked for; see `Derived`."""
-        return self._derived.taken_for_unchanged()
+    @contextmanager
+    def for_attribution(self) -> Iterator[None]:
+        """Within the block, changes are not looked for: that takes 10 ms for 400 modules."""
+        _ = self.version
+        self._num_trusting_blocks += 1  # attributions may take turns
+        try:
+            yield
+        finally:
+            self._num_trusting_blocks -= 1
+
+    @property
+    def version(self) -> int:
+        """The version of the model; see `model_version`."""
+        if not self._num_trusting_blocks:
+            version = model_version(self._model)
+            if version != self._version:
+                self._version = version
+                self._values.clear()
+        return self._version
+
+    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """A value that belongs to the model as it is now. One thread at a time makes it."""
+        with self._lock:
+            _ = self.version
+            if key not in self._values:
+                self._values[key] = make()
+            value: Value = self._values[key]
+            return value
 
     def twin(self, attention_function: str | None = None) -> PreTrainedModel:
         """The twin with this attention function, or with the model's own."""
         make = partial(make_twin, self._model, attention_function)
         return self.value(("twin", attention_function), make)
 
-    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """A value that belongs to the model as it is now. It is made if it does not exist."""
-        return self._derived.value(key, make)
-
     def make(
         self, kind: type[LocalPrefix], generation: Generation, **traits: Unpack[Traits]
     ) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether that is right or not."""
         # The values that a hook reads elsewhere may change while a cache lives.
-        traits["model_version"] = None if reads_elsewhere(self._model) else self._derived.version
+        traits["model_version"] = None if reads_elsewhere(self._model) else self.version
         inference = self.value("inference mode", self._probes.runs_in_inference_mode)
         twin = self.twin(kind.attention_function)
         return kind(twin, generation, self.twin(), inference=inference, **traits)
@@ -105,7 +132,14 @@ class LocalBackend:
         implementation: Requested = "auto",
         pass_tokens: int | None = None,
     ) -> LocalPrefix:
-        """See `Backend`. Raises InvalidInput for an unknown name."""
+        """See `Backend`. Raises UnsupportedModel for a prompt with images, too."""
+        check_placed(self._model)
+        placeholders = placeholder_ids(self._model).intersection(generation.prompt_ids)
+        if placeholders:
+            raise UnsupportedModel(
+                f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
+                "which are not scored; ask about the text alone"
+            )
         kinds = requested_kinds(implementation)
         unscorable = self.value("unscorable", self._probes.unscorable)
         if unscorable is not None:
@@ -128,22 +162,8 @@ class LocalBackend:
             fallback = fallback or f"{kind.name}: {reason}"
         raise AssertionError("Reference refuses nothing")
 
-    def make_ready(self, generation: Generation, implementation: Requested) -> None:
-        """Make the twin and run the probes, unless they are ready.
-
-        Raises UnsupportedModel for a model, or a prompt with images, that cannot be scored.
-        """
-        check_placed(self._model)
-        placeholders = placeholder_ids(self._model).intersection(generation.prompt_ids)
-        if placeholders:
-            raise UnsupportedModel(
-                f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
-                "which are not scored; ask about the text alone"
-            )
-        self.encode_prefix(generation, implementation)
-
     def changed_since(self, generation: Generation) -> bool:
-        return generation.model_version not in (None, self._derived.version)
+        return generation.model_version not in (None, self.version)
 
     def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation; None if it is."""
@@ -212,52 +232,6 @@ def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
             "own, or for a served model server"
         )
     return kinds
-
-
-class Derived(ForkSafe):
-    """Values by key, which are dropped when the model changes: moved, adapted, patched.
-
-    One thread at a time makes them.
-    """
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model = model
-        super().__init__()
-        self._version = 0
-        self._values: dict[Hashable, Any] = {}
-
-    def _begin(self) -> None:
-        self._lock = threading.RLock()
-        self._num_trusting_blocks = 0
-
-    @contextmanager
-    def taken_for_unchanged(self) -> Iterator[None]:
-        """Within the block, changes are not looked for: that takes 10 ms for 400 modules."""
-        _ = self.version
-        self._num_trusting_blocks += 1  # attributions may take turns
-        try:
-            yield
-        finally:
-            self._num_trusting_blocks -= 1
-
-    @property
-    def version(self) -> int:
-        """The version of the model; see `model_version`."""
-        if not self._num_trusting_blocks:
-            version = model_version(self._model)
-            if version != self._version:
-                self._version = version
-                self._values.clear()
-        return self._version
-
-    def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of this key. It is made if it does not exist."""
-        with self._lock:
-            _ = self.version
-            if key not in self._values:
-                self._values[key] = make()
-            value: Value = self._values[key]
-            return value
 
 
 class Probes:

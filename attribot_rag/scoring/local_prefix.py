@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,8 +15,6 @@ from transformers import (
     AttentionMaskInterface,
     DynamicCache,
     GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -40,7 +37,7 @@ from attribot_rag.scoring.backend import (
     Unsupported,
     in_columns,
 )
-from attribot_rag.scoring.memory import default_budget, logit_bytes, token_bytes
+from attribot_rag.scoring.memory import default_budget, token_bytes
 from attribot_rag.scoring.row import Row
 
 _SOFTMAX_ELEMENTS = 1 << 22
@@ -109,14 +106,20 @@ class LocalPrefix(Prefix):
         with torch.inference_mode(self.inference), torch.no_grad():
             return self.score(rows)
 
-    @abstractmethod
     def score(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+        return torch.cat([self.score_one(row) for row in rows])
+
+    def score_one(self, row: Row) -> Tensor:
+        """The same for a single row, in a pass of its own."""
+        raise NotImplementedError
 
     def batching(self, token_budget: int | None) -> Batching:
         """By tokens. A position whose logits are needed counts as several, by its memory."""
         token = token_bytes(self.twin)
-        head = logit_bytes(self.twin)
+        # Logits at a position, and their softmax in float32.
+        vocab_size = int(self.twin.config.get_text_config(decoder=True).vocab_size)
+        head = vocab_size * (self.twin.dtype.itemsize + 4)
 
         def cost(row: Row) -> int:
             return self.num_tokens(row) + len(row.targets) * head // token
@@ -175,10 +178,7 @@ class Reference(LocalPrefix):
 
     name: ClassVar[str] = "reference"
 
-    def score(self, rows: Sequence[Row]) -> Tensor:
-        return torch.cat([self._score(row) for row in rows])
-
-    def _score(self, row: Row) -> Tensor:
+    def score_one(self, row: Row) -> Tensor:
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last, num_targets = ids.shape[1], len(row.targets)
         if length_dependent_rope(self.twin) is not None:
@@ -186,48 +186,30 @@ class Reference(LocalPrefix):
             self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
             if rope_changes(self.twin, last - num_targets + 1, last):
                 return self._generated(ids, row)
+        inputs: dict[str, Any] = {"input_ids": ids, "use_cache": False}
+        if not row.is_exact:
+            positions = torch.tensor([[*range(row.num_visible), *row.positions]])
+            inputs["position_ids"] = positions.to(self.device)
+            inputs["attention_mask"] = self._mask(row, encoded=True)
         scored = torch.arange(last - num_targets, last, device=self.device)
-        masking = {} if row.is_exact else self._masking(row)
-        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
-        return self.target_log_probabilities(logits, [row])
+        return self.target_log_probabilities(self._logits(scored, **inputs), [row])
 
     def _generated(self, ids: Tensor, row: Row) -> Tensor:
         """The row as `generate` computes it: token by token, choosing the response's tokens.
 
         The model decides at which length it encodes earlier tokens again.
         """
-        targets = torch.tensor(row.targets, device=self.device)
-        num_prompt = ids.shape[1] - len(targets) + 1
-        forced = _Forced(targets)
+        num_prompt = ids.shape[1] - len(row.targets) + 1
         config: Any = GenerationConfig
         self.twin.generation_config = config(pad_token_id=0)
-        self.twin.generate(  # type: ignore[operator]
+        generated = self.twin.generate(  # type: ignore[operator]
             ids[:, :num_prompt],
-            max_new_tokens=len(targets),
-            logits_processor=LogitsProcessorList([forced]),
+            max_new_tokens=len(row.targets),
+            prefix_allowed_tokens_fn=lambda _, ids: [row.targets[len(ids) - num_prompt]],
+            output_logits=True,
+            return_dict_in_generate=True,
         )
-        return self.target_log_probabilities(torch.cat(forced.logits), [row])
-
-    def _masking(self, row: Row) -> dict[str, Any]:
-        """The mask and the positions of the whole sequence."""
-        positions = torch.tensor([[*range(row.num_visible), *row.positions]])
-        return {
-            "attention_mask": self._mask(row, encoded=True),
-            "position_ids": positions.to(self.device),
-        }
-
-
-class _Forced(LogitsProcessor):
-    """Chooses the target tokens one after the other, and keeps their logits."""
-
-    def __init__(self, targets: Tensor) -> None:
-        self._targets = targets
-        self.logits: list[Tensor] = []
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        target = self._targets[len(self.logits)]
-        self.logits.append(scores)
-        return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)
+        return self.target_log_probabilities(torch.cat(generated.logits), [row])
 
 
 class CachedPrefix(LocalPrefix):
@@ -251,21 +233,20 @@ class CachedPrefix(LocalPrefix):
         return len(self.generation.prompt_ids) - 1 - self.generation.num_cached
 
     def read(self, reading: Reading | None = None) -> None:
-        if not self._is_read:
-            with torch.inference_mode(self.inference), torch.no_grad():
-                self._read(reading or Reading())
-            self._is_read = True
-
-    def _read(self, reading: Reading) -> None:
+        if self._is_read:
+            return
         generation = self.generation
         prompt_ids = generation.prompt_ids[:-1]
         self.prompt_cache = generation.cache or ()
         num_unread = len(prompt_ids) - generation.num_cached
         if num_unread:
-            self.prompt_cache = prefill(
-                self.native, prompt_ids, reading.before_piece, begun=self.prompt_cache
-            )
+            before_piece = (reading or Reading()).before_piece
+            with torch.inference_mode(self.inference), torch.no_grad():
+                self.prompt_cache = prefill(
+                    self.native, prompt_ids, before_piece, begun=self.prompt_cache
+                )
             self.prefilled_tokens = num_unread
+        self._is_read = True
 
     def num_tokens(self, row: Row) -> int:
         return row.num_tokens
@@ -280,10 +261,7 @@ class Cropped(CachedPrefix):
 
     name: ClassVar[str] = "cropped"
 
-    def score(self, rows: Sequence[Row]) -> Tensor:
-        return torch.cat([self._score(row) for row in rows])
-
-    def _score(self, row: Row) -> Tensor:
+    def score_one(self, row: Row) -> Tensor:
         start, num_new = row.num_visible, row.num_tokens
         mask: Tensor | dict[str, Tensor]
         if row.is_exact:
@@ -393,15 +371,12 @@ def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
     """The rotary embeddings that depend on length: 'longrope' (two kinds) or 'dynamic' (more)."""
     config = model.config.get_text_config(decoder=True)
     parameters = getattr(config, "rope_parameters", None) or {}
-    per_layer_type = [value for value in parameters.values() if isinstance(value, dict)]
-    return [
-        (
-            rope["rope_type"],
-            int(rope.get("original_max_position_embeddings") or config.max_position_embeddings),
-        )
-        for rope in per_layer_type or [parameters]
-        if rope.get("rope_type") in ("longrope", "dynamic")
-    ]
+    limits = []
+    for rope in (parameters, *parameters.values()):  # for all layers, or for each type of them
+        if isinstance(rope, dict) and rope.get("rope_type") in ("longrope", "dynamic"):
+            limit = rope.get("original_max_position_embeddings") or config.max_position_embeddings
+            limits.append((rope["rope_type"], int(limit)))
+    return limits
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,12 +31,6 @@ def token_bytes(model: PreTrainedModel) -> int:
     return (12 * hidden + 4 * inner) * model.dtype.itemsize
 
 
-def logit_bytes(model: PreTrainedModel) -> int:
-    """Bytes of the logits at one position, and of their softmax in float32."""
-    vocab_size = int(model.config.get_text_config(decoder=True).vocab_size)
-    return vocab_size * (model.dtype.itemsize + 4)
-
-
 def free_memory(device: torch.device) -> int | None:
     """Free bytes; None for a device that does not report them."""
     if device.type == "cpu":

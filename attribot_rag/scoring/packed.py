@@ -58,12 +58,14 @@ class Packed(CachedPrefix):
         return super().refusal(model, num_tokens)
 
     def score(self, rows: Sequence[Row], observer: AttentionObserver | None = None) -> Tensor:
-        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=self.attends_at_once)
         ids: list[int] = []
         scored: list[int] = []
         for row in rows:
             ids += row.token_ids
             scored += range(len(ids) - len(row.targets), len(ids))
+        most = most_tokens_at_once(self.twin, len(self.generation.prompt_ids))
+        at_once = self.attends_at_once and len(ids) <= most
+        layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
         with packed_layout(layout):
             logits = self._logits(
                 torch.tensor(scored).to(self.device),
@@ -125,8 +127,7 @@ class PackedLayout:
 
     `positions` [tokens] are the positions of all tokens. `layers_seen` collects the layers that
     attended, to notice layers of another kind. With `at_once`, layers attend to all keys in one
-    operation if their attention and the size of the mask allow it. With an `observer`, they always
-    do, and it sees that.
+    operation if their attention allows it. With an `observer`, they always do, and it sees that.
     """
 
     cache: PromptCache
@@ -169,11 +170,6 @@ class PackedLayout:
                     views += block.masked_views(visibility, self.positions, device)
             self._views[id(visibility)] = views
         return views
-
-    def is_at_once(self, num_groups: int) -> bool:
-        """Whether a mask for so many groups of query heads is small enough."""
-        most = _tokens_within(self.num_cached, num_groups)
-        return self.at_once and len(self.positions) <= most
 
     def bias(
         self, visibility: Visibility, num_groups: int, dtype: torch.dtype, device: torch.device
@@ -228,11 +224,6 @@ def most_tokens_at_once(model: PreTrainedModel, num_cached: int) -> int:
     config = model.config.get_text_config(decoder=True)
     num_heads = config.num_attention_heads
     num_groups = num_heads // (getattr(config, "num_key_value_heads", None) or num_heads)
-    return _tokens_within(num_cached, num_groups)
-
-
-def _tokens_within(num_cached: int, num_groups: int) -> int:
-    """How many tokens after a cache a mask may have for so many groups of query heads."""
     most_pairs = _MOST_AT_ONCE // max(num_groups, 4)
     return (math.isqrt(num_cached**2 + 4 * most_pairs) - num_cached) // 2
 
@@ -350,7 +341,7 @@ def packed_attention(
     if layout.observer is not None:
         observed = ObservedAttention(layout.observer, kernel, bias(torch.float32), cached, s_aux)
         return observed.attend(query, key, value).transpose(1, 2), None
-    if layout.is_at_once(num_groups) and softcap is None and s_aux is None:
+    if layout.at_once and softcap is None and s_aux is None:
         if cached is not None:
             key, value = torch.cat([cached[0], key], 2), torch.cat([cached[1], value], 2)
         output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)
@@ -426,10 +417,15 @@ class Kernel:
         grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
         if keys.mask is not None:
             groups = grouped.shape[2] // len(keys.mask)
-            blind = None if keys.blind is None else keys.blind.repeat(groups)
-            keys = replace(keys, mask=keys.mask.repeat(groups, 1), blind=blind)
+            keys = replace(keys, mask=keys.mask.repeat(groups, 1))
         output, log_sum = self._run(grouped, key, value, keys)
-        return output.reshape(*shape, -1), log_sum.reshape(shape)
+        output, log_sum = output.reshape(*shape, -1), log_sum.reshape(shape)
+        if keys.blind is None:
+            return output, log_sum
+        return (
+            output.masked_fill(keys.blind[:, None], 0.0),
+            log_sum.masked_fill(keys.blind, float("-inf")),
+        )
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         """The scaled and capped scores [heads, queries, keys] in float32."""
@@ -465,7 +461,7 @@ class Kernel:
             output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
                 query, key, value, None, True, 0.0, keys.causal, scale=scale
             )
-        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], keys.blind)
+        return output[..., :width], log_sum[..., : query.shape[2]]
 
     def _run_plainly(self, query: Tensor, key: Tensor, value: Tensor, keys: Keys) -> Attended:
         scores = self.scores(query[0], key[0])[None]
@@ -476,14 +472,7 @@ class Kernel:
             scores = keys.biased(scores)
         log_sum = scores.logsumexp(-1)
         output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
-        return _without_blind(output, log_sum, keys.blind)
-
-
-def _without_blind(output: Tensor, log_sum: Tensor, blind: Tensor | None) -> Attended:
-    """The output 0 and the log-sum-exp -inf for queries that see no key."""
-    if blind is None:
         return output, log_sum
-    return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
 
 
 def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attended:

@@ -114,8 +114,5 @@ class ServedBackend:
             "its weights on this machine"
         )
 
-    def make_ready(self, generation: Generation, implementation: Requested) -> None:
-        self.encode_prefix(generation, implementation)
-
     def changed_since(self, generation: Generation) -> bool:
         return False

@@ -74,10 +74,10 @@ def test_scores_are_those_of_the_model_as_it_is_now(
 
 def test_generating_and_scoring_change_nothing() -> None:
     model: Any = architecture("llama").build()
-    before = ModelState.of(model)
+    before = ModelState(model)
     model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
     LocalBackend(model).encode_prefix(GENERATION)
-    assert ModelState.of(model) == before
+    assert ModelState(model) == before
 
 
 def test_the_version_of_a_model_does_not_keep_it_alive() -> None:

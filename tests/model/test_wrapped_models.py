@@ -217,12 +217,3 @@ def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
     attributor = attributor_for(model)
     with pytest.raises(UnsupportedModel, match="dynamic quantization"):
         attribute(attributor, encode("It is 38 metres high."))
-
-
-def test_a_model_that_sees_later_tokens_is_refused() -> None:
-    model: Any = build("llama").model
-    for layer in model.model.layers:
-        layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
-    message = "later tokens, so it is not a causal language model"
-    with pytest.raises(UnsupportedModel, match=message):
-        attribute(attributor_for(model), encode("It is 38 metres high."))

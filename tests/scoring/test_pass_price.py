@@ -14,7 +14,6 @@ from support.tiny_models import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, Budget, Document, ScoringOptions, VerdictOptions
-from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.limits import Limits
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local_backend import LocalBackend, measured_pass_tokens
@@ -153,14 +152,6 @@ def test_probes_share_passes_and_run_once() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
-def test_a_pass_is_counted_once(architecture: Architecture) -> None:
-    model, ids = model_of(architecture), torch.tensor([generation_for(architecture).prompt_ids])
-    with torch.inference_mode(), Dispatched() as dispatched:
-        model(ids)
-    assert dispatched.passes == 1
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
@@ -193,16 +184,6 @@ def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.Mo
     monkeypatch.setattr("attribot_rag.scoring.packed.attend_at_once", wrong)
     prefix = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
     assert prefix.name == "packed" and prefix.pass_tokens == 0
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
-def test_any_model_is_scored_where_passes_are_timed(
-    monkeypatch: pytest.MonkeyPatch, architecture: Architecture
-) -> None:
-    timed = property(lambda backend: measured_pass_tokens(backend.twin()))
-    monkeypatch.setattr(LocalBackend, "pass_tokens", timed)
-    prefix = LocalBackend(architecture.build()).encode_prefix(generation_for(architecture))
-    assert prefix.name == architecture.expected
 
 
 @pytest.mark.parametrize(
@@ -273,11 +254,6 @@ def test_what_a_pass_is_worth_is_measured() -> None:
     assert 256 <= measured_pass_tokens(dear) <= 4096
     frugal: PreTrainedModel = Slow(of_pass=0.0, of_token=0.02)
     assert measured_pass_tokens(frugal) == 0
-
-
-def test_a_pass_is_worth_no_negative_number_of_tokens() -> None:
-    with pytest.raises(InvalidInput, match="pass_tokens=-1"):
-        ScoringOptions(pass_tokens=-1)
 
 
 class Disturbed(Slow):  # type: ignore[no-untyped-call]

@@ -202,6 +202,8 @@ def test_unknown_options_name_the_valid_ones() -> None:
         make_scorer(implementation="fastest")
     with pytest.raises(InvalidInput, match="token_budget=0"):
         make_scorer(token_budget=0)
+    with pytest.raises(InvalidInput, match="pass_tokens=-1"):
+        make_scorer(pass_tokens=-1)
 
 
 def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihoods) -> None:
