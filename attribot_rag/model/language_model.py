@@ -7,28 +7,87 @@ import operator
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import PurePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenizers.decoders import DecodeStream
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.chat_messages import Message, is_message, render
-from attribot_rag.model.threads import ForkSafe
+from attribot_rag.model.threads import Background, ForkSafe
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-    from attribot_rag.model.local_model import LocalWeights
-    from attribot_rag.model.served_model import ServedWeights
-
 Prompt = str | Sequence[Message] | Sequence[int]
 
 _MAX_INCOMPLETE = 16  # tokens; a character has at most four bytes
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class Weights(Protocol):
+    """The weights of a model, in this process or on a server."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def background(self) -> Background:
+        """The tasks that wait for this model."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many attributions are best run at a time."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for the model's turn, and keep it for the block; see `Turn.taken`."""
+
+    def give_way(self) -> float:
+        """Let others go first; see `Turn.give_way`."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the log-probabilities, which `dtype` also describes.
+
+        The names of device and dtype describe the weights.
+        """
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    @property
+    def device_name(self) -> str: ...
+
+    @property
+    def dtype_name(self) -> str: ...
+
+    @property
+    def dequantized(self) -> bool:
+        """Whether they come from a GGUF file, as floats."""
+
+    @property
+    def noise(self) -> float | None:
+        """The largest difference in nats at a token between two calls; None for weights here."""
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of parameters; 0 if it is unknown."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence in tokens; None without a limit."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end a response, by the generation configuration."""
 
 
 class LanguageModel:
@@ -38,9 +97,7 @@ class LanguageModel:
     an embedding in the model, or covers less than half of the model's vocabulary.
     """
 
-    def __init__(
-        self, weights: LocalWeights | ServedWeights, tokenizer: PreTrainedTokenizerBase
-    ) -> None:
+    def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase) -> None:
         from transformers import PreTrainedTokenizerBase  # takes a second to import
 
         check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)

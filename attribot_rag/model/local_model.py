@@ -76,13 +76,7 @@ def model_here(language_model: LanguageModel) -> PreTrainedModel:
 
 
 class LocalWeights:
-    """The weights of a loaded model, which one thread uses at a time.
-
-    `concurrency` says how many attributions are best run at a time. `noise` is the largest
-    difference in nats between two calls; None for weights here. `dequantized` says that they come
-    from a GGUF file, as floats. `max_positions` is the longest sequence in tokens. Tasks in
-    `background` wait for this model. `ServedWeights` has the same.
-    """
+    """The weights of a loaded model, which one thread uses at a time; see `Weights`."""
 
     concurrency: ClassVar[int] = 1
     noise: ClassVar[float | None] = None
