@@ -41,10 +41,10 @@ class Statistics:
     """Counts over the results of a batch. Memory grows with the number of documents.
 
     `to_check` counts sentences with values that their cited sources lack. `states` counts the
-    judged sentences by the words for readers, and `support` by whether retrieved text says them.
-    `read` counts the answers by the model that read them without having given them. `rejected`
-    counts records without an attribution, and `reason` is that of the first. `waits` says that the
-    input ends with an incomplete line.
+    judged sentences by the words that users see, and `support` by whether retrieved text says them.
+    `read` counts the answers of other models, by the reader that read them. `rejected` counts
+    records without an attribution, and `reason` is the first of their reasons. `waits` says that
+    the input ends with an incomplete line.
     """
 
     answers: int = 0
