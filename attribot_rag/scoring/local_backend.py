@@ -345,7 +345,7 @@ def _largest(scores: Tensor, truth: Tensor) -> float:
 
 
 def measured_pass_tokens(model: PreTrainedModel) -> int:
-    """How many tokens cost as much as one launch of a forward pass.
+    """The price of launching a forward pass, in tokens.
 
     0 if a launch costs little. Passes over few and over many tokens are timed in turn, and the
     fastest of each count. Other work may slow a pass down and hide what tokens cost, so a launch

@@ -105,7 +105,7 @@ def _finding(scored: CasesByMethod, points: Mapping[str, Point]) -> str:
         return ""
     best = max(approximate, key=lambda name: points[name].faithfulness)
     found = (
-        f"`{best}` ranks the sources most like exact leave-one-out. Its mAP is "
+        f"The method `{best}` ranks the sources most like exact leave-one-out. Its mAP is "
         f"{points[best].faithfulness:.3f}, for {tokens[best]} tokens instead of {tokens[EXACT]}."
     )
     if "auto" in points and best != "auto":
