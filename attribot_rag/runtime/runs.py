@@ -353,18 +353,6 @@ class RunStore(Mapping[str, AttributedRun]):
         run, offsets = max(alike, key=lambda pair: pair[1].similarity)
         return replace(run, shown=offsets.shown)
 
-    def same_answer(self, run: AttributedRun) -> AttributedRun | None:
-        """Another attributed run of the root with the same answer and documents."""
-        with self._lock:
-            for other in reversed(self._runs.values()):
-                attribution = other.attribution
-                if attribution is None or other.is_pending or other.root_id != run.root_id:
-                    continue
-                same_documents = list(other.documents) == list(run.documents)
-                if same_documents and attribution.response.strip() == run.text.strip():
-                    return other
-        return None
-
     def _key(self, run_id: object) -> str:
         return self._names.get(str(run_id), str(run_id))
 

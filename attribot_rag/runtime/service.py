@@ -181,10 +181,8 @@ class AttributionService:
 
         An empty answer has neither an attribution nor an error.
 
-        `root_id` names the application's run that contains the model's run. A framework's model may
-        pass on the answer of another model. So if the model was not seen to give the answer, the
-        attribution of the same answer in the same root is used. `background` attributes in the
-        background whatever the mode; the number of such runs is not limited.
+        `root_id` names the application's run that contains the model's run. `background` attributes
+        in the background whatever the mode; the number of such runs is not limited.
 
         `earlier` are the runs of the answers that this prompt contains, in the order in which they
         were made; an `Observer` finds them. They become documents with their runs' ids. The
@@ -284,19 +282,15 @@ class AttributionService:
                 made = replace(made, notes=(*made.notes, *answer.notes))
             return self._finish(replace(run, attribution=made))
         matched = match.result() if match.done() else None
-        if matched is not None:
-            matched = replace(matched, notes=answer.notes)
-            made = self.attributor.attribute_answer(matched, self._so_far(run))
-            kept = replace(matched, transcript=None, span=matched.span or answer.span)
-            return self._finish(replace(run, answer=kept, attribution=made))
-        same = self.store.same_answer(run)
-        if same is None:
+        if matched is None:
             raise NotRecorded(
                 f"{self.name!r} was not seen to give the answer {answer.text[:60]!r} to "
                 f"this prompt: {self.recorder.why_unmatched(answer)}"
             )
-        kept = replace(answer, start=same.answer.start)
-        return self._finish(replace(run, answer=kept, attribution=same.attribution))
+        matched = replace(matched, notes=answer.notes)
+        made = self.attributor.attribute_answer(matched, self._so_far(run))
+        kept = replace(matched, transcript=None, span=matched.span or answer.span)
+        return self._finish(replace(run, answer=kept, attribution=made))
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
         if self.options.on_sentence is None and not self.in_background:

@@ -1,14 +1,13 @@
 """Verdicts are reported as soon as they are settled."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from support.schemas import SUMMARIES
 
 from attribot_rag import Attribution, Attributor, LocalModel
 from attribot_rag.result.summary import summarize
-from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 pytestmark = pytest.mark.embedded
 
@@ -81,14 +80,3 @@ def test_a_service_tells_of_its_pending_runs_and_a_run_is_followed(
     check([run.attribution for run in pending if run.attribution is not None], at_once)
     assert (runs[-1].is_pending, runs[-1].summary["status"]) == (False, "complete")
     assert list(service.store.follow("run")) == [runs[-1]]
-
-
-def test_an_unfinished_attribution_stands_for_no_other_answer(at_once: Attribution) -> None:
-    store, answer = RunStore(), Answer(ANSWER, DOCUMENTS)
-    pending = AttributedRun("first", "root", answer, at_once, is_pending=True)
-    store.add(pending)
-    second = AttributedRun("second", "root", answer, is_pending=True)
-    assert store.same_answer(second) is None
-    store.add(replace(pending, is_pending=False))
-    same = store.same_answer(second)
-    assert same is not None and same.run_id == "first"
