@@ -23,64 +23,31 @@ feedback for other tools. `answer_without` lets the model answer again without s
 search result.
 """
 
-from attribot_rag.attribution import Counterfactual
-from attribot_rag.context import texts_in_prompt
-from attribot_rag.model.chat_messages import verbatim_texts
-from attribot_rag.recording import Answer
-from attribot_rag.result.summary import MAX_SUMMARY_BYTES
-from attribot_rag.runtime.documents import (
-    merge_documents,
-    told_document,
-)
-from attribot_rag.runtime.observer import Advice, Call, Observer, Only
-from attribot_rag.runtime.options import (
-    Mode,
-    Reader,
-    RunOptions,
-    Scoring,
-    ServiceOptions,
-    scoring_model,
-)
-from attribot_rag.runtime.reach import Step, Steps
-from attribot_rag.runtime.runs import (
-    AttributedRun,
-    RunStore,
-)
-from attribot_rag.runtime.service import (
-    AttributionService,
-    KeepsRuns,
-    ServiceRegistry,
-    answer_without,
-)
-from attribot_rag.runtime.tracing import Feedback, feedback_of, trace_run
-
-__all__ = [
-    "MAX_SUMMARY_BYTES",
-    "Advice",
-    "Answer",
-    "AttributedRun",
-    "AttributionService",
-    "Call",
-    "Counterfactual",
-    "Feedback",
-    "KeepsRuns",
-    "Mode",
-    "Observer",
-    "Only",
-    "Reader",
-    "RunOptions",
-    "RunStore",
-    "Scoring",
-    "ServiceOptions",
-    "ServiceRegistry",
-    "Step",
-    "Steps",
-    "answer_without",
-    "feedback_of",
-    "merge_documents",
-    "scoring_model",
-    "texts_in_prompt",
-    "told_document",
-    "trace_run",
-    "verbatim_texts",
-]
+from attribot_rag.attribution import Counterfactual as Counterfactual
+from attribot_rag.context import texts_in_prompt as texts_in_prompt
+from attribot_rag.model.chat_messages import verbatim_texts as verbatim_texts
+from attribot_rag.recording import Answer as Answer
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES as MAX_SUMMARY_BYTES
+from attribot_rag.runtime.documents import merge_documents as merge_documents
+from attribot_rag.runtime.documents import told_document as told_document
+from attribot_rag.runtime.observer import Advice as Advice
+from attribot_rag.runtime.observer import Call as Call
+from attribot_rag.runtime.observer import Observer as Observer
+from attribot_rag.runtime.observer import Only as Only
+from attribot_rag.runtime.options import Mode as Mode
+from attribot_rag.runtime.options import Reader as Reader
+from attribot_rag.runtime.options import RunOptions as RunOptions
+from attribot_rag.runtime.options import Scoring as Scoring
+from attribot_rag.runtime.options import ServiceOptions as ServiceOptions
+from attribot_rag.runtime.options import scoring_model as scoring_model
+from attribot_rag.runtime.reach import Step as Step
+from attribot_rag.runtime.reach import Steps as Steps
+from attribot_rag.runtime.runs import AttributedRun as AttributedRun
+from attribot_rag.runtime.runs import RunStore as RunStore
+from attribot_rag.runtime.service import AttributionService as AttributionService
+from attribot_rag.runtime.service import KeepsRuns as KeepsRuns
+from attribot_rag.runtime.service import ServiceRegistry as ServiceRegistry
+from attribot_rag.runtime.service import answer_without as answer_without
+from attribot_rag.runtime.tracing import Feedback as Feedback
+from attribot_rag.runtime.tracing import feedback_of as feedback_of
+from attribot_rag.runtime.tracing import trace_run as trace_run
