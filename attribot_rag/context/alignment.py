@@ -416,6 +416,7 @@ class Location:
 # What closes the sentence before a part, and mark-up right before a word.
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
 _OPENING = re.compile(r"(?<=\s)\S+\Z")
+_WORD_START = re.compile(r"(?<=\s)\S")
 
 
 def located(
@@ -436,14 +437,13 @@ def located(
     start, end = start - before[1], end + after[1]
     own, shown = document.source[first:last], prompt.source[start:end]
     places = range(len(own) + 1) if own == shown else places_in(_folded(shown), _folded(own))
-    offsets = array("q", [start] * first)
-    for index, place in enumerate(places):
-        if index and own[index - 1].isspace() and place > places[index - 1] + 1:
-            opening = _OPENING.search(shown, places[index - 1], place)
-            place -= len(opening[0]) if opening else 0
-        offsets.append(start + place)
-    offsets.extend([end] * (len(document.source) - last))
-    return Location(start, end, offsets, (first, last))
+    offsets = [start + place for place in places]
+    for word in _WORD_START.finditer(own) if own != shown else ():
+        index = word.start()
+        if opening := _OPENING.search(shown, places[index - 1], places[index]):
+            offsets[index] -= len(opening[0])
+    around = [start] * first, [end] * (len(document.source) - last)
+    return Location(start, end, array("q", around[0] + offsets + around[1]), (first, last))
 
 
 def _folded(text: str) -> str:

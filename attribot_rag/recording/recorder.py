@@ -217,18 +217,16 @@ class GenerationRecorder:
         """
         if generation.cache is not None:
             return generation
+
+        def num_shared(read: _ReadPrompt) -> int:
+            length = Prefix.similarity(read.ids, generation.prompt_ids)
+            return min(length, read.cache[0].keys.shape[2])
+
         with self._lock:
-            read = [*self._read]
-        best, shared = None, _LEAST_SHARED - 1
-        for each in reversed(read):
-            length = min(
-                Prefix.similarity(each.ids, generation.prompt_ids), each.cache[0].keys.shape[2]
-            )
-            if length > shared:
-                best, shared = each, length
-        if best is None:
+            best = max(reversed(self._read), key=num_shared, default=None)
+        if best is None or num_shared(best) < _LEAST_SHARED:
             return generation
-        cache = tuple(layer.first(shared) for layer in best.cache)
+        cache = tuple(layer.first(num_shared(best)) for layer in best.cache)
         return replace(generation, cache=cache, model_version=best.model_version)
 
     def forget(self, generation: Generation) -> None:
