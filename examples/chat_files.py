@@ -209,17 +209,22 @@ def having(text: str, found: Iterable[tuple[str, str, Any]]) -> list[dict[str, A
 
 
 class EndWhen(LogitsProcessor):
-    """Ends the answer when somebody stops it. (LangChain takes no stopping criteria.)"""
+    """Ends an answer that somebody stops, or that loops. (LangChain takes no stopping criteria.)"""
 
     def __init__(self, stopped: Event, end: int) -> None:
         self.stopped = stopped
         self.end = end
 
     def __call__(self, input_ids, scores):
-        if self.stopped.is_set():
+        if self.stopped.is_set() or loops(input_ids[0].tolist()):
             scores = scores.new_full(scores.shape, float("-inf"))
             scores[:, self.end] = 0.0
         return scores
+
+
+def loops(ids: list[int]) -> bool:
+    """Whether a text ends with the same 4 to 32 tokens three times, as tiny models' answers do."""
+    return any(ids[-n:] == ids[-2 * n : -n] == ids[-3 * n : -2 * n] for n in range(4, 33))
 
 
 def repeats(question: str, answer: str) -> bool:

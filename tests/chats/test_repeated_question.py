@@ -1,4 +1,4 @@
-"""An answer that only repeats its question counts as none, in both chats."""
+"""In both chats, an answer that only repeats its question is none, and one that loops ends."""
 
 import runpy
 from pathlib import Path
@@ -21,3 +21,17 @@ SHARED = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "chat_files
 )
 def test_an_answer_needs_a_word_of_its_own(question: str, answer: str, is_none: bool) -> None:
     assert SHARED["repeats"](question, answer) == is_none
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_loop"),
+    [
+        ([9, *[5, 6, 7, 8] * 3], True),
+        ([9, *[5, 6, 7] * 6], True),  # a shorter part, more often
+        ([9, *[5, 6, 7, 8] * 2], False),
+        ([*range(99)], False),
+        ([5], False),
+    ],
+)
+def test_an_answer_that_loops_ends(ids: list[int], is_loop: bool) -> None:
+    assert SHARED["loops"](ids) == is_loop
