@@ -1,11 +1,12 @@
 """How an attribution grows with the chunks, the sentences of an answer, and the causes of one.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.growth [--axes sentences] [--most 8] [--pass-tokens 1500]
+    OMP_NUM_THREADS=1 python -m benchmarks.growth [--axes sentences] [--sizes 8] [--count]
 
 Prompts hold chunks of about 100 tokens with a fact each, given answers repeat some of them. Each is
 attributed with the recorded cache of its prompt; a second time, by what the recorder kept of that;
 and with neither. `--alone` leaves out these two and the generation. What is measured is kept in a
-folder: a run that was stopped goes on.
+folder: a run that was stopped goes on. `--count` counts only tokens and passes. It keeps the rows
+in the folder, and reads a prompt only if a row is new. `--pass-tokens` is what a pass is worth.
 
     OMP_NUM_THREADS=1 python -m benchmarks.growth --start [--cold]
 
@@ -24,10 +25,12 @@ from pathlib import Path
 import torch
 
 from attribot_rag import Attribution, Attributor, Document, ScoringOptions
+from attribot_rag.model.generation import Generation
 from attribot_rag.recording import generate_answer
 from benchmarks import ROOT
 from benchmarks.experiment.setting import CLOCKS, hardware
 from benchmarks.experiment.tables import markdown_table
+from benchmarks.labelled.row_cache import CachingBackend, RowStore
 from benchmarks.models import add_model, load_chat_model
 from benchmarks.stopwatch import Stopwatch
 
@@ -167,30 +170,45 @@ def measured(attributor: Attributor, case: Case, *, alone: bool) -> Iterator[Mea
     generation = clock() - started if count > 1 else 0.0
     assert answered is not None
     recorded = replace(answered, response_ids=ids, cut_at=None, unfinished=False)
-    for way in ("recorded",) if alone else ("recorded", "second look", "not recorded"):
-        if way == "not recorded":
-            attributor.recorder.clear()
-        given = recorded if way == "recorded" else recorded.without_cache()
-        started = clock()
-        with Stopwatch(language_model.device) as watch:
-            attribution = attributor.attribute_generation(given, case.documents, case.prompt)
-        seconds, provenance = clock() - started, attribution.provenance
-        right, false = case.citations(attribution)
-        yield Measurement(
-            axis=case.axis,
-            size=case.size,
-            way=way,
-            prompt_tokens=len(prompt_ids),
-            response_tokens=len(ids),
-            generation=generation,
-            seconds=seconds,
-            tokens=provenance.prefilled_tokens + provenance.scored_tokens,
-            passes=provenance.forward_passes,
-            bytes=watch.bytes,
-            right=right,
-            false=false,
-            num_causes=sum(map(len, case.causes)),
-        )
+    yield attributed(attributor, case, "recorded", recorded, generation)
+    if not alone:
+        again = recorded.without_cache()
+        yield attributed(attributor, case, "second look", again, generation)
+        attributor.recorder.clear()
+        yield attributed(attributor, case, "not recorded", again, generation)
+
+
+def counted(attributor: Attributor, case: Case) -> Measurement:
+    """The tokens and passes with the recorded cache, whose seconds and bytes are not measured."""
+    language_model = attributor.language_model
+    prompt_ids, ids = language_model.encode_prompt(case.prompt), language_model.encode(case.answer)
+    return attributed(attributor, case, "counted", Generation(prompt_ids, ids), 0.0)
+
+
+def attributed(
+    attributor: Attributor, case: Case, way: str, given: Generation, generation: float
+) -> Measurement:
+    clock = CLOCKS["cpu"]
+    started = clock()
+    with Stopwatch(attributor.language_model.device) as watch:
+        attribution = attributor.attribute_generation(given, case.documents, case.prompt)
+    seconds, provenance = clock() - started, attribution.provenance
+    right, false = case.citations(attribution)
+    return Measurement(
+        axis=case.axis,
+        size=case.size,
+        way=way,
+        prompt_tokens=len(given.prompt_ids),
+        response_tokens=len(given.response_ids),
+        generation=generation,
+        seconds=seconds,
+        tokens=provenance.prefilled_tokens + provenance.scored_tokens,
+        passes=provenance.forward_passes,
+        bytes=watch.bytes,
+        right=right,
+        false=false,
+        num_causes=sum(map(len, case.causes)),
+    )
 
 
 def start(attributor: Attributor, *, cold: bool) -> str:
@@ -219,11 +237,11 @@ def table(every: Sequence[Measurement]) -> str:
             f"{each.prompt_tokens:,}",
             f"{each.response_tokens:,}",
             f"{each.generation:.1f}" if each.generation else "",
-            f"{each.seconds:.2f}",
+            f"{each.seconds:.2f}" if each.way != "counted" else "",
             f"{each.seconds / each.generation:.2f}" if each.generation else "",
             f"{each.tokens:,}",
             str(each.passes),
-            f"{each.bytes / 2**20:.0f}",
+            f"{each.bytes / 2**20:.0f}" if each.way != "counted" else "",
             f"{each.right} of {each.num_causes}",
             str(each.false),
         ]
@@ -236,9 +254,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_model(parser)
     parser.add_argument("--axes", nargs="+", choices=SIZES, default=[*SIZES])
-    parser.add_argument("--most", type=int, default=100, help="leave out larger sizes")
+    parser.add_argument("--sizes", type=int, nargs="+", help="only these; all by default")
     parser.add_argument("--pass-tokens", type=int, help="what a pass is worth; measured by default")
     parser.add_argument("--alone", action="store_true", help="recorded only, without generation")
+    parser.add_argument("--count", action="store_true", help="tokens and passes, not seconds")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "growth")
     parser.add_argument("--start", action="store_true", help="only the first attributions")
     parser.add_argument("--cold", action="store_true", help="without a warm-up before the first")
@@ -248,14 +267,18 @@ def main() -> None:
     scoring = ScoringOptions(
         pass_tokens=options.pass_tokens, token_budget=1 << 16 if options.pass_tokens else None
     )
-    attributor = Attributor(language_model, progress=False, scoring=scoring)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    backend = CachingBackend(language_model, RowStore(options.folder)) if options.count else None
+    attributor = Attributor(language_model, backend=backend, progress=False, scoring=scoring)
     if options.start:
         print(start(attributor, cold=options.cold))
         return
-    options.folder.mkdir(parents=True, exist_ok=True)
     every, is_warm = list[Measurement](), False
     for case in cases():
-        if case.axis not in options.axes or case.size > options.most:
+        if case.axis not in options.axes or case.size not in (options.sizes or [case.size]):
+            continue
+        if options.count:
+            every.append(counted(attributor, case))
             continue
         name = f"{case.axis.replace(' ', '_')}-{case.size}-{options.pass_tokens}-{options.alone}"
         file = options.folder / f"{name}.json"

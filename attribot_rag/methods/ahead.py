@@ -28,7 +28,7 @@ def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Reque
     With few units, each is left out. Otherwise, for each part in turn, the units with most of its
     words are kept: alone, then together; then they are left out. After that, each document is left
     out, for sentences with little reliance. Finally, the first unit of each part is kept together
-    with the unit that has the missing words.
+    with the unit that has the missing words. Rows of a long answer leave out earlier sentences.
     """
     context, units = evidence.scorer.context, evidence.scorer.units
     rows: list[list[Request]] = []
@@ -38,7 +38,7 @@ def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Reque
     for part in answer_parts(evidence.scorer):
         held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
         own = evidence.for_part(part)
-        of_part: list[Request] = []
+        of_part = own.leave_out_earlier()
         for index in range(len(held)):
             for kept in ([held[index]], held[: index + 1])[: 1 + index % 2]:
                 of_part += [own.keeping(kept), *own.ablating_each([kept])]

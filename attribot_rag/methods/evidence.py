@@ -11,6 +11,7 @@ import numpy as np
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation
+from attribot_rag.context.text import words_and_numbers
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring.row import Request
@@ -135,14 +136,21 @@ class Evidence:
         Returns the row of that.
 
         This needs masks; otherwise a row without a unit would read half of the prompt a second
-        time. If passes are expensive, earlier text is not left out: a part that needs it would take
-        more of them.
+        time. If passes are expensive, earlier text is only left out if few rows with it fit into
+        one: a part that needs it takes more passes.
         """
-        may_be_alone = self._may_be_alone and self.can_mask and not self.ahead.is_on
+        fits = self.ahead.room >= Limits.num_whole_rows
+        may_be_alone = self._may_be_alone and self.can_mask and not fits
         if self._own == self._beginning or not may_be_alone:
             return []
         self._asked.alone[self._own] = self._first
         return [Request(self._own)]
+
+    def words_before(self) -> frozenset[str]:
+        """The words and numbers of the text before the part, in lower case."""
+        response = self.scorer.response
+        before = response.text[: response.spans[self._first][0]].casefold()
+        return frozenset(word[0] for word in words_and_numbers(before))
 
     def read_earlier(self) -> None:
         """From now on, read the text before the part."""
@@ -382,16 +390,17 @@ class PartLosses:
         rows = {unit: self.evidence.without([unit]) for unit in units}
         return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
 
-    def suffice_after_nothing(self, units: Collection[int], held: Collection[str]) -> bool:
-        """Whether they are enough for the part alone, and for each word that they lack.
+    def explains(self, units: Sequence[int], held: Collection[str]) -> bool:
+        """Whether one unit has each word that the part does not keep with only it.
 
-        Words that they have may still be more likely after earlier sentences, like the next item of
-        a list.
+        The part must keep enough in all, and lose these words without the unit.
         """
-        row = self.evidence.only_after_nothing(units)
-        if row is None or not self.suffice(units):
+        only, without = self.evidence.only(units), self.evidence.without(units)
+        if len(units) > 1 or only is None or without is None:
             return False
-        return all(self.part.texts[index] in held for index in self.words(row))
+        lost, most = self.words(only), (1 - self.limits.kept_share) * self.reliance
+        are_held = all(self.part.texts[index] in held for index in lost)
+        return are_held and self.in_row(only) <= most and lost.keys() <= self.words(without).keys()
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
         """Whether these units alone are enough for the part, by a scored row."""

@@ -62,11 +62,15 @@ class Limits:
     """The score from which a unit, or a group of units, is scored more closely."""
     masked_share: float = 0.45
     """The share of `min_effect` that a masked row must show before the exact row is scored."""
+    masked_factor: float = 2.0
+    """The multiple of `min_effect` that a masked row must show to decide without the exact row."""
     search_share: float = 0.5
     """The share of a reliance, or of `min_word_effect`, by which a search decides how to continue.
     """
     num_at_once: int = 3
     """How many documents, sources or earlier sentences a search tries at once."""
+    num_whole_rows: int = 6
+    """How many rows of the whole answer must fit into a pass if each part reads earlier text."""
     num_needed: int = 2
     """The most sources that are cited if no set is enough."""
     max_earlier: int = 100
@@ -81,6 +85,10 @@ class Limits:
     def sure_reliance(self) -> float:
         """The reliance of a sentence from which no other origin is searched, in nats."""
         return self.sure_factor * self.min_reliance
+
+    def is_near(self, masked: float) -> bool:
+        """Whether a masked effect is so near to `min_effect` that the exact one may differ."""
+        return self.masked_share <= masked / self.min_effect < self.masked_factor
 
     def largest_set(self, reliance: float) -> int:
         """The most sources for a sentence of this reliance.

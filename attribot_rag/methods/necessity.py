@@ -57,8 +57,9 @@ class Necessity:
         That row is requested only if a masked one comes near.
         """
         evidence, least = self._evidence, self._limits.min_effect
-        if not (yield from self._mattering([units], self._limits.masked_share * least)):
-            return False
+        (masked,) = yield from self._without([units])
+        if not self._limits.is_near(masked):
+            return masked >= least
         yield [evidence.ablating(units, exact=True)]
         row = evidence.without(units, exact=True)
         if row is None:

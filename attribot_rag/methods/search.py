@@ -120,13 +120,23 @@ class _Search:
         if len(members) == 1 and self._is_replaceable(members[0]):
             alternatives = yield from self._replacements(members[0])
         further = () if alternatives else (yield from self._further(members))
-        return Carriers(tuple(members), alternatives, further=further, beside=beside)
+        enough = self._losses.suffice(members)
+        return Carriers(tuple(members), alternatives, enough, further=further, beside=beside)
 
     def _enough(self) -> Search[list[int]]:
-        """The first unit, two, four, six, until they are enough; none if no set is."""
+        """The first unit, two, four, six, until they are enough; none if no set is.
+
+        The earlier text is read if none is without it.
+        """
+        units = yield from self._grown(self._alone())
+        if not units and self._evidence.alone:
+            self._evidence.read_earlier()
+            units = yield from self._grown([])
+        return units
+
+    def _grown(self, alone: Sequence[Request]) -> Search[list[int]]:
         losses, evidence = self._losses, self._evidence
         units, row = list[int](), None
-        alone = self._alone()
         while added := self._growth(units, row):
             units += added
             if len(units) == 1:
@@ -138,16 +148,38 @@ class _Search:
                 self._ahead.expect(after_several(losses, self._order, units, growths, documents))
             needed = evidence.ablating_each([unit] for unit in added)
             yield [evidence.keeping(units), *alone, *needed]  # these will be needed soon anyway
-            if alone and not losses.suffice_after_nothing(units, self._held(units)):
-                evidence.read_earlier()  # it refers to earlier text, or needs other units
+            is_enough = yield from self._are_enough(units)
+            if evidence.alone and not self._may_stay_alone(units, is_enough=is_enough):
+                evidence.read_earlier()
                 yield [evidence.keeping(units), *evidence.ablating_each([x] for x in units)]
-            alone = []
-            row = evidence.only(units)
-            if row is None:
-                raise BudgetEnded
-            if losses.suffice(units) or (yield from self._explaining(units)):
+                is_enough = yield from self._are_enough(units)
+            if is_enough:
                 return units
+            alone, row = [], evidence.only(units)
         return []
+
+    def _are_enough(self, units: Sequence[int]) -> Search[bool]:
+        """Whether the units are enough, or explain the part."""
+        if self._evidence.only(units) is None:
+            raise BudgetEnded
+        if self._losses.suffice(units) or self._losses.explains(units, self._held(units)):
+            return True
+        return bool((yield from self._explaining(units)))
+
+    def _may_stay_alone(self, units: Sequence[int], *, is_enough: bool) -> bool:
+        """Whether the part needs no earlier text, but at most other units.
+
+        The units must have each word that is less likely with them, after nothing. If they are not
+        enough, other units may have a word that was not said before. Words that they have may be
+        more likely after earlier sentences, like the next item of a list.
+        """
+        losses, evidence, texts = self._losses, self._evidence, self._part.texts
+        lost = losses.words(evidence.only_after_nothing(units)).keys()
+        unheld = {index for index in lost if texts[index] not in self._held(units)}
+        if is_enough or not unheld:
+            return is_enough and not unheld
+        of_others = unheld & losses.words(evidence.only(units)).keys()
+        return unheld == of_others and evidence.words_before().isdisjoint(texts[i] for i in unheld)
 
     def _held(self, units: Sequence[int]) -> frozenset[str]:
         return frozenset(chain.from_iterable(map(self._order.words_of, units)))
@@ -155,11 +187,14 @@ class _Search:
     def _alone(self) -> list[Request]:
         """The row of the part alone, if the earlier text need not be read at first.
 
-        The part must rely so much on the documents that it comes from no earlier sentence. It must
-        also have its own words, which show whether it can do without earlier text.
+        The part, or those of its words that were not said before, must rely so much on the
+        documents that it comes from no earlier sentence.
         """
-        is_own = bool(self._part.words) and self._losses.reliance >= self._limits.sure_reliance
-        return self._evidence.leave_out_earlier() if is_own else []
+        part, limits, evidence = self._part, self._limits, self._evidence
+        said, words = evidence.words_before(), zip(part.words, part.texts, strict=True)
+        of_new = sum(total(evidence.reliance, own) for own, text in words if text not in said)
+        is_own = self._losses.reliance >= limits.sure_reliance or of_new >= limits.min_reliance
+        return evidence.leave_out_earlier() if part.words and is_own else []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
         """The units to try next in addition to these, whose row this is: as many again.

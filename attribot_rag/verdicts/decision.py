@@ -285,9 +285,9 @@ class Citing:
     def _is_close(self, carriers: Carriers) -> bool:
         """Whether the effect alone decides on the citation, and is near its threshold."""
         limits, reliance = self._limits, self._losses.reliance
-        if reliance < limits.min_reliance:
-            return True
         effect = self._losses.in_row(self._evidence.without(carriers.members))
+        if reliance < limits.min_reliance:
+            return effect < limits.masked_factor * limits.min_effect
         is_near = limits.cited_share * reliance <= effect < limits.min_effect
         return is_near and not carriers.sufficient
 

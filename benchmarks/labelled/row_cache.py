@@ -142,7 +142,10 @@ class _CachedPacked(Packed):
             super(_CachedPacked, self).read()
             return super(_CachedPacked, self).log_likelihoods([rows[index] for index in lacking])
 
-        return torch.stack(self.store.vectors([self._key(row) for row in rows], score))
+        before = self.scored_tokens
+        vectors = self.store.vectors([self._key(row) for row in rows], score)
+        self.scored_tokens = before + sum(map(self.num_tokens, rows))  # the same without a store
+        return torch.stack(vectors)
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         def estimate() -> torch.Tensor:
