@@ -232,6 +232,42 @@ def test_a_set_that_suffices_keeps_every_content_word() -> None:
     assert carriers.members == (3,)
 
 
+@pytest.mark.parametrize(("part", "is_enough"), [(PART, True), (OWN_WORDS, False)])
+def test_a_source_explains_words_that_it_has_and_that_are_lost_without_it(
+    part: Part, is_enough: bool
+) -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        of_salt = 5.0 if len(kept) > 9 else 2.0
+        return {FIRST: 20.0 * (HOLDER in kept), SECOND: of_salt * (HOLDER in kept)}
+
+    order = sorted(ORDER, key=lambda unit: unit != HOLDER)
+    carriers, num_rows = searched(worth, order, part)
+    assert (carriers.members, carriers.sufficient) == ((HOLDER,), False)
+    assert (num_rows == 3) is is_enough
+
+
+def test_a_masked_effect_far_above_its_limit_needs_no_exact_row() -> None:
+    (near, rows), (far, fewer) = (searched(spoken_against(nats, 1.0)) for nats in (7.9, 8.1))
+    assert near.members == far.members == (3,)
+    assert fewer == rows - 1
+
+
+@pytest.mark.parametrize(
+    ("nats", "text", "is_alone"),
+    [(7.0, "salt", True), (7.0, "ships", False), (5.0, "salt", False), (13.0, "ships", True)],
+)
+def test_a_part_with_new_words_that_rely_on_the_documents_is_first_scored_alone(
+    nats: float, text: str, is_alone: bool
+) -> None:
+    target: Any = Scripted(
+        scorer(response=RESPONSE, language_model=other_chat()), each({3: (SECOND, nats)})
+    )
+    evidence = Evidence(target, target.score([target.context.whole]).changes[0])
+    part = Part(tuple(range(10, 25)), PART.words[1:], (text,))
+    (carriers,) = carriers_of([part], evidence, Order(target), Limits())
+    assert (carriers.members, evidence.for_part(part).alone) == ((3,), is_alone)
+
+
 SAID = replace(PART, said=frozenset({"ships", "salt", "seals"}))
 """A sentence about the seals, too: a word of the question, which source 7 holds."""
 
