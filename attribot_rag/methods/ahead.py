@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
 from attribot_rag.methods.base import Part, answer_parts
+from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
     from attribot_rag.methods.evidence import Evidence, PartLosses
     from attribot_rag.methods.necessity import Order
     from attribot_rag.scoring import Request
-
-_NUM_EXPECTED = 4  # sources of a part, with the reliance
 
 
 def first_step(search: Iterable[Sequence[Request]]) -> Iterator[Request]:
@@ -36,7 +35,9 @@ def after_reliance(evidence: Evidence, order: Order, few: int) -> Iterator[Reque
     if len(units) <= few:
         rows.append(evidence.ablating_each([unit] for unit in range(len(units))))
     for part in answer_parts(evidence.scorer):
-        held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[:_NUM_EXPECTED]
+        held = order.holding(part, dict.fromkeys(range(len(part.words)), 1.0))[
+            : Limits.num_expected
+        ]
         own = evidence.for_part(part)
         of_part = own.leave_out_earlier()
         for index in range(len(held)):

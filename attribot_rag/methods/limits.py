@@ -63,12 +63,16 @@ class Limits:
     masked_share: float = 0.45
     """The share of `min_effect` that a masked row must show before the exact row is scored."""
     masked_factor: float = 2.0
-    """The multiple of `min_effect` that a masked row must show to decide without the exact row."""
+    """The multiple of `min_effect` from which a masked effect of one source is clear."""
     search_share: float = 0.5
     """The share of a reliance, or of `min_word_effect`, by which a search decides how to continue.
     """
     num_at_once: int = 3
     """How many documents, sources or earlier sentences a search tries at once."""
+    num_expected: int = 4
+    """How many sources of a part are scored ahead, with the reliance."""
+    num_new_words: int = 2
+    """How many words that were not said before one source must have, to leave out earlier text."""
     num_whole_rows: int = 6
     """How many rows of the whole answer must fit into a pass if each part reads earlier text."""
     num_needed: int = 2
@@ -77,6 +81,12 @@ class Limits:
     """From how many earlier sentences, the last ones, a sentence may follow."""
     source_share: float = 0.8
     """The share of the largest gain from which the first of several earlier sentences is named."""
+    num_title_words: int = 8
+    """The most words of a title above a list of sources."""
+    num_repeated_words: int = 5
+    """From how many words on, a line in such a list may be a quotation."""
+    repeated_share: float = 0.75
+    """The share of a line's words in the document, from which it repeats the document."""
     unlocated_share: float = 0.4
     """The least share of a sentence's words in the prompt if it may come from an unlocated
     document."""
@@ -86,9 +96,10 @@ class Limits:
         """The reliance of a sentence from which no other origin is searched, in nats."""
         return self.sure_factor * self.min_reliance
 
-    def is_near(self, masked: float) -> bool:
-        """Whether a masked effect is so near to `min_effect` that the exact one may differ."""
-        return self.masked_share <= masked / self.min_effect < self.masked_factor
+    @property
+    def clear_effect(self) -> float:
+        """The masked effect, in nats, that decides without an exact row."""
+        return self.masked_factor * self.min_effect
 
     def largest_set(self, reliance: float) -> int:
         """The most sources for a sentence of this reliance.

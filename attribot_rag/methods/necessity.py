@@ -38,7 +38,7 @@ class Necessity:
 
         The reliance is no limit: without the documents, text against the part is gone too. So the
         document with most of its words is left out, then all others together. Documents that matter
-        are divided, down to one unit, which is scored exactly.
+        are divided, down to one unit. It is scored exactly unless its masked effect is clear.
         """
         evidence, least = self._evidence, self._limits.masked_share * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
@@ -46,7 +46,8 @@ class Necessity:
             documents = yield from self.mattering_documents(least)
             units = [[unit] for unit in chain.from_iterable(documents)]
         for unit in (yield from self._mattering(units, least))[:1]:
-            if (yield from self.decides(unit)):
+            effect = self._losses.in_row(evidence.without(unit))
+            if effect >= self._limits.clear_effect or (yield from self.decides(unit)):
                 yield [evidence.keeping(unit)]
                 return Carriers(tuple(unit), sufficient=False)
         return Carriers()
@@ -57,9 +58,8 @@ class Necessity:
         That row is requested only if a masked one comes near.
         """
         evidence, least = self._evidence, self._limits.min_effect
-        (masked,) = yield from self._without([units])
-        if not self._limits.is_near(masked):
-            return masked >= least
+        if not (yield from self._mattering([units], self._limits.masked_share * least)):
+            return False
         yield [evidence.ablating(units, exact=True)]
         row = evidence.without(units, exact=True)
         if row is None:
@@ -148,6 +148,11 @@ class Order:
             return []
         holders = [unit for unit in best(worth) if worth[unit] > 0]
         return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
+
+    def has_together(self, words: Collection[str]) -> bool:
+        """Whether one unit has all these words."""
+        units = map(self.words_of, range(len(self._scorer.units)))
+        return any(of_unit.issuperset(words) for of_unit in units)
 
     def complement(self, part: Part, units: Collection[int]) -> int | None:
         """The unit with most words of the part that these units lack; None if none has one."""

@@ -32,13 +32,9 @@ def carriers_of(
     for a part ends before the next one begins. A part that relies little on the documents is
     skipped if it `is_settled` otherwise.
     """
-    every = [*parts]
-    searches = [find_carriers(part, evidence, order, limits, is_settled) for part in every]
-    if not in_order:
-        yield from evidence.in_rounds(searches)
-        return
-    for search in searches:
-        yield from evidence.in_rounds([search])
+    searches = [find_carriers(part, evidence, order, limits, is_settled) for part in parts]
+    for together in [[search] for search in searches] if in_order else [searches]:
+        yield from evidence.in_rounds(together)
 
 
 def find_carriers(
@@ -91,18 +87,21 @@ class _Search:
         """Whether the part relies on the documents, or needs the unit that has its words."""
         if self._losses.reliance >= self._limits.min_reliance:
             return True
+        alone = self._alone()
         of_words = (total(self._evidence.reliance, word) for word in self._part.words)
         nats = {index: max(0.0, worth) for index, worth in enumerate(of_words)}
         holder = self._order.holding(self._part, nats)[:1]
         if not holder:
+            self._evidence.read_earlier()
             return False
         self._ahead.expect(after_first(self._losses, self._order, holder[0]))
-        yield [self._evidence.ablating(holder)]
-        row = self._evidence.without(holder)
-        return row is None or any(
-            total(row, word) >= self._limits.search_share * self._limits.min_word_effect
-            for word in self._part.words
-        )
+        yield [self._evidence.ablating(holder), *alone]
+        row, least = self._evidence.without(holder), self._limits.min_word_effect
+        least *= self._limits.search_share
+        if row is None or any(total(row, word) >= least for word in self._part.words):
+            return True
+        self._evidence.read_earlier()
+        return False
 
     def sufficient(self) -> Search[Carriers]:
         """Find the smallest set that is enough, then the replacements of a single unit."""
@@ -188,13 +187,15 @@ class _Search:
         """The row of the part alone, if the earlier text need not be read at first.
 
         The part, or those of its words that were not said before, must rely so much on the
-        documents that it comes from no earlier sentence.
+        documents that it comes from no earlier sentence. Or one unit has all these words.
         """
         part, limits, evidence = self._part, self._limits, self._evidence
-        said, words = evidence.words_before(), zip(part.words, part.texts, strict=True)
-        of_new = sum(total(evidence.reliance, own) for own, text in words if text not in said)
+        said = evidence.words_before()
+        new = {i: text for i, text in enumerate(part.texts) if text not in said}
+        of_new = sum(total(evidence.reliance, part.words[i]) for i in new)
         is_own = self._losses.reliance >= limits.sure_reliance or of_new >= limits.min_reliance
-        return evidence.leave_out_earlier() if part.words and is_own else []
+        is_held = len(new) >= limits.num_new_words and self._order.has_together(new.values())
+        return evidence.leave_out_earlier() if part.words and (is_own or is_held) else []
 
     def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
         """The units to try next in addition to these, whose row this is: as many again.

@@ -287,7 +287,7 @@ class Citing:
         limits, reliance = self._limits, self._losses.reliance
         effect = self._losses.in_row(self._evidence.without(carriers.members))
         if reliance < limits.min_reliance:
-            return effect < limits.masked_factor * limits.min_effect
+            return effect < limits.clear_effect
         is_near = limits.cited_share * reliance <= effect < limits.min_effect
         return is_near and not carriers.sufficient
 

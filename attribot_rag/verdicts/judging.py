@@ -353,10 +353,8 @@ class _Judge:
         if may_rest_on_unlocated(self._scorer.context, sentence.words):
             return StatedInPrompt(is_unlocated=True)
         search = self._prompt_origins.find(sentence.tokens, reliance)
-        (found,) = self.evidence.in_rounds([search])
-        if found is not None:
-            return StatedInPrompt(found.part, found.effect)
-        return StatedInPrompt(may_be=self._prompt_origins.may_state(sentence.tokens))
+        (stated,) = self.evidence.in_rounds([search])
+        return stated
 
 
 @dataclass(frozen=True)

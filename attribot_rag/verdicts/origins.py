@@ -24,6 +24,7 @@ from attribot_rag.methods.necessity import Order
 from attribot_rag.methods.search import carriers_of
 from attribot_rag.result import ResponseText
 from attribot_rag.scoring.row import Request
+from attribot_rag.verdicts.decision import StatedInPrompt
 from attribot_rag.verdicts.sentences import AnswerSentence
 
 Ids = tuple[int, ...]
@@ -253,17 +254,6 @@ class Origins:
 
 
 @dataclass(frozen=True)
-class PromptOrigin:
-    """The part of the prompt that states a sentence.
-
-    `effect` is the sentence's loss without all statements that have its words, in nats.
-    """
-
-    part: PromptPart
-    effect: float
-
-
-@dataclass(frozen=True)
 class ContentWord:
     """A content word of a sentence that the question lacks, with its log-likelihoods.
 
@@ -302,29 +292,26 @@ class PromptOrigins:
         self._response = response
         self._limits = limits
 
-    def may_state(self, tokens: Sequence[int]) -> bool:
-        """Whether a statement of the prompt has a content word of the sentence."""
-        return bool(self._statements_for(tokens))
-
-    def find(self, tokens: Sequence[int], reliance: float) -> Search[PromptOrigin | None]:
-        """Find the origin of the sentence with these tokens; None beyond the budget.
+    def find(self, tokens: Sequence[int], reliance: float) -> Search[StatedInPrompt]:
+        """Find the part that states the sentence with these tokens; none beyond the budget.
 
         Its effect is at least the reliance on the documents.
         """
         statements = self._statements_for(tokens)
+        stated = StatedInPrompt(may_be=bool(statements))
         if not statements:
-            return None
+            return stated
         rows = self._without_each(statements)
         whole, all_gone = self._without([]), self._without(statements)
         yield [whole, all_gone, *(rows.values() if self._ahead.is_on else ())]
         scored = self._scorer.scored
         if whole not in scored or all_gone not in scored:
-            return None
+            return stated
         after, without = scored[whole].log_likelihoods, scored[all_gone].log_likelihoods
         effect = total(after, tokens) - total(without, tokens)
         words_said = list(self._words(tokens, statements, after, without))
         if effect < reliance or not is_stated(words_said, self._limits):
-            return None
+            return stated
         yield [*rows.values()]
         effects = {}
         for part, request in rows.items():
@@ -332,7 +319,7 @@ class PromptOrigins:
             lost = total(after, tokens) - total(row.log_likelihoods, tokens) if row else 0.0
             effects[part] = lost
         part = max(effects, key=lambda name: effects[name])
-        return PromptOrigin(part, effect)
+        return StatedInPrompt(part, effect)
 
     def _statements_for(self, tokens: Sequence[int]) -> list[PromptPiece]:
         texts = self._part(tokens).texts
