@@ -390,6 +390,15 @@ class PartLosses:
         rows = {unit: self.evidence.without([unit]) for unit in units}
         return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
 
+    def keep_after_nothing(self, units: Collection[int], held: Collection[str]) -> bool:
+        """Whether the part alone, with these units, keeps each word that they lack.
+
+        Words that they have may still be more likely after earlier sentences, like the next item of
+        a list.
+        """
+        row = self.evidence.only_after_nothing(units)
+        return row is not None and self._are_held(self.words(row), held)
+
     def explains(self, units: Sequence[int], held: Collection[str]) -> bool:
         """Whether one unit has each word that the part does not keep with only it.
 
@@ -399,8 +408,11 @@ class PartLosses:
         if len(units) > 1 or only is None or without is None:
             return False
         lost, most = self.words(only), (1 - self.limits.kept_share) * self.reliance
-        are_held = all(self.part.texts[index] in held for index in lost)
-        return are_held and self.in_row(only) <= most and lost.keys() <= self.words(without).keys()
+        is_kept = self.in_row(only) <= most and self._are_held(lost, held)
+        return is_kept and lost.keys() <= self.words(without).keys()
+
+    def _are_held(self, words: Iterable[int], held: Collection[str]) -> bool:
+        return all(self.part.texts[index] in held for index in words)
 
     def suffice(self, units: Collection[int], share: float | None = None) -> bool:
         """Whether these units alone are enough for the part, by a scored row."""

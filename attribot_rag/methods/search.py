@@ -123,19 +123,10 @@ class _Search:
         return Carriers(tuple(members), alternatives, enough, further=further, beside=beside)
 
     def _enough(self) -> Search[list[int]]:
-        """The first unit, two, four, six, until they are enough; none if no set is.
-
-        The earlier text is read if none is without it.
-        """
-        units = yield from self._grown(self._alone())
-        if not units and self._evidence.alone:
-            self._evidence.read_earlier()
-            units = yield from self._grown([])
-        return units
-
-    def _grown(self, alone: Sequence[Request]) -> Search[list[int]]:
+        """The first unit, two, four, six, until they are enough; none if no set is."""
         losses, evidence = self._losses, self._evidence
         units, row = list[int](), None
+        alone = self._alone()
         while added := self._growth(units, row):
             units += added
             if len(units) == 1:
@@ -148,8 +139,8 @@ class _Search:
             needed = evidence.ablating_each([unit] for unit in added)
             yield [evidence.keeping(units), *alone, *needed]  # these will be needed soon anyway
             is_enough = yield from self._are_enough(units)
-            if evidence.alone and not self._may_stay_alone(units, is_enough=is_enough):
-                evidence.read_earlier()
+            if alone and not (is_enough and losses.keep_after_nothing(units, self._held(units))):
+                evidence.read_earlier()  # it refers to earlier text, or needs other units
                 yield [evidence.keeping(units), *evidence.ablating_each([x] for x in units)]
                 is_enough = yield from self._are_enough(units)
             if is_enough:
@@ -164,21 +155,6 @@ class _Search:
         if self._losses.suffice(units) or self._losses.explains(units, self._held(units)):
             return True
         return bool((yield from self._explaining(units)))
-
-    def _may_stay_alone(self, units: Sequence[int], *, is_enough: bool) -> bool:
-        """Whether the part needs no earlier text, but at most other units.
-
-        The units must have each word that is less likely with them, after nothing. If they are not
-        enough, other units may have a word that was not said before. Words that they have may be
-        more likely after earlier sentences, like the next item of a list.
-        """
-        losses, evidence, texts = self._losses, self._evidence, self._part.texts
-        lost = losses.words(evidence.only_after_nothing(units)).keys()
-        unheld = {index for index in lost if texts[index] not in self._held(units)}
-        if is_enough or not unheld:
-            return is_enough and not unheld
-        of_others = unheld & losses.words(evidence.only(units)).keys()
-        return unheld == of_others and evidence.words_before().isdisjoint(texts[i] for i in unheld)
 
     def _held(self, units: Sequence[int]) -> frozenset[str]:
         return frozenset(chain.from_iterable(map(self._order.words_of, units)))
