@@ -60,11 +60,13 @@ _PLACES = tuple(
     for begin in str.split("Ar Bel Cor Del Es For Gra Hol Is Jor Kal Lin Mar Nor Os")
 )
 _FILLER = (
-    "The drawings for it, {} in all, lie in the archive of the town. Its walls are of {} stone, "
-    "and {} steps lead up to the door. A {} roof was added when the first one had burnt down. "
-    "Visitors pay {} crowns, and the garden towards the river is free. In winter the gate closes "
-    "early, and a guide is only there at weekends."
+    "The drawings for it, {} in all, lie in the archive of the town.",
+    "Its walls are of {} stone, and {} steps lead up to the door.",
+    "A {} roof was added when the first one had burnt down.",
+    "Visitors pay {} crowns, and the garden towards the river is free.",
+    "In winter the gate closes early, and a guide is only there at weekends.",
 )
+_SHORT = 2  # sentences after the fact: a hundred chunks must fit into 8,192 tokens
 _STONES = ("grey", "yellow", "black", "white", "red", "green", "brown")
 _ROOFS = ("slate", "copper", "tiled", "thatched", "wooden")
 
@@ -124,10 +126,11 @@ def _fact(number: int) -> tuple[str, str, str, int]:
     return _NAMES[number], _WORKS[number % len(_WORKS)], _PLACES[number], year
 
 
-def _chunk(number: int) -> Document:
+def _chunk(number: int, num_sentences: int) -> Document:
     name, work, place, year = _fact(number)
     stone, roof = _STONES[number % len(_STONES)], _ROOFS[number % len(_ROOFS)]
-    rest = _FILLER.format(31 + number, stone, 211 + number, roof, 401 + number)
+    rest = " ".join(_FILLER[:num_sentences])
+    rest = rest.format(31 + number, stone, 211 + number, roof, 401 + number)
     return Document(f"{name} built the {work} of {place} in {year}. {rest}", id=str(number))
 
 
@@ -135,7 +138,8 @@ def _case(axis: str, size: int) -> Case:
     num_chunks = {"sentences": max(size, 5), "causes": 10}.get(axis, size)
     num_said = {"sentences": size, "eight sentences, chunks": 8}.get(axis, 1)
     facts = [_fact(number) for number in range(num_chunks)]
-    documents = tuple(map(_chunk, range(num_chunks)))
+    num_sentences = _SHORT if num_chunks == 100 else len(_FILLER)
+    documents = tuple(_chunk(number, num_sentences) for number in range(num_chunks))
     # Spread over the prompt, so that rows do not depend on one place of it.
     said = [(index * num_chunks) // num_said for index in range(num_said)]
     if axis == "causes":
