@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # A search for one part. It yields the rows that it needs next, and goes on when they are scored.
 Search = Generator["Sequence[Request]", None, Result]
-
-
-@dataclass
-class _Asked:
-    """The rows that searches requested.
-
-    `longest` has, for each ablation by its whole row, the row that scores most of the response.
-    """
-
-    rows: set[Request] = field(default_factory=set)
-    longest: dict[Request, Request] = field(default_factory=dict)
-    alone: dict[Ablation, int] = field(default_factory=dict)  # of parts, with their first tokens
 
 
 class Ahead:
@@ -101,7 +89,11 @@ class Evidence:
         self._is_whole = whole
         self._may_be_alone = may_be_alone
         self._keeping: dict[frozenset[int], Request] = {}  # by the sources that are kept
-        self._asked = _Asked()
+        # Evidence on parts shares these: the requested rows, the row of each ablation that scores
+        # most of the response, and the first tokens of parts that are scored alone.
+        self._requested: set[Request] = set()
+        self._longest: dict[Request, Request] = {}
+        self._first_alone: dict[Ablation, int] = {}
         self.ahead = Ahead(scorer)
         self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._beginning = self._own = Ablation()
@@ -128,7 +120,7 @@ class Evidence:
     @property
     def alone(self) -> bool:
         """Whether rows leave out the text before the part."""
-        return self._own in self._asked.alone
+        return self._own in self._first_alone
 
     def leave_out_earlier(self) -> list[Request]:
         """From now on, leave out the text before the part, if there is any.
@@ -143,7 +135,7 @@ class Evidence:
         may_be_alone = self._may_be_alone and self.can_mask and not fits
         if self._own == self._beginning or not may_be_alone:
             return []
-        self._asked.alone[self._own] = self._first
+        self._first_alone[self._own] = self._first
         return [Request(self._own)]
 
     def words_before(self) -> frozenset[str]:
@@ -154,12 +146,7 @@ class Evidence:
 
     def read_earlier(self) -> None:
         """From now on, read the text before the part."""
-        self._asked.alone.pop(self._own, None)
-
-    def only_after_nothing(self, units: Collection[int]) -> TokenScores | None:
-        """The loss with only these units and no earlier text, against the whole answer's row."""
-        scored = self.scorer.scored.get(self.keeping(units))
-        return None if scored is None else scored.loss
+        self._first_alone.pop(self._own, None)
 
     @property
     def can_mask(self) -> bool:
@@ -184,7 +171,7 @@ class Evidence:
 
     def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
         """The same, if a search requested that row. Other rows are known only by chance."""
-        return self.only(units) if self.keeping(units) in self._asked.rows else None
+        return self.only(units) if self.keeping(units) in self._requested else None
 
     def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
         """The row without these units."""
@@ -204,7 +191,7 @@ class Evidence:
         if request in self.scorer.scored or self._beginning.said is None:
             return request
         ending = _saying(request, self._beginning.said)
-        longest = self._asked.longest.get(request, ending)
+        longest = self._longest.get(request, ending)
         return longest if _end(longest) >= _end(ending) else ending
 
     def ablating_each(self, sets: Iterable[Collection[int]]) -> list[Request]:
@@ -214,7 +201,7 @@ class Evidence:
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch. A masked row is left out if its exact row is known."""
         asked = dict.fromkeys(requests)
-        self._asked.rows.update(asked)
+        self._requested.update(asked)
         self.ahead.end_step()
         if new := self._unknown(asked):
             others = [row for row in self._unknown(self.ahead.take()) if row not in asked]
@@ -222,11 +209,10 @@ class Evidence:
             self._add_longest([*new, *others])
 
     def _add_longest(self, rows: Iterable[Request]) -> None:
-        longest = self._asked.longest
         for row in rows:
             whole = _whole(row)
-            if row in self.scorer.scored and _end(row) >= _end(longest.get(whole, row)):
-                longest[whole] = row
+            if row in self.scorer.scored and _end(row) >= _end(self._longest.get(whole, row)):
+                self._longest[whole] = row
 
     def _unknown(self, requests: Iterable[Request]) -> list[Request]:
         """Rows that must be scored. Of several that only end differently, the longest."""
@@ -270,7 +256,7 @@ class Evidence:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        asked = {_saying(row, None) for row in self._asked.rows}
+        asked = {_saying(row, None) for row in self._requested}
         for unit in range(len(rows)):
             ways = {self.ablating([unit]), self.ablating([unit], exact=True)} & asked
             if ways and not exact[unit] and (measured := self._measured(unit)):
@@ -285,16 +271,16 @@ class Evidence:
 
         If parts are scored alone, it is made of their rows.
         """
-        longest, scored = self._asked.longest, self.scorer.scored
+        scored = self.scorer.scored
         found: list[tuple[TokenScores, bool]] = []
         for exact in (True, False):
             whole = self.ablating([unit], exact=exact)
-            measured = scored.get(whole) or scored.get(longest.get(whole, whole))
+            measured = scored.get(whole) or scored.get(self._longest.get(whole, whole))
             found += [(measured.loss, exact)] if measured else []
         # Rows end with sentences, so an exact one may score less than a masked one.
         best = max(found, key=lambda each: np.isfinite(each[0]).sum(), default=None)
         merged = None if best is None else [*best[0]]
-        for own, first in self._asked.alone.items():
+        for own, first in self._first_alone.items():
             part = copy.copy(self)
             part._own = own
             if row := part.without([unit]):
@@ -396,8 +382,8 @@ class PartLosses:
         Words that they have may still be more likely after earlier sentences, like the next item of
         a list.
         """
-        row = self.evidence.only_after_nothing(units)
-        return row is not None and self._are_held(self.words(row), held)
+        row = self.evidence.scorer.scored.get(self.evidence.keeping(units))
+        return row is not None and self._are_held(self.words(row.loss), held)
 
     def explains(self, units: Sequence[int], held: Collection[str]) -> bool:
         """Whether one unit has each word that the part does not keep with only it.

@@ -13,7 +13,6 @@ from attribot_rag.methods.base import (
     GroupScore,
     Method,
     Scores,
-    TokenScores,
     Workload,
     answer_sentences,
     best,
@@ -92,37 +91,10 @@ class Hierarchical(Method):
         """Indices of the selected groups, best first, among the scored groups."""
         rows = groups.token_scores
         chosen = best(groups.totals, num_kept(self.keep, len(rows)))
-        if self.each_sentence:
-            chosen += _best_of_each_sentence(scorer, rows)
+        for tokens in answer_sentences(scorer) if self.each_sentence else ():
+            totals = span_totals(rows, tokens)
+            chosen += [i for i in best(totals, 1) if (totals[i] or 0.0) >= Limits.min_candidate]
         return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
-
-
-def _best_of_each_sentence(
-    scorer: Scorer,
-    rows: Sequence[TokenScores | None],
-) -> list[int]:
-    """The index of the best row for each answer sentence, if it is worth half a nat to it."""
-    chosen = []
-    for tokens in answer_sentences(scorer):
-        totals = span_totals(rows, tokens)
-        index = best(totals, 1)[0]
-        if (totals[index] or 0.0) >= Limits.min_candidate:
-            chosen.append(index)
-    return chosen
-
-
-def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
-    """A scorer of the selected units. With `shorten`, in a prompt without the others.
-
-    None if no unit was kept, or if the budget does not allow reading the shorter prompt.
-    """
-    units = [scorer.units[index] for index in kept]
-    if not units or (shorten and scorer.session.meter.exhausted):
-        return None
-    if not shorten:
-        return scorer.narrowed(units)
-    rebased = scorer.rebased({source_id for unit in units for source_id in unit})
-    return None if rebased is None else rebased.narrowed(units)
 
 
 def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
@@ -162,9 +134,15 @@ def refined(
 ) -> Scores:
     """The `first` scores, with the method's scores of the selected units if the budget allows.
 
-    Units that were not kept have no score.
+    With `shorten`, these are scored in a prompt without the others. Units that were not kept have
+    no score.
     """
-    finer = _narrowed(scorer, kept, shorten=shorten)
+    units, finer = [scorer.units[index] for index in kept], None
+    if units and not shorten:
+        finer = scorer.narrowed(units)
+    elif units and not scorer.session.meter.exhausted:
+        rebased = scorer.rebased({source_id for unit in units for source_id in unit})
+        finer = rebased and rebased.narrowed(units)
     if finer is None:
         return replace(
             whole_response(scorer, None, first.unit, first.token_log_likelihoods),

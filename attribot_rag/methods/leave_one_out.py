@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation
@@ -10,7 +9,6 @@ from attribot_rag.methods.base import (
     Cost,
     Method,
     Scores,
-    TokenScores,
     Workload,
     answer_sentences,
     check_count,
@@ -119,23 +117,16 @@ class Patching(Method):
         scores = whole_response(scorer, None, "nats")
         if estimates is None:
             return scores
-        rows = _spread_over(sentences, estimates.effects.tolist(), scorer)
-        return replace(scores, token_scores=rows, attention=tuple(estimates.attention))
+        rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
+        for tokens, of_units in zip(sentences, estimates.effects.tolist(), strict=True):
+            for row, effect in zip(rows, of_units, strict=True):
+                row[tokens.start : tokens.stop] = [effect / len(tokens)] * len(tokens)
+        return replace(
+            scores, token_scores=tuple(map(tuple, rows)), attention=tuple(estimates.attention)
+        )
 
     def cost(self, workload: Workload) -> Cost:
         """A row of |Q| + |R| tokens per gate. For each sentence, backward takes twice the FLOPs."""
         tail = workload.cost(self.gates * workload.tail_tokens)
         read = workload.cost(workload.unread_tokens)
         return read + replace(tail, flops=3 * tail.flops)
-
-
-def _spread_over(
-    parts: Sequence[Sequence[int]], effects: Sequence[Sequence[float]], scorer: Scorer
-) -> tuple[TokenScores, ...]:
-    """Effects [parts][units] as rows of the units, each spread evenly over its part's tokens."""
-    rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
-    for tokens, of_units in zip(parts, effects, strict=True):
-        for row, effect in zip(rows, of_units, strict=True):
-            for token in tokens:
-                row[token] = effect / len(tokens)
-    return tuple(map(tuple, rows))

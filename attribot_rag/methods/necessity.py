@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -180,13 +180,10 @@ class Order:
             self._words[unit] = frozenset(chain(written, *spelled))
         return self._words[unit]
 
-    def most_alike(self, part: Part, sets: Iterable[list[int]]) -> list[list[int]]:
+    def most_alike(self, part: Part, sets: Sequence[list[int]]) -> list[list[int]]:
         """The sets of units, sorted by how many of the part's words they have."""
-
-        def num_words(units: list[int]) -> int:
-            return len(part.said & frozenset(chain.from_iterable(map(self.words_of, units))))
-
-        return sorted(sets, key=num_words, reverse=True)
+        words = [part.said.intersection(chain(*map(self.words_of, units))) for units in sets]
+        return [sets[index] for index in best([len(of_set) for of_set in words])]
 
     @cached_property
     def _language(self) -> str:

@@ -102,7 +102,13 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
         response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
         response_ids = language_model.encode(response)
         generation = Generation(context.prompt.ids, response_ids, retokenized=True)
-    _check_length(generation, language_model)
+    length = len(generation.prompt_ids) + len(generation.response_ids) - 1
+    most = language_model.weights.max_positions
+    if most is not None and length > most:
+        raise ContextTooLong(
+            f"prompt and response take {length} tokens of the proxy "
+            f"{language_model.public_name!r}, which has {most}; use another proxy"
+        )
     if not _may_read(scorer, len(generation.prompt_ids)):
         return None
     return replace(
@@ -113,15 +119,6 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
         backend=backend,
         decoded=None,
     )
-
-
-def _check_length(generation: Generation, proxy: LanguageModel) -> None:
-    length = len(generation.prompt_ids) + len(generation.response_ids) - 1
-    if proxy.weights.max_positions is not None and length > proxy.weights.max_positions:
-        raise ContextTooLong(
-            f"prompt and response take {length} tokens of the proxy {proxy.public_name!r}, "
-            f"which has {proxy.weights.max_positions}; use another proxy"
-        )
 
 
 def _may_read(scorer: Scorer, num_tokens: int) -> bool:
@@ -185,7 +182,8 @@ def _columns(
         return tuple(rows)
     ours = target.response
     aligned_text, spans = proxy.response.aligned(ours.text)
-    owners = [_owner(ours, anchor) for anchor in token_anchors(spans, aligned_text)]
+    anchors, last = token_anchors(spans, aligned_text), len(ours.ids) - 1
+    owners = [min(ours.tokens_touching((at, at + 1)).start, last) for at in anchors]
     mapped: list[TokenScores | None] = []
     for row in rows:
         columns = [0.0] * len(ours.ids)
@@ -193,8 +191,3 @@ def _columns(
             columns[owner] += score
         mapped.append(None if row is None else tuple(columns))
     return tuple(mapped)
-
-
-def _owner(response: TokenizedText, character: int) -> int:
-    holding = response.tokens_touching((character, character + 1))
-    return min(holding.start, len(response.ids) - 1)

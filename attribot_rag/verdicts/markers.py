@@ -66,7 +66,7 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
     fields, in_fields = json_fields(response, json, known, documents)
     markers = [marker for marker in found if not at(fields, marker.start)]
     markers = sorted([*markers, *in_fields], key=lambda marker: marker.start)
-    lists = source_lists(response, markers, known, documents, json)
+    lists = _Lines(response, markers, known, documents, json).lists()
     markers = sorted([*markers, *lists.missing], key=lambda marker: marker.start)
     known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     spans = [marker.span for marker in markers]
@@ -267,22 +267,6 @@ class SourceLists:
     definitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def source_lists(
-    response: str,
-    markers: Sequence[WrittenMarker],
-    known: KnownLabels,
-    documents: Sequence[Document],
-    json: Sequence[Interval] = (),
-) -> SourceLists:
-    """The lists of sources after the statements of an answer; none in its `json`.
-
-    Neighbouring lines that begin with markers are a list if no line states something, and if the
-    list has a title or the text before it has all its labels. So is a line of a few words, a colon
-    and markers.
-    """
-    return _Lines(response, markers, known, documents, json).lists()
-
-
 @dataclass(frozen=True)
 class _Entry:
     """A line that begins with labels. `rest` is its text without them.
@@ -300,7 +284,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of an answer, read for lists."""
+    """The lines of an answer, read for lists of sources; none in its `json`."""
 
     response: str
     markers: Sequence[WrittenMarker]
@@ -309,6 +293,12 @@ class _Lines:
     json: Sequence[Interval]
 
     def lists(self) -> SourceLists:
+        """The lists of sources after the statements of the answer.
+
+        Neighbouring lines that begin with markers are a list if no line states something, and if
+        the list has a title or the text before it has all its labels. So is a line of a few words,
+        a colon and markers.
+        """
         lines: list[Interval] = []
         missing: list[WrittenMarker] = []
         definitions: dict[str, tuple[int, ...]] = {}

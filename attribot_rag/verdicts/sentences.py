@@ -150,11 +150,10 @@ def sentences_of(
             in_marks = {index for span in own for index in response.tokens_in(*span)}
             columns = response.tokens_in(start, end) if is_told else ()
             tokens = tuple(i for i in columns if i not in in_marks)
-            if (
-                result
-                and _INTRODUCES.fullmatch(result[-1].words)
-                and _begins_item(text, start, marks)
-            ):
+            # A list item, a table or a marker begins here: the colon before introduces it.
+            leads = at(marks.leading, start) and text[start] != "<"
+            is_introduced = result and _INTRODUCES.fullmatch(result[-1].words)
+            if is_introduced and (leads or _ITEM.match(text, start)):
                 result[-1] = replace(result[-1], trivial=True)
             result.append(
                 AnswerSentence(
@@ -170,12 +169,6 @@ def sentences_of(
                 )
             )
     return result
-
-
-def _begins_item(text: str, start: int, marks: AnswerMarks) -> bool:
-    """Whether a list item, a table or a marker begins here: the colon before introduces it."""
-    leads = at(marks.leading, start) and text[start] != "<"
-    return bool(leads) or _ITEM.match(text, start) is not None
 
 
 def _figures(
