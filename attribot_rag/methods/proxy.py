@@ -109,7 +109,8 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
             f"prompt and response take {length} tokens of the proxy "
             f"{language_model.public_name!r}, which has {most}; use another proxy"
         )
-    if not _may_read(scorer, len(generation.prompt_ids)):
+    has_scores = any(usage.scored_tokens for _, usage in scorer.session.usages)  # else it must read
+    if has_scores and not scorer.session.meter.affords(len(generation.prompt_ids)):
         return None
     return replace(
         scorer,
@@ -119,16 +120,6 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
         backend=backend,
         decoded=None,
     )
-
-
-def _may_read(scorer: Scorer, num_tokens: int) -> bool:
-    """Whether the budget allows a prompt of this length. It always allows the first scores."""
-    session = scorer.session
-    started = any(usage.scored_tokens for _, usage in session.usages)
-    if not started or session.meter.allows(num_tokens):
-        return True
-    session.meter.exhausted = True
-    return False
 
 
 def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) -> bool:
