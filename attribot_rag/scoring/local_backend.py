@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -44,7 +43,7 @@ _SAME = 1e-5  # nats; a hidden token must change nothing, not even by rounding
 _PROMPT_TOKENS = 24
 _RESPONSE_TOKENS = 4
 _FEW, _MANY = 4, 32
-_LEAST_REPEATS, _MOST_REPEATS = 2, 4
+_REPEATS = 3
 _LEAST_SECONDS = 0.01  # nobody notices less
 _LEAST_TOKENS, _MOST_TOKENS = 256, 4096
 
@@ -75,8 +74,9 @@ class LocalBackend(ForkSafe):
 
     @cached_property
     def pass_tokens(self) -> int:
-        """How many tokens a pass is worth, measured once; see `Prefix`."""
-        return measured_pass_tokens(self.twin())
+        """How many tokens a pass is worth, measured once; 0 on a CPU. See `Prefix`."""
+        twin = self.twin()
+        return 0 if twin.device.type == "cpu" else measured_pass_tokens(twin)
 
     @contextmanager
     def for_attribution(self) -> Iterator[None]:
@@ -345,25 +345,12 @@ def _largest(scores: Tensor, truth: Tensor) -> float:
 
 
 def measured_pass_tokens(model: PreTrainedModel) -> int:
-    """The price of launching a forward pass, in tokens.
+    """The price of launching a forward pass, in tokens; 0 if a launch costs little.
 
-    0 if a launch costs little. Passes over few and over many tokens are timed in turn, and the
-    fastest of each count. Other work may slow a pass down and hide what tokens cost, so a launch
-    that seems expensive is measured again.
+    Passes over few and over many tokens are timed. The fastest of each count, because the first
+    ones load kernels, and other work may slow a pass down.
     """
-    few = many = math.inf
-    worth = 0
-    for done in range(_MOST_REPEATS):
-        if done >= _LEAST_REPEATS and not worth:
-            break
-        few, many = min(few, _seconds(model, _FEW)), min(many, _seconds(model, _MANY))
-        worth = _worth(few, many)
-        if model.device.type == "cpu" and not _worth(2 * few, many):
-            break  # a launch costs little; on other devices, the first passes also load kernels
-    return worth
-
-
-def _worth(few: float, many: float) -> int:
+    few, many = (min(_seconds(model, count) for _ in range(_REPEATS)) for count in (_FEW, _MANY))
     per_token = max(0.0, many - few) / (_MANY - _FEW)
     fixed = few - _FEW * per_token
     if fixed < max(_LEAST_SECONDS, _LEAST_TOKENS * per_token):

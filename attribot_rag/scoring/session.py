@@ -36,8 +36,8 @@ class ScoringOptions:
         token_budget: The most tokens in a forward pass. With None, memory decides.
         pass_tokens: The price of launching a forward pass, in tokens. With a high price, rows that
             may be needed later are scored in the same pass as rows that are needed now. 0 means
-            that only tokens cost time. With None, it is measured once for the model. For a served
-            model, it is the price of a round trip, and 0 with None.
+            that only tokens cost time. With None, it is measured once for a model on a GPU, and 0
+            on a CPU. For a served model, it is the price of a round trip, and 0 with None.
         self_check: Whether to score one ablation by the reference too. Raises ScoringFailed if they
             differ.
     """

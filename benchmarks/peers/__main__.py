@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from attribot_rag import load_model
-from attribot_rag.model.gguf import smollm2_folder
+from attribot_rag.model.loading import smollm2_folder
 from benchmarks import ROOT
 from benchmarks.experiment.setting import hardware
 from benchmarks.peers.cases import answered, questions

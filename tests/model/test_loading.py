@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from attribot_rag import LocalModel, load_model
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.model.gguf import smollm2_file, smollm2_folder
+from attribot_rag.model.loading import smollm2_file, smollm2_folder
 
 
 @pytest.fixture

@@ -254,21 +254,3 @@ def test_what_a_pass_is_worth_is_measured() -> None:
     assert 256 <= measured_pass_tokens(dear) <= 4096
     frugal: PreTrainedModel = Slow(of_pass=0.0, of_token=0.02)
     assert measured_pass_tokens(frugal) == 0
-
-
-class Disturbed(Slow):  # type: ignore[no-untyped-call]
-    """Beside other work, which holds up its first two passes over few tokens."""
-
-    num_passes = 0
-
-    def forward(self, input_ids: torch.Tensor, **keywords: Any) -> Any:
-        self.num_passes += 1
-        if self.num_passes in (1, 3):
-            time.sleep(0.3)
-        return super().forward(input_ids, **keywords)
-
-
-def test_other_work_makes_no_pass_dear() -> None:
-    model = Disturbed(0.0, 0.003)
-    assert measured_pass_tokens(model) == 0
-    assert model.num_passes == 6

@@ -28,7 +28,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from attribot_rag.model.gguf import smollm2_file
+from attribot_rag.model.loading import smollm2_file
 from attribot_rag.model.local_model import LocalModel
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
