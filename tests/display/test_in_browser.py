@@ -368,6 +368,16 @@ def test_a_second_chip_moves_the_card_to_what_it_says(view: View) -> None:
     expect(card(page)).to_be_hidden()
 
 
+def test_the_closest_passage_of_a_sentence_of_the_models_own_is_dashed(view: View) -> None:
+    texts = [("list.txt", FARE), ("notes.txt", "Twelve men painted the hull in 1912.")]
+    said = "A sailor came aboard in 1912."
+    page = view(citing(said, texts, None), answers_without=True)
+    expect(chips(page)).to_have_text(["1 ?"])
+    expect(opened(page, "1912").locator(".verdict")).to_contain_text("Closest to notes.txt, which")
+    expect(card(page).locator("dd").last).to_contain_text("painted the hull")
+    expect(card(page).locator(".counterfactual")).to_have_count(0)  # it is no cause
+
+
 def test_one_sentence_in_two_files_is_said_to_be_so(view: View) -> None:
     """Passages of one file are one file, and the other answer is without all that say it."""
     texts = [("ferry.txt", BELL), ("festival.md", f"Hi. {BELL}"), ("festival.md", "Bring water.")]
