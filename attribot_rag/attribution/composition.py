@@ -441,7 +441,7 @@ class _Composite:
 
     def _partial_note(self) -> list[str]:
         attributions = [self._composition.attribution, *self._composition.earlier.values()]
-        count = sum(attribution.partial for attribution in attributions)
+        count = sum(attribution.incomplete for attribution in attributions)
         if not count:
             return []
         return [

@@ -124,7 +124,7 @@ def _assembled(
         ),
         context_reliance=scores.context_reliance,
         unit=scores.unit,
-        partial=scorer.session.meter.exhausted,
+        incomplete=scorer.session.meter.exhausted,
         verdicts=verdicts,
         markers=judgement.markers,
         numbering=options.numbering,

@@ -137,7 +137,7 @@ class VerdictOptions:
         min_follows: The least effect of an earlier sentence that a sentence follows from, in nats.
         token_share: The most tokens that judging may read, as a multiple of the tokens that the
             scores took. The default method's search does not count. Sentences that are then
-            undecided are open, and the result is partial.
+            undecided are open, and the result is incomplete.
         min_tokens: A number of tokens that judging may read in any case.
         thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
             "</plan>")`. By default, those of the tokenizer's response template, or tags that models

@@ -72,6 +72,7 @@ class GenerationRecorder:
         self._kept: list[Transcript] = []
         self._newest: list[tuple[int, ...]] = []  # prompts of the last call, by identity
         self._read: list[_ReadPrompt] = []  # attributed, newest last
+        self._has_warned = False
         self._lock = threading.Lock()
 
     def attach(self) -> GenerationRecorder:
@@ -275,12 +276,24 @@ class GenerationRecorder:
                 self._kept[index] = replace(
                     kept, generation=replace(kept.generation.without_cache(), dropped_bytes=size)
                 )
+                self._warn(size)
         for index, read in reversed(tuple(enumerate(self._read))):
             size = cache_size(read.cache)
             num_bytes += size
             is_newest = index >= len(self._read) - num_newly_read
             if num_bytes > self._max_cache_bytes and not (is_newest and self._has_room(size)):
                 del self._read[index]
+
+    def _warn(self, size: int) -> None:
+        """Log the first dropped cache."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "the cache of an answer, %s MB, was dropped before it was attributed, so its "
+                "prompt is read again: max_cache_bytes is %s MB. This is not logged again.",
+                f"{size / 1e6:,.0f}",
+                f"{self._max_cache_bytes / 1e6:,.0f}",
+            )
 
     def _has_room(self, num_bytes: int) -> bool:
         free = free_memory(self._language_model.device)

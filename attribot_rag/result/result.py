@@ -137,7 +137,7 @@ class Result:
     measured."""
     unit: str = "nats"
     """The unit of the scores: nats, unless the method measures something else."""
-    partial: bool = False
+    incomplete: bool = False
     """Whether the budget or the limit of judging left something undone."""
     verdicts: tuple[Verdict, ...] = ()
     """The verdict on each sentence of the response."""

@@ -23,7 +23,7 @@ from attribot_rag.result.summary_schema import (
 )
 from attribot_rag.result.verdict import Check, Marker, MissingWord, Rival, Support
 
-Status = Literal["complete", "partial", "pending", "error", "unsupported"]
+Status = Literal["complete", "incomplete", "pending", "error", "not_attributable"]
 
 MAX_SUMMARY_BYTES = 16_384
 MAX_NOTES = 10
@@ -183,7 +183,7 @@ def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summar
 def _status(attribution: Result) -> Status:
     if any(verdict.reason == "pending" for verdict in attribution.verdicts):
         return "pending"
-    return "partial" if attribution.partial else "complete"
+    return "incomplete" if attribution.incomplete else "complete"
 
 
 @dataclass(frozen=True)

@@ -177,13 +177,13 @@ class Summary(TypedDict):
     end in an ellipsis. What did not fit is counted under omitted."""
 
     schema_version: SchemaVersion
-    status: Literal["complete", "partial", "composite", "pending", "error", "unsupported"]
-    """'partial': the budget or the limit of judging left something undone, or one of several calls
-    has no whole attribution. 'composite': the answer was made of earlier answers, which are in
-    `calls`. It is attributed to these, and they to the documents retrieved for them; its sentences
-    cite what the earlier answers cite. 'pending': the attribution is under way, perhaps with the
-    sentences judged so far. 'unsupported': the answer cannot be attributed at all, for example
-    because the model is not local."""
+    status: Literal["complete", "incomplete", "composite", "pending", "error", "not_attributable"]
+    """'incomplete': the budget or the limit of judging left something undone, or one of several
+    calls has no whole attribution. 'composite': the answer was made of earlier answers, which
+    are in `calls`. It is attributed to these, and they to the documents retrieved for them; its
+    sentences cite what the earlier answers cite. 'pending': the attribution is under way,
+    perhaps with the sentences judged so far. 'not_attributable': the answer cannot be
+    attributed at all, for example because the model is not local."""
     run_id: RunId | None
     question: str | None
     """The question or its beginning, if the framework reports it."""
@@ -193,7 +193,7 @@ class Summary(TypedDict):
     """The answer with its citations and remarks, as people see it; null if there are none yet, or
     if it is too long."""
     error: ErrorDescription | None
-    """Why the answer was not attributed; null for other statuses than 'error' and 'unsupported'."""
+    """Why the answer was not attributed, for the statuses 'error' and 'not_attributable'."""
     start: Index
     """Where the attributed response begins; 0 unless the prompt was returned before it."""
     end: Index

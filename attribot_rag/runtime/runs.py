@@ -166,7 +166,9 @@ class AttributedRun:
         if self.is_pending:
             return without_attribution("pending", error=self.error, length=length, **bounds)
         is_unsupported = isinstance(self.error, UnsupportedModel)
-        status: Literal["error", "unsupported"] = "unsupported" if is_unsupported else "error"
+        status: Literal["error", "not_attributable"] = (
+            "not_attributable" if is_unsupported else "error"
+        )
         return without_attribution(status, error=self.error, length=length, **bounds)
 
 

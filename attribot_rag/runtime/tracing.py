@@ -86,7 +86,7 @@ def _num_annotations(span: Span) -> int:
     return len({key.split(".")[1] for key in attributes if key.startswith("annotations.")})
 
 
-Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]
+Label = Literal["supported", "partly_supported", "not_supported", "not_judged", "not_attributed"]
 
 NAME = "attribution"
 _CAUSED = ("grounded", "redundant")
@@ -207,8 +207,8 @@ def _label(num_supported: int, num_judged: int) -> Label:
     if not num_judged:
         return "not_judged"
     if num_supported == num_judged:
-        return "grounded"
-    return "partly_grounded" if num_supported else "ungrounded"
+        return "supported"
+    return "partly_supported" if num_supported else "not_supported"
 
 
 def _explanation(

@@ -63,9 +63,9 @@ class ScoringOptions:
 class Budget:
     """An upper limit in seconds, in tokens, or both.
 
-    The most useful work is done first. If the budget ends before the rest, the result is partial.
-    Without a recorded cache, the prompt is read first. One pass always follows, unless the seconds
-    end while the prompt is read. Raises InvalidInput for a limit that is not above 0.
+    The most useful work is done first, and the result is incomplete if the budget ends before the
+    rest. Without a recorded cache, the prompt is read first. One pass always follows, unless the
+    seconds end while the prompt is read. Raises InvalidInput for a limit that is not above 0.
 
     Args:
         seconds: After this time, no pass begins. If the prompt is being read, reading stops after a

@@ -63,7 +63,7 @@ def test_a_real_attribution_follows_the_schema(method: str) -> None:
 def test_an_attribution_of_the_first_schema_is_read() -> None:
     """Fields that a minor version added have a value when they are not there."""
     data = attribution("ab", [[1, 2]]).to_dict()
-    for name in ("groups", "context_reliance", "partial", "verdicts", "markers"):
+    for name in ("groups", "context_reliance", "incomplete", "verdicts", "markers"):
         del data[name]
     for name in ("proxy_tokens", "flops", "naive_tokens"):
         del data["provenance"][name]

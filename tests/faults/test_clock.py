@@ -21,5 +21,5 @@ def test_a_budget_goes_by_a_clock_that_cannot_be_set(monkeypatch: pytest.MonkeyP
         attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
     assert attribution.token_scores == expected.token_scores
     assert attribution.verdicts == expected.verdicts
-    assert not attribution.partial
+    assert not attribution.incomplete
     assert 0 < attribution.provenance.seconds < 3_000

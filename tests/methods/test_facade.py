@@ -46,7 +46,7 @@ def test_a_method_by_name_equals_the_method_itself(name: str) -> None:
         group.units for group in expected.groups
     ]
     assert (attribution.context_reliance is None) == (expected.context_reliance is None)
-    assert not attribution.partial
+    assert not attribution.incomplete
     provenance = attribution.provenance
     tokens = provenance.prefilled_tokens + provenance.scored_tokens
     assert tokens == target.session.meter.tokens
@@ -101,11 +101,11 @@ def test_a_budget_that_ran_out_is_noted(name: str) -> None:
     budgets = [Budget(tokens=1)] + [Budget(seconds=1e-6)] * (name == "leave_one_out")
     for budget in budgets:
         attribution = attribute(method=name, budget=budget)
-        assert attribution.partial
+        assert attribution.incomplete
         assert any("budget ran out" in note for note in attribution.notes)
         assert attribution.token_scores == (None,) * 24
     enough = attribute(method=name, budget=Budget(tokens=100_000))
-    assert not enough.partial
+    assert not enough.incomplete
 
 
 @pytest.mark.slow

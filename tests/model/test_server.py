@@ -119,7 +119,7 @@ def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
     attributor = attributor_of(server, Budget(seconds=scaled(0.3)))
     server.open.clear()
     attribution = attributed(attributor)
-    assert attribution.partial
+    assert attribution.incomplete
     assert set(attribution.token_scores) == {None}
     wait_until(lambda: server.num_hung_up > 0 and not server.under_way)
 

@@ -72,7 +72,9 @@ def test_the_oldest_lose_their_caches_first() -> None:
     assert sum(generation.num_bytes for generation in recorder.generations) == 2 * size
 
 
-def test_the_newest_is_kept_beyond_the_bound_until_the_model_answers_again() -> None:
+def test_the_newest_is_kept_beyond_the_bound_until_the_model_answers_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with GenerationRecorder(MODEL, max_cache_bytes=CACHE_BYTES - 1) as recorder:
         for seed in range(3):
             answer(seed)
@@ -82,6 +84,7 @@ def test_the_newest_is_kept_beyond_the_bound_until_the_model_answers_again() -> 
             ]
     dropped = [generation.dropped_bytes for generation in recorder.generations]
     assert dropped[0] >= CACHE_BYTES and dropped[1] >= CACHE_BYTES and not dropped[2]
+    assert len(caplog.messages) == 1 and "max_cache_bytes" in caplog.messages[0]
 
 
 def test_a_batch_is_kept_whole_beyond_the_bound() -> None:

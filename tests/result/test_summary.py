@@ -133,8 +133,8 @@ class TestContents:
         assert [row["located_share"] for row in documents] == [1.0, 1.0, 1.0, 0.0, 1.0, 0.45]
 
     def test_a_partial_result_says_so(self) -> None:
-        summary = checked(judged(*VERDICTS, partial=True, notes=("The budget ran out.",)))
-        assert summary["status"] == "partial"
+        summary = checked(judged(*VERDICTS, incomplete=True, notes=("The budget ran out.",)))
+        assert summary["status"] == "incomplete"
         assert summary["notes"] == ["The budget ran out."]
 
     def test_sources_without_scores_are_omitted_and_other_units_cite_nothing(self) -> None:
@@ -290,7 +290,13 @@ class TestSchema:
         complete, unjudged = summarize(judged(*VERDICTS)), summarize(ISLAND)
         failed = without_attribution("error", error=ValueError("no"), run_id="0199", length=9)
         pending = without_attribution("pending")
-        for summary in (complete, unjudged, failed, pending, without_attribution("unsupported")):
+        for summary in (
+            complete,
+            unjudged,
+            failed,
+            pending,
+            without_attribution("not_attributable"),
+        ):
             SUMMARIES.validate({**summary, "run_id": "0199"})
             assert list(summary) == list(unjudged)
             assert list(summary["omitted"]) == list(unjudged["omitted"])

@@ -35,10 +35,10 @@ def run_of(*kinds: str, **fields: Any) -> AttributedRun:
 @pytest.mark.parametrize(
     ("kinds", "score", "label"),
     [
-        (("grounded", "redundant"), 1.0, "grounded"),
-        (("grounded", "unsupported"), 0.5, "partly_grounded"),
-        (("grounded", "follows"), 1.0, "grounded"),
-        (("conversation", "open"), 0.0, "ungrounded"),
+        (("grounded", "redundant"), 1.0, "supported"),
+        (("grounded", "unsupported"), 0.5, "partly_supported"),
+        (("grounded", "follows"), 1.0, "supported"),
+        (("conversation", "open"), 0.0, "not_supported"),
         (("trivial", "reasoning"), None, "not_judged"),
     ],
 )

@@ -174,7 +174,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
         provenance=draw(PROVENANCES),
         groups=tuple(draw(st.lists(groups, max_size=2))),
         context_reliance=draw(st.none() | row),
-        partial=draw(st.booleans()),
+        incomplete=draw(st.booleans()),
         verdicts=draw(_verdicts(len(response), len(sources))),
         markers=draw(_markers(len(response), len(documents))),
         numbering=draw(st.sampled_from(get_args(Numbering))),

@@ -369,7 +369,7 @@ def test_a_budget_that_ended_is_no_reason_to_say_that_the_context_hardly_matters
     full = attribute(Attributor(smollm2, progress=False), question, SHOPS, answer)
     budget = Budget(tokens=full.provenance.prefilled_tokens + 60)
     limited = attribute(Attributor(smollm2, budget=budget, progress=False), question, SHOPS, answer)
-    assert limited.partial and not any(limited.token_scores)
+    assert limited.incomplete and not any(limited.token_scores)
     assert limited.verdicts[0].reliance == pytest.approx(full.verdicts[0].reliance, abs=1e-2)
     assert any("budget" in note for note in limited.notes)
 

@@ -383,7 +383,7 @@ def test_no_budget_ran_out_where_judging_reached_its_own_limit(budget: Budget | 
         model, method=LeaveOneOut(), verdicts=options, budget=budget, progress=False
     ).attribute(chat(TREATY), RESPONSE, TREATY)
     assert {verdict.reason for verdict in attribution.verdicts} == {"limit"}
-    assert attribution.partial
+    assert attribution.incomplete
     assert any("token_share" in note for note in attribution.notes)
     assert not any("budget" in note for note in attribution.notes)
 

@@ -423,7 +423,7 @@ def test_what_stands_word_for_word_is_said_and_what_it_lacks_of_the_question_is_
     assert page[0]["remarks"] == [remark]
     assert Attribution.from_json(made.to_json()) == made
     run = AttributedRun("run", "root", Answer("", HOUSEHOLD), made)
-    assert feedback_of(run).label == "grounded"
+    assert feedback_of(run).label == "supported"
 
 
 @pytest.mark.parametrize(("question", "answer", "cited"), NOT_SAID)

@@ -13,7 +13,7 @@ export type OtherAnswer = string | { answer: string; blocks?: Block[]; short?: B
 export interface Said { key: string; values: string[]; documents: number[] }
 
 export interface AnswerSummary {
-  status: "complete" | "partial" | "composite" | "pending" | "error" | "unsupported";
+  status: "complete" | "incomplete" | "composite" | "pending" | "error" | "not_attributable";
   [field: string]: unknown;
 }
 

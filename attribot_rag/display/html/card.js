@@ -194,7 +194,7 @@ class Card {
   help() {
     const { receipts, say } = this;
     const { summary } = receipts;
-    const notes = [["partial", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
+    const notes = [["incomplete", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
       this.controls(h("h2", {}, say("help"))), ["read1", "read2", "read3", "read4"].map((key) => h("p", {}, say(key))),
       notes.length > 0 && [h("h3", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note)))]];

@@ -21,7 +21,7 @@ const STRINGS = {
     effect: "Without this: {times} ({score} nats).", times: "{n} times less likely", million: "more than a million times less likely", all: "All your files together: {much} influence ({score} nats).", much: ["hardly any", "weak", "strong"], rough: "about",
     read1: "A number with a tick is the passage that made the model write the sentence, and that says it. Choose it to see both side by side; yellow words stand in both.", read2: "A dashed number with a question mark: that passage made the model write it, but does not say it. The dotted words are missing there.",
     read3: "Amber words: another value stands there, or no passage says it. “Your files” are the passages that the model got for this question.", read4: "Texts are compared word by word. That can be wrong: read the passage.",
-    partial: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its files.", notes: "Notes",
+    incomplete: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its files.", notes: "Notes",
     // What differs where another model read the answer.
     reader: {
       from: "Supported by {names}", conversation: "supported by the conversation", instructions: "supported by the instructions", asked: "supported by the question", unjudged: "no support in {texts}",
@@ -50,7 +50,7 @@ const STRINGS = {
     effect: "Ohne dies: {times} ({score} Nats).", times: "{n}-mal unwahrscheinlicher", million: "mehr als eine Million Mal unwahrscheinlicher", all: "Alle Ihre Dateien zusammen: {much} Einfluss ({score} Nats).", much: ["kaum", "schwacher", "starker"], rough: "etwa",
     read1: "Eine Zahl mit Haken ist die Passage, derentwegen das Modell den Satz schrieb und die ihn auch sagt. Ein Klick zeigt beide nebeneinander; gelbe Wörter stehen in beiden.", read2: "Gestrichelt, mit Fragezeichen: Die Passage hat den Satz ausgelöst, sagt ihn aber nicht. Die gepunkteten Wörter fehlen dort.",
     read3: "Orange Wörter: Dort steht ein anderer Wert, oder keine Passage sagt es. „Ihre Dateien“ sind die Passagen, die das Modell zu dieser Frage bekam.", read4: "Die Texte werden Wort für Wort verglichen. Das kann falsch sein: Lesen Sie die Passage.",
-    partial: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dateien verfolgt.", notes: "Hinweise",
+    incomplete: "Nicht alles ließ sich prüfen.", composite: "Aus früheren Antworten gemacht, jede bis zu ihren Dateien verfolgt.", notes: "Hinweise",
     reader: {
       from: "Gestützt von {names}", conversation: "gestützt vom Gespräch", instructions: "gestützt von den Anweisungen", asked: "gestützt von der Frage", unjudged: "ohne Beleg in Ihren Dateien",
       own: "Der Leser findet in Ihren Dateien keinen Beleg. Es kann trotzdem stimmen.", leave: "Das Modell noch einmal ohne {names} fragen (ein Aufruf)", wrong: "Ohne Beleg zitiert, oder nicht da: {labels}.",

@@ -51,7 +51,7 @@ class Statistics:
     rejected: int = 0
     reason: str = ""
     waits: bool = False
-    partial: int = 0
+    incomplete: int = 0
     to_check: int = 0
     read: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ class Statistics:
 
     def _add(self, summary: Mapping[str, Any], scores: Mapping[str, float]) -> None:
         self.answers += 1
-        self.partial += summary["status"] == "partial"
+        self.incomplete += summary["status"] == "incomplete"
         basis: Basis = summary.get("basis") or "cause"
         if basis == "reader":
             self.read[summary["model"]] += 1
@@ -112,7 +112,7 @@ class Statistics:
         kinds = {kind: self.verdicts[kind] for kind in self.verdicts if kind not in _NOT_JUDGED}
         return {
             "answers": self.answers,
-            "partial": self.partial,
+            "incomplete": self.incomplete,
             "sentences": dict(self.verdicts),
             "to_check": self.to_check,
             "read": dict(self.read),
@@ -123,8 +123,8 @@ class Statistics:
 
     def to_text(self) -> str:
         """A few lines for the terminal. Nothing in a name takes effect there."""
-        partial = f", {self.partial} of them not fully checked" if self.partial else ""
-        lines = [f"{self.answers} answers{partial}"]
+        unfinished = f", {self.incomplete} of them not fully checked" if self.incomplete else ""
+        lines = [f"{self.answers} answers{unfinished}"]
         if self.rejected:
             first = f", the first is: {on_one_line(self.reason)}" if self.reason else ""
             lines.append(f"{self.rejected} rejected: rejects.jsonl has the reasons{first}")

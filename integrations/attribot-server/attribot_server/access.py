@@ -23,8 +23,8 @@ class Limits:
     Args:
         waiting: How many requests may wait or run, in all and at once for one client.
         bytes: The size of a body.
-        seconds: For an answer, and again for its attribution, which is then partial. Time in which
-            other requests have the model does not count.
+        seconds: For an answer, and again for its attribution, which is then incomplete. Time in
+            which other requests have the model does not count.
         chunks: How many chunks of the files are retrieved for a question.
         clients: How many requests run at the same time; one client has at most half of them. They
             share the model by time, and each takes the memory of an attribution.

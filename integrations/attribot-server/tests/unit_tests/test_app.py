@@ -255,7 +255,7 @@ def test_time_runs_out_and_the_result_is_partial(tiny: LocalModel) -> None:
     app = create_app(tiny, limits=Limits(seconds=1e-6), **EXACT)
     answer = TestClient(app).post("/attribute", json=GIVEN)
     assert answer.status_code == 200
-    assert answer.json()["partial"]
+    assert answer.json()["incomplete"]
 
 
 async def called(app: Any, path: str, body: bytes) -> int:

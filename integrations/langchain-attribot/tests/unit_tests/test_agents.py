@@ -133,7 +133,7 @@ def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
     remote = FakeListChatModel(responses=["It is old."])
     agent = agent_of(remote, AttributionMiddleware(**EXACT))
     for _ in range(2):
-        summary = summary_of(ask(agent, "one")[-1], "unsupported")
+        summary = summary_of(ask(agent, "one")[-1], "not_attributable")
         assert summary["sentences"] == []
         assert summary["error"]["type"] == "UnsupportedModel"
         assert "AttributionMiddleware(llm)" in summary["error"]["message"]

@@ -162,6 +162,9 @@ def test_messages_with_citable_blocks_are_read_and_asked_again(served: Any) -> N
 def test_what_is_needed_is_named(served: Any) -> None:
     url, _ = served
     response = engine_of(openai(url), AttributionPostprocessor(**EXACT)).query(QUESTION)
-    assert "reader=" in checked(response.metadata["attribution"], "unsupported")["error"]["message"]
+    assert (
+        "reader="
+        in checked(response.metadata["attribution"], "not_attributable")["error"]["message"]
+    )
     with pytest.raises((InvalidInput, ValueError), match="one of them"):
         AttributionPostprocessor(reader=byte_level(), language_model=byte_level())

@@ -109,7 +109,9 @@ def test_modes_of_one_call(engine_with: Engines, mode: str) -> None:
 
 
 def test_accumulated_answers_are_not_passed_off_as_one(engine_with: Engines) -> None:
-    summary = summary_of(engine_with(response_mode="accumulate").query(QUESTION), "unsupported")
+    summary = summary_of(
+        engine_with(response_mode="accumulate").query(QUESTION), "not_attributable"
+    )
     assert "answers of 2 calls one after the other" in summary["error"]["message"]
 
 
@@ -146,7 +148,7 @@ def test_a_model_elsewhere_is_unsupported_and_the_log_names_it_once(
     engine = engine_of(MockLLM(max_tokens=5), postprocessor)
     for _ in range(2):
         response = engine.query(QUESTION)
-        error = summary_of(response, "unsupported")["error"]
+        error = summary_of(response, "not_attributable")["error"]
         assert "MockLLM" in error["message"]
         with pytest.raises(UnsupportedModel, match="MockLLM is not a local"):
             postprocessor.cited_response(response)

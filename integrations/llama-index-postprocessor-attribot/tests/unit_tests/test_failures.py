@@ -44,7 +44,7 @@ def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: E
     engine = engine_with(response_mode="refine", streaming=True)
     response = engine.query(QUESTION)
     list(response.response_gen)
-    summary = summary_of(response, "unsupported")
+    summary = summary_of(response, "not_attributable")
     assert "2 calls, and one was streamed to another" in summary["error"]["message"]
 
 

@@ -108,7 +108,7 @@ def test_an_answer_without_an_observed_model_call_says_so(
     with caplog.at_level(logging.WARNING):
         response = asking(Unseen(), postprocessor).query(QUESTION)
     assert response.response == "It is high."
-    error = summary_of(response, "unsupported")["error"]
+    error = summary_of(response, "not_attributable")["error"]
     assert "no call of a model of LlamaIndex was seen" in error["message"]
     assert "no call of a model of LlamaIndex was seen" in caplog.text
     assert postprocessor.result(response).question == QUESTION
