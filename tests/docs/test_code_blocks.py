@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
@@ -24,7 +25,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LocalModel, ScoringOptions
 from attribot_rag.annotation import Annotation
-from attribot_rag.errors import UnknownRun
+from attribot_rag.errors import InvalidInput, UnknownRun
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -259,9 +260,17 @@ def test_an_answer_is_shown_and_streamed() -> None:
     def future(run_id: str) -> None:
         if run_id == "unknown":
             raise UnknownRun("no attribution of the run unknown")
+        if run_id == "unread":
+            raise InvalidInput("the answer of the run unread has not ended")
+
+    def stream(question: str, config: dict[str, Any]) -> Iterator[SimpleNamespace]:
+        assert config["callbacks"] == [handler]
+        for text in (question, f" {config['run_id']}"):
+            yield SimpleNamespace(text=text)
 
     handler = SimpleNamespace(results=SimpleNamespace(follow=follow, future=future))
-    names = run("docs/answers.md", {}, attribution=ISLAND, handler=handler)
+    chain = SimpleNamespace(stream=stream)
+    names = run("docs/answers.md", {}, attribution=ISLAND, handler=handler, chain=chain)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
     client = TestClient(names["app"], headers={"Origin": "https://your.site"})
     answer = client.get("/answers/7")
@@ -272,6 +281,10 @@ def test_an_answer_is_shown_and_streamed() -> None:
     failed = json.loads(client.get("/answers/failed").text.strip().removeprefix("data: "))
     assert failed["answer"] == "It is high." and failed["summary"]["status"] == "error"
     assert client.get("/answers/unknown").status_code == 404
+    assert client.get("/answers/unread").status_code == 404
+    run_id = str(uuid4())
+    told = client.post(f"/answers/{run_id}", params={"question": "How high?"})
+    assert told.text == f"How high? {run_id}"
 
 
 def test_a_model_judges_the_sentences() -> None:
