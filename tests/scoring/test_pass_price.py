@@ -117,8 +117,8 @@ SMALL = with_limits(
         ("The ships came.", VerdictOptions(), 2000, 2, 350),
         (ANSWER, VerdictOptions(), 0, 4, 1250),
         (ANSWER, VerdictOptions(), 2000, 3, 540),
-        (ANSWER, SMALL, 0, 10, 4000),
-        (ANSWER, SMALL, 2000, 7, 1650),
+        (ANSWER, SMALL, 0, 11, 4500),
+        (ANSWER, SMALL, 2000, 8, 1800),
     ],
 )
 def test_an_attribution_has_so_many_passes_and_operations(

@@ -25,7 +25,7 @@ DOCUMENTS = [Document(text, name, {"title": name}) for name, text in FILES.items
 MISLEADING = [
     ("When does the gym open on Sundays?", "The gym opens at 8:00 on Sundays.", "Sundays"),
     ("How many guests may I bring?", "Members may bring three guests on Fridays.", "one in"),
-    ("How long is the quick programme?", "The quick programme takes 3 hours.", "not in"),
+    ("How long is the quick programme?", "The quick programme takes 3 hours.", "quick"),
     ("Are stolen laptops covered?", "It covers stolen laptops up to 1,200 euros.", "laptops"),
     ("How long may I borrow magazines?", "Magazines may be borrowed for four weeks.", "Magazines"),
     ("When is the library closed?", "The library is closed in July.", "not in"),
