@@ -99,8 +99,8 @@ class AnnotatedSentence:
 class Annotator(Protocol):
     """Returns checks of an answer's sentences. Pass it as the option `annotator`.
 
-    It runs during the model's turn for an attribution. If it raises an error, the attribution goes
-    on: a note and the log have the error.
+    It runs during an attribution, so other attributions by this model wait for it. If it raises an
+    error, the attribution goes on, and a note and the log report the error.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> Sequence[Sequence[Check]]:

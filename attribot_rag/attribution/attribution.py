@@ -83,8 +83,8 @@ class Attribution(Result):
                 '(also in [2])', '(not in the 3 passages found)', '(12.90 is in none of the
                 documents)'.
             markers: What happens to the model's own markers, such as [2]. With 'audited', a marker
-                that the audit supports is the citation. A measured citation replaces any other
-                marker, with the remark '(the model cites [3], which has no effect on it)'. With
+                that the audit supports stays as the citation. A measured citation replaces other
+                markers, with the remark '(the model cites [3], which has no effect on it)'. With
                 'written', all markers stay, next to the citations. With 'removed', only measured
                 citations are shown.
             sources: Whether a line for each cited document follows, such as '[1] ferry.txt: "A loaf

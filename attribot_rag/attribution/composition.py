@@ -68,12 +68,12 @@ class ComposedSentence:
 class Composition:
     """The attribution of an answer that has earlier answers among its documents.
 
-    Each step is measured: the last answer against the earlier answers in its prompt, and these
-    against the documents in theirs. The way from the last answer to the documents follows both, and
-    has no score.
+    Each step is measured: how the last answer depends on the earlier answers in its prompt, and how
+    these depend on the documents in theirs. A citation of the last answer follows both steps to a
+    document, so no single measurement gives it a score.
 
     `earlier` are the attributions of the earlier answers, by the ids of their documents. Each comes
-    after those that it was made of. `retrieved` are the application's documents; some may stand in
+    after those that it was made of. `retrieved` are the application's documents. Some may be in
     none of these prompts.
     """
 
@@ -108,7 +108,7 @@ class Composition:
 
     @cached_property
     def documents(self) -> dict[str, tuple[Attribution, int]]:
-        """The retrieved documents by key: first the cited ones, by number.
+        """The retrieved documents by key. The cited documents come first, by number.
 
         Each comes with the attribution that has the most of it.
         """

@@ -388,7 +388,7 @@ class Attributor:
         """
 
     def between_batches(self) -> float:
-        """Let generations go first, before each pass. Returns the seconds that no budget counts."""
+        """Wait for generations before each pass. Returns seconds that count for no budget."""
         self.recorder.wait_until_idle(_GENERATION_WAIT)
         return 0.0
 

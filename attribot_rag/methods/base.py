@@ -134,7 +134,7 @@ class Method(Protocol):
         ...
 
     def ranking(self, scorer: Scorer) -> Ranking:
-        """The scores by which verdicts rank the units to try."""
+        """The scores that rank the units. Verdicts try units in this order."""
         return Ranking(self.run(scorer))
 
 

@@ -131,14 +131,15 @@ class VerdictOptions:
     Raises InvalidInput for limits of 0 or less, and for tags that are not two texts.
 
     Args:
-        min_effect: The least effect of a cited source, in nats, unless it is enough alone.
+        min_effect: The least effect, in nats, from which a sentence needs a source. A source that
+            is enough alone can be cited with less.
         min_word: The least effect of each source in nats, if a sentence cites several.
         min_reliance: The least reliance, in nats, at which the documents matter to a sentence.
         min_follows: The least effect of an earlier sentence that a sentence follows from, in nats.
         token_share: The most tokens that judging may read, as a multiple of the tokens that the
-            scores took. The default method's search does not count. Sentences that are then
-            undecided are open, and the result is incomplete.
-        min_tokens: A number of tokens that judging may read in any case.
+            scores took. The default method's search does not count. If judging reaches this limit,
+            undecided sentences are open, and the result is incomplete.
+        min_tokens: Judging may read so many tokens even if `token_share` allows fewer.
         thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
             "</plan>")`. By default, those of the tokenizer's response template, or tags that models
             use.

@@ -31,10 +31,10 @@ from attribot_rag.scoring import Backend, Scorer, scoring_backend
 class Proxy(Method):
     """Any method on the scorer of a smaller causal model (AttriBoT, section 3.3).
 
-    The proxy may have another tokenizer, template and family. If its token ids are not the
-    target's, its own template renders chat messages, other prompts are read as text without the
-    target's special tokens, and sources are located again. The score of each of its response tokens
-    is added to the target's token that has the token's first character.
+    The proxy may have another tokenizer, template and family. If its token ids differ from the
+    target's, the proxy's template renders chat messages, and other prompts are read as text without
+    the target's special tokens. The sources are then located in this prompt. The score of a proxy's
+    token counts for the target's token that contains the first character of the proxy's token.
     """
 
     language_model: LanguageModel

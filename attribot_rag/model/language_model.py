@@ -162,7 +162,7 @@ class LanguageModel:
 
     @cached_property
     def boundary_ids(self) -> frozenset[int]:
-        """Ids of added and special tokens, across which tokenizers never merge."""
+        """Ids of added and special tokens. Tokenizers never merge text across them."""
         return frozenset(self.tokenizer.added_tokens_decoder)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:

@@ -102,8 +102,8 @@ class Result:
     documents: tuple[Document, ...]
     """The documents as they were given. Other fields refer to them by index."""
     not_located: tuple[int, ...]
-    """Indices of documents that do not stand in the prompt. They have no sources and no score,
-    which is not a score of 0."""
+    """Indices of documents that the prompt does not contain. They have no sources and no score,
+    which differs from a score of 0."""
     sources: tuple[Source, ...]
     """The scored pieces of text, in the order of the prompt."""
     token_scores: tuple[tuple[float | None, ...] | None, ...]
@@ -112,8 +112,8 @@ class Result:
     score for a part of the response is the sum over its measured tokens.
     """
     exact: tuple[bool, ...]
-    """For each source whether its text was removed to the character from the full prompt, and
-    everything after it encoded again. Otherwise its score is approximate."""
+    """For each source, whether its score is exact: exactly its text was removed from the full
+    prompt, and the model read everything after it again. Other scores are approximate."""
     notes: tuple[str, ...]
     """Read these before you trust the scores."""
     provenance: Provenance
@@ -122,8 +122,8 @@ class Result:
     """For each source whether its score is an estimate, by gradients for example, and not measured.
     Empty if none is an estimate."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
-    """Documents that stand in the prompt only in part, by index: the share of their text that does,
-    from 0 to 1."""
+    """Documents that are only partly in the prompt, by index: the share of their text that is in
+    it, from 0 to 1."""
     prompt_numbers: Mapping[int, int] = field(default_factory=dict)
     """The number of each document in the prompt, by index: its label, such as [2] before it, or its
     position among the documents. Several documents may share a label."""

@@ -147,8 +147,8 @@ class SourceSummary(TypedDict):
     """Its score for the whole response; positive if the source makes it more likely. In a
     composite, its score for the earlier answer that it was retrieved for."""
     exact: bool
-    """Whether its text was removed to the character from the full prompt, and everything after it
-    encoded again. Otherwise its score is approximate."""
+    """Whether its score is exact: exactly its text was removed from the full prompt, and the model
+    read everything after it again. Other scores are approximate."""
     estimated: bool
     """Whether its score is an estimate, and not measured."""
 

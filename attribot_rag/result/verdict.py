@@ -124,7 +124,7 @@ class Verdict:
     - follows: from an earlier sentence of the answer, not directly from the documents;
     - conversation: from the part of the prompt that `origin` names. Without the earlier turns,
       `source_ids` would be enough: any one or all together, as `relation` says;
-    - unsupported: no part of the prompt made the model say it;
+    - unsupported: no part of the prompt explains the sentence;
     - reasoning: the model's thinking, which is not judged;
     - trivial: a greeting, text between the values of JSON, and the like;
     - open: it could not be decided, for a `reason`.
@@ -163,12 +163,12 @@ class Verdict:
     out. limit: judging reached its own limit of tokens. cut: the answer ends within the sentence.
     pending: the sentence is not judged yet."""
     checks: tuple[Check, ...] = ()
-    """Remarks of the annotator, such as on a value that the cited sources lack."""
+    """Warnings of the annotator, for example about a value that the cited sources do not have."""
     support: Support | None = None
     """Whether the cited text says the sentence; None if it is not judged."""
 
     def traced(self, verdicts: Sequence[Verdict]) -> Verdict:
-        """The verdict that this one finally follows from, or this one."""
+        """The first verdict of the chain that this one follows from, or this verdict itself."""
         return self if self.follows is None else verdicts[self.follows].traced(verdicts)
 
 

@@ -40,11 +40,12 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a question and of an answer i
 class AttributedRun:
     """One answer: the ids of the model's run and its root, and the attribution or the error.
 
-    At most one of `attribution` and `error` is set. Both are None if the answer is empty. While
-    the run `is_pending`, it has no attribution yet, or one whose last sentences are not judged.
-    `shown` is the text that the caller got, if it is not the answer itself, and '' if the caller
-    got no text. `earlier` are the runs of the earlier answers that this one was made of, in the
-    order in which they were made. The prompt had these answers as documents with their runs' ids.
+    A run never has both an `attribution` and an `error`. If the answer is empty, both are None.
+    While the run `is_pending`, it has no attribution yet, or one whose last sentences are not
+    judged. `shown` is the text that the caller got if it differs from the answer, and '' if the
+    caller got no text. `earlier` are the runs of the earlier answers that this one was made of, in
+    the order in which they were made. The prompt had these answers as documents with their runs'
+    ids.
     """
 
     run_id: str

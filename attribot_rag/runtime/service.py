@@ -141,7 +141,7 @@ class AttributionService:
         return self._recorder
 
     def begin_recording(self) -> None:
-        """Record until `end_recording` has been called as often as this."""
+        """Start to record. Each call needs its own call of `end_recording`."""
         with self._counting:
             if not self._num_recording and self._records:
                 self.recorder.attach()

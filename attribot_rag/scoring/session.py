@@ -63,9 +63,10 @@ class ScoringOptions:
 class Budget:
     """An upper limit in seconds, in tokens, or both.
 
-    The most useful work is done first, and the result is incomplete if the budget ends before the
-    rest. Without a recorded cache, the prompt is read first. One pass always follows, unless the
-    seconds end while the prompt is read. Raises InvalidInput for a limit that is not above 0.
+    If the budget ends early, the result is incomplete, but contains the most useful scores, because
+    these are computed first. Without a recorded cache, the model reads the prompt before. One pass
+    always follows, unless the seconds end while the model reads the prompt. Raises InvalidInput for
+    a limit that is not above 0.
 
     Args:
         seconds: After this time, no pass begins. If the prompt is being read, reading stops after a

@@ -22,8 +22,8 @@ class ValueChecks:
         Attributor(model, annotator=ValueChecks())
 
     Its kinds of checks are number, date, unit, address, negation and name; see `check_sentence`. A
-    value that only stands in a document which the sentence does not cite is reported: the model may
-    have mixed them up.
+    value is also reported if only a document that the sentence does not cite contains it, because
+    the model may have mixed the documents up.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[tuple[Check, ...]]:
@@ -41,13 +41,13 @@ class ValueChecks:
 def check_sentence(
     sentence: str, cited: Sequence[CitedText], language: str, *, prompt_texts: Sequence[str] = ()
 ) -> tuple[Check, ...]:
-    """Values of a sentence that stand in none of the texts that it cites.
+    """Values of a sentence that none of its cited texts contains.
 
     Numbers, dates and units are equal if they are only written in another way: in words, with other
     separators, in digits of other scripts, rounded, or in another unit. Sums and differences of the
-    sources' numbers count too. Invisible characters are ignored. Uncertain cases are left out: a
-    check means that the sentence is worth a look, and no check means nothing. Texts of more than
-    2,000 characters are not compared. Positions are characters of the sentence.
+    sources' numbers count too. Invisible characters are ignored. Uncertain cases are left out.
+    So a check means that the sentence is worth a look, but a sentence without one may be wrong.
+    Texts of more than 2,000 characters are not compared. Positions are characters of the sentence.
 
     Args:
         sentence: A sentence of the answer.

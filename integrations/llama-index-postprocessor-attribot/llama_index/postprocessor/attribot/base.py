@@ -134,8 +134,8 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             answer = llm.complete(prompt)
         response.metadata["attribution"]
 
-    In mode 'background', and in asynchronous queries, the response has the status 'pending' at
-    first, because scoring must not block the event loop. `result` waits for the attribution, and
+    In mode 'background', and in all asynchronous queries, the response has the status 'pending' at
+    first, because it does not wait for the scores. `result` waits for the attribution, and
     `aresult` awaits it. A query never fails because of its attribution.
 
     Args:
