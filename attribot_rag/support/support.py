@@ -205,7 +205,7 @@ def support_of(
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
     score, foreign = by_words, frozenset[str]()
-    if question_likely is not None and (is_unsure or repeated):
+    if question_likely is not None and not is_close and (is_unsure or repeated):
         likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
         foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
         if signals and is_unsure and likely:

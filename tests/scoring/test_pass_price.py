@@ -124,7 +124,11 @@ SMALL = with_limits(
 def test_an_attribution_has_so_many_passes_and_operations(
     answer: str, verdicts: VerdictOptions, worth: int, num_passes: int, most_operations: int
 ) -> None:
-    """One of the passes reads the prompt; a bound of operations has room for other releases."""
+    """One of the passes reads the prompt; a bound of operations has room for other releases.
+
+    With small limits, a sentence is cited whose support is unsure, so the question is scored after
+    the cited text. Nothing else waits for the device.
+    """
     attributor = Attributor(
         byte_level(),
         verdicts=verdicts,
@@ -137,7 +141,7 @@ def test_an_attribution_has_so_many_passes_and_operations(
         attribution = attributor.attribute(chat(TREATY), answer, TREATY)
     assert dispatched.passes == num_passes
     assert dispatched.operations <= most_operations
-    assert dispatched.synchronisations == 0
+    assert dispatched.synchronisations == (2 if verdicts is SMALL else 0)
     assert attribution.provenance.forward_passes == num_passes - 1
 
 
