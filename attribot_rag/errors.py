@@ -55,7 +55,7 @@ class NoText(InvalidInput):
 
 
 class DocumentsNotLocated(InvalidInput):
-    """None of the documents stands in the prompt that the model saw."""
+    """The prompt that the model saw contains none of the documents."""
 
 
 class ContextTooLong(InvalidInput):

@@ -76,8 +76,8 @@ class Attribution(Result):
         unknown value of `markers`.
 
         Args:
-            remarks: Whether remarks stand in brackets after the sentences. They say what the
-                numbers do not show. On the cause: '(from the conversation)', '(follows from
+            remarks: Whether remarks follow the sentences in brackets. They say what the numbers
+                do not show. On the cause: '(from the conversation)', '(follows from
                 sentence 1)', '(needs both)', '(source unclear)', '(answer cut off)'. On the
                 support: '(prompted by [2], which does not mention tenant, notice)', '(84 in [2])',
                 '(also in [2])', '(not in the 3 passages found)', '(12.90 is in none of the

@@ -127,7 +127,7 @@ class Composition:
 
     @cached_property
     def unread(self) -> dict[str, Document]:
-        """The retrieved documents that stand in no prompt, by key."""
+        """The retrieved documents that no prompt contains, by key."""
         keys = {self._key(document): document for document in self.retrieved}
         return {key: keys[key] for key in keys if key not in self.documents}
 

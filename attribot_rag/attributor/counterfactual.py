@@ -56,7 +56,7 @@ class Rerun:
         generation: Generation,
         language_model: LanguageModel,
     ) -> Rerun:
-        """Raises InvalidInput for documents that do not exist or do not stand in the prompt."""
+        """Raises InvalidInput for documents that do not exist or are not in the prompt."""
         check_documents(attribution, documents)
         places = [place for source in attribution.sources for place in source.occurrences]
         context = Context(

@@ -44,8 +44,8 @@ class Options:
         verdicts: The limits for judging sentences, or None for no verdicts.
         context: How documents are found and cut into sources.
         scoring: How log-likelihoods are computed.
-        annotator: Adds checks to sentences. The default one finds numbers that stand in no
-            document. None adds no checks.
+        annotator: Adds checks to sentences. The default one finds numbers that no
+            document contains. None adds no checks.
         numbering: With 'by_marker', cited documents have the numbers of the markers that the model
             wrote, such as [2], if it wrote any. With 'by_citation', they are always 1, 2, 3 in the
             order of citation.

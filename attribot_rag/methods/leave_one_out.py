@@ -97,7 +97,7 @@ class Patching(Method):
     Args:
         gates: How often the passes are repeated, each time with less attention to all sources.
             Several gates also find a source that makes its sentence nearly certain, and a text that
-            stands in the prompt twice.
+            is in the prompt twice.
         located: Whether all sentences share one backward pass. The ranking is nearly the same.
     """
 

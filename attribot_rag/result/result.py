@@ -297,7 +297,7 @@ class Result:
         return tuple(RankedDocument(i, self.documents[i], scores[i]) for i in ranked)
 
     def located_share(self, index: int) -> float:
-        """The share of a document's text that stands in the prompt, from 0 to 1."""
+        """The share of a document's text that is in the prompt, from 0 to 1."""
         return 0.0 if index in self.not_located else self.partly_located.get(index, 1.0)
 
     def plain_text(self, source: Source) -> str:

@@ -52,7 +52,7 @@ def summarize(
 
     Args:
         attribution: The result to summarize.
-        shown: Where the response stands in the text that was shown. Positions are characters of
+        shown: Where the response is in the text that was shown. Positions are characters of
             that text.
         run_id: The framework's name for the run.
         max_bytes: The most bytes of JSON, which only the fields that always stay may exceed. With

@@ -52,7 +52,7 @@ class RemarkSummary(TypedDict):
     text: str
     """The words, as in the cited text."""
     values: list[str]
-    """The words of the answer or of a document that stand in them."""
+    """The words of the answer or of a document that the remark contains."""
     documents: Indices
     """Indices of the documents that the remark is about."""
 
@@ -126,10 +126,10 @@ class DocumentSummary(TypedDict):
     url: str
     """Its address in its metadata; empty if there is none, or if it is too long."""
     located: bool
-    """Whether it stands in the prompt. If not, it has no sources and no score, which is not a score
-    of 0."""
+    """Whether the prompt contains it. If not, it has no sources and no score, which differs from a
+    score of 0."""
     located_share: Share
-    """The share of its text that stands in the prompt."""
+    """The share of its text that is in the prompt."""
     metadata: dict[str, str | float | bool]
     """The texts, finite numbers and booleans of its metadata. Empty if the summary would be too
     long."""

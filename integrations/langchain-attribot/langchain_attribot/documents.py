@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from attribot_rag.runtime import merge_documents, told_document
 
 METADATA_KEY = "attribot_documents"
-"""The key in a run's metadata that may name documents which stand in the prompt."""
+"""The key in a run's metadata that may name documents of the prompt."""
 
 _MAX_DEPTH = 4
 
