@@ -57,7 +57,7 @@ def test_langfuse_gets_a_score_on_the_model_s_observation(
         monkeypatch.setenv("LANGFUSE_BASE_URL", collector.url)
         monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "public")
         monkeypatch.setenv("LANGFUSE_SECRET_KEY", "secret")
-        exec(code_after("tracing.md", "Langfuse, whose spans"), names)
+        exec(code_after("tracing.md", "Langfuse uses"), names)
         client = langfuse.get_client()
         with client.start_as_current_observation(name="model", as_type="generation"):
             run = attributed(model, names, "to_langfuse")
@@ -96,7 +96,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_mlflow_keeps_an_assessment_of_the_trace(
     model: LocalModel, names: dict[str, Any], mlflow: Any
 ) -> None:
-    exec(code_after("tracing.md", "MLflow, whose traces"), names)
+    exec(code_after("tracing.md", "MLflow derives"), names)
     with mlflow.start_span("question"), mlflow.start_span("model") as span:
         run = attributed(model, names, "to_mlflow")
     mlflow.flush_trace_async_logging()

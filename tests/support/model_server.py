@@ -198,6 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _completions(self, body: dict[str, Any]) -> dict[str, Any]:
         server, prompt = self.server, body["prompt"]
+        if isinstance(prompt[0], str) and not isinstance(prompt, str):
+            (prompt,) = prompt  # clients may send a list of one text
         if isinstance(prompt, str):
             prompt = self._tokenized({"prompt": prompt, "add_special_tokens": True})["tokens"]
         ids, scores = list(map(int, prompt)), None
