@@ -85,7 +85,7 @@ def locate_context(
         conversation=conversation,
         message=_find_last(prompt.text, message, conversation),
         partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
-        crowded=indices({text for text, at in places.items() if len(at) == MOST_PLACES}),
+        crowded=indices(located.crowded),
         language=options.language,
     )
 
@@ -124,8 +124,8 @@ class LocatedDocuments:
     """Different documents, located in a prompt, by their texts.
 
     `whole` has the locations of whole documents, `parts` of parts of other documents. Prompt
-    and documents are compared as they are, and then without their escape sequences. `index` belongs
-    to the prompt.
+    and documents are compared as they are, and then without their escape sequences. `crowded` are
+    documents with further places. `index` belongs to the prompt.
 
     `threshold` is the least similarity of a fuzzy location, 0 to 1 (see `_similar_passage`).
     `occupied` are characters of the prompt that belong to no document, such as earlier turns.
@@ -141,6 +141,7 @@ class LocatedDocuments:
     ) -> None:
         self._threshold = threshold
         self._plain = Locator(prompt, threshold=threshold)
+        self.crowded = self._plain.crowded
         self.index = self._plain.prompt.index
         places = {text: self._places(text) for text in documents}
         self.whole = {text: located for text, located in places.items() if located}
@@ -163,6 +164,8 @@ class LocatedDocuments:
             return places
         unescaped = AlignedText.of(document).unescaped()
         places = self._locator.locate(unescaped.text)
+        if unescaped.text in self._locator.crowded:
+            self.crowded.add(document)
         return [self._in_prompt(place, unescaped) for place in places]
 
     def _in_prompt(self, place: Location, document: AlignedText) -> Location:
@@ -206,19 +209,23 @@ _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
 # Shorter texts agree by chance if case and punctuation are ignored.
 _MIN_WORDS = 3
 _MIN_LETTERS = 8
-MOST_PLACES = 200
+# For one document; and for all documents together, as a multiple of the prompt's length.
+_MOST_PLACES, _MOST_COVERED = 200, 16
 
 
 class Locator:
     """Searches a prompt for whole documents: as they are, then by their letters, then fuzzily.
 
     White space may always differ. Letters and digits are compared without case, mark-up, typography
-    and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1.
+    and Unicode forms. `threshold` is the least similarity of a fuzzy location, 0 to 1. `crowded`
+    are the documents with further places.
     """
 
     def __init__(self, prompt: str, *, threshold: float) -> None:
         self.prompt = AlignedText.of(prompt)
         self._threshold = threshold
+        self._room = _MOST_COVERED * len(prompt)
+        self.crowded: set[str] = set()
 
     @cached_property
     def letters(self) -> AlignedText:
@@ -234,7 +241,7 @@ class Locator:
 
         Places inside a longer word count only if there are no others. A fuzzy place must not have a
         number that the document lacks, and every place must have the same relations (< 5). A
-        document has at most 200 places.
+        document has at most 200 places, and fewer if documents repeat each other's text.
         """
         return self.locate_unchanged(document) or self._locate_letters(document)
 
@@ -245,7 +252,7 @@ class Locator:
         places = [(start, start + len(form.text)) for start in starts]
         return [
             Location(start, end, range(start, end + 1)).in_sources(form, self._spaced)
-            for start, end in _standing_alone(self._spaced, places)
+            for start, end in self._standing_alone(form, self._spaced, places)
         ]
 
     def _locate_letters(self, document: str) -> list[Location]:
@@ -254,7 +261,9 @@ class Locator:
         if not has_words(document, _MIN_WORDS) or len(form.text) < _MIN_LETTERS:
             return []
         places = [(start, start + len(form.text)) for start in letters.index.find_all(form.text)]
-        equal = _located(form, letters, [place for place in places if letters.is_whole(*place)])
+        equal = self._located(
+            form, letters, [place for place in places if letters.is_whole(*place)]
+        )
         if equal or len(form.source) > len(self.prompt.text):
             return equal
         similar = _similar_passage(form, letters, self._threshold)
@@ -263,33 +272,42 @@ class Locator:
             return []
         starts = letters.index.find_all(letters.text[slice(*similar)])
         length = similar[1] - similar[0]
-        return _located(form, letters, [(start, start + length) for start in starts])
+        return self._located(form, letters, [(start, start + length) for start in starts])
 
+    def _standing_alone(
+        self, document: AlignedText, prompt: AlignedText, passages: Sequence[Interval]
+    ) -> Sequence[Interval]:
+        """The first passages that are not inside a longer word, if there are some; else the first.
 
-def _standing_alone(prompt: AlignedText, passages: Sequence[Interval]) -> Sequence[Interval]:
-    """The first passages that are not inside a longer word, if there are some; else the first."""
-    alone = [
-        passage
-        for passage in passages
-        if stands_alone(prompt.source, *prompt.source_span(*passage))
-    ]
-    return (alone or passages)[:MOST_PLACES]
+        Of a document's passages, there are as many as have room.
+        """
+        alone = [
+            passage
+            for passage in passages
+            if stands_alone(prompt.source, *prompt.source_span(*passage))
+        ]
+        found = alone or passages
+        room = max(1, self._room // max(1, len(document.source)))
+        chosen = found[: min(_MOST_PLACES, room)]
+        self._room -= len(chosen) * len(document.source)
+        if len(chosen) < len(found):
+            self.crowded.add(document.source)
+        return chosen
 
-
-def _located(
-    document: AlignedText, prompt: AlignedText, passages: Sequence[Interval]
-) -> list[Location]:
-    """The locations of a document's letters in passages of the prompt with the same relations."""
-    relations = _RELATION.findall(document.source)
-    locations = (
-        located(document, prompt, (0, len(document.text)), passage)
-        for passage in _standing_alone(prompt, passages)
-    )
-    return [
-        replace(place, document_span=None)
-        for place in locations
-        if _RELATION.findall(prompt.source[place.start : place.end]) == relations
-    ]
+    def _located(
+        self, document: AlignedText, prompt: AlignedText, passages: Sequence[Interval]
+    ) -> list[Location]:
+        """The locations of a document in passages of the prompt with the same relations."""
+        relations = _RELATION.findall(document.source)
+        locations = (
+            located(document, prompt, (0, len(document.text)), passage)
+            for passage in self._standing_alone(document, prompt, passages)
+        )
+        return [
+            replace(place, document_span=None)
+            for place in locations
+            if _RELATION.findall(prompt.source[place.start : place.end]) == relations
+        ]
 
 
 _GRAM, _STRIDE, _MAX_HITS = 6, 3, 4_096

@@ -55,6 +55,7 @@ def test_a_long_document_with_misspellings_is_not_compared_with_everything(lengt
     ((start, end),) = context.regions
     assert prompt[start:end] == prompt.split("\n\n")[1]
     assert context.partly_located == {}
+    assert work(prompt, documents) < 6 * work(*near_equal(length // 4))
 
 
 def test_a_long_text_without_certain_agreement_is_similar() -> None:
@@ -75,6 +76,8 @@ def test_long_runs_of_marks_are_read_once(hostile: str) -> None:
     prompt = f"Read this.{hostile}\n\n{document.upper()}"
     result = LocatedDocuments(prompt, [document, f"{hostile[:999]} a b c d e"], threshold=0.9)
     assert set(result.whole) == {document}
+    quarter = prompt.replace(hostile, hostile[: len(hostile) // 4])
+    assert work(prompt, [document]) < 6 * work(quarter, [document])
 
 
 @pytest.mark.long
@@ -93,6 +96,14 @@ def test_equal_documents_have_the_same_places_and_not_too_many() -> None:
     (source,) = context.sources
     assert len(source.occurrences) == 200
     assert all(len(place.spans) == number for place in source.occurrences)
+
+
+def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
+    prompt, documents = "a " * 7_900, ["a " * number for number in range(1, 501)]
+    result = LocatedDocuments(prompt, documents, threshold=0.9)
+    assert len(result.whole) == len(documents)
+    located = sum(place.end - place.start for places in result.whole.values() for place in places)
+    assert located < 16 * len(prompt) + sum(map(len, documents))
 
 
 LONG = Texts(3).document(40_000)
