@@ -312,6 +312,23 @@ class RunStore(Mapping[str, AttributedRun]):
         with self._lock:
             return tuple(run for run in self._runs.values() if run.root_id == str(root_id))
 
+    def by_key(
+        self, texts: Mapping[str, str], branches: Mapping[str, Collection[str]]
+    ) -> dict[str, AttributedRun]:
+        """For each key whose text is an answer, the run of that answer.
+
+        `branches` has the ids of the runs that may have given it. Answers that others of these were
+        made of are left out, and so are answers without located documents.
+        """
+        found: dict[str, AttributedRun] = {}
+        for key, text in texts.items():
+            runs = [self._runs[run_id] for run_id in self if run_id in branches[key]]
+            free = [run for run in runs if run.text == text and run not in found.values()]
+            if free and not isinstance(free[-1].error, DocumentsNotLocated):
+                found[key] = free[-1]
+        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
+        return {key: run for key, run in found.items() if run.run_id not in read}
+
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
         """Let the root's id name its last answer with one of these texts, and return that run.
 

@@ -10,7 +10,8 @@ from support.attributions import ISLAND
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag import Document
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
@@ -35,16 +36,26 @@ def test_as_many_runs_are_kept_as_were_asked_for() -> None:
         store.wait("root 0")
 
 
-def test_the_runs_of_a_root() -> None:
+def test_the_runs_of_a_root_and_of_the_keys_of_its_output() -> None:
     store = RunStore()
+    first = Answer("It is old.", DOCUMENTS)
     made = [
-        AttributedRun(name, root, Answer("It is old.", DOCUMENTS), ISLAND)
-        for name, root in (("left", "root"), ("other", "another root"), ("right", "root"))
+        AttributedRun("left", "root", first, ISLAND),
+        AttributedRun("other", "another root", first, ISLAND),
+        AttributedRun("right", "root", first, ISLAND),
+        AttributedRun("whole", "root", Answer("Old.", [Document("It is old.", "left")]), ISLAND),
+        AttributedRun("grade", "root", Answer("yes"), error=DocumentsNotLocated("none")),
     ]
     for run in made:
         store.add(run)
-    assert store.of_root("root") == (made[0], made[2])
+    assert store.of_root("root") == (made[0], made[2], made[3], made[4])
     assert store.of_root("no root") == ()
+    every = ["left", "right", "whole", "grade"]
+    texts = {"a": "It is old.", "b": "It is old.", "c": "yes", "d": "no"}
+    branches = {"a": ["left"], "b": every, "c": every, "d": every}
+    assert store.by_key(texts, branches) == {"a": made[0], "b": made[2]}
+    texts, branches = {"draft": "It is old.", "final": "Old."}, {"draft": ["left"], "final": every}
+    assert store.by_key(texts, branches) == {"final": made[3]}
 
 
 def test_a_run_holds_no_model_and_is_short_to_read() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -218,26 +218,47 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
         """Take `outputs` as the result of a root that has not ended yet.
 
-        Returns the documents that its answer was attributed to, and its summary, or None if
-        nothing in the root was attributed.
+        Returns the documents that its answer was attributed to, and its summary, or a dict of
+        summaries by key. The summary is None if nothing in the root was attributed.
         """
         root, answer = self.observer.steps.get(root_id), self.results.get(str(root_id))
+        runs = {} if answer is None else {"": answer}
         if root is not None and outputs is not None:
             self._arguments_given(root, outputs)
             root.memo["settled"] = True
             answer = self.results.set_answer(root.id, list(messages.output_texts(outputs)))
-            self._attach_to_output(root, outputs, answer)
-        return ([], None) if answer is None else (list(answer.documents), answer.summary)
+            runs = self._attach_to_output(root, outputs, answer)
+        documents = runtime.merge_documents(run.documents for run in runs.values())
+        return documents, _summaries_of(runs)
 
-    def _attach_to_output(self, root: Step, outputs: Any, answer: AttributedRun | None) -> None:
-        summary = None if answer is None else answer.summary
+    def _attach_to_output(
+        self, root: Step, outputs: Any, answer: AttributedRun | None
+    ) -> dict[str, AttributedRun]:
+        """Attach the answer's summary, or several by key. Returns their runs."""
+        runs = {} if answer is None else {"": answer}
         is_parsed = root.memo.get("parsed") is outputs
+        is_dict = isinstance(outputs, dict) and not is_parsed and "messages" not in outputs
+        if is_dict:
+            runs = self._runs_by_key(root, outputs) or runs
         if not self._attach:
-            return
-        if isinstance(outputs, dict) and not is_parsed and "messages" not in outputs:
-            messages.attach_to_mapping(outputs, summary)
+            return runs
+        if is_dict:
+            messages.attach_to_mapping(outputs, _summaries_of(runs))
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             messages.attach_to_output(outputs, answer.summary)
+        return runs
+
+    def _runs_by_key(self, root: Step, outputs: dict[str, Any]) -> dict[str, AttributedRun]:
+        """The runs of a dict's values if several are answers, as in a RunnableParallel."""
+        steps = [(step.id, step.all_names()) for step in root.within()]
+        texts, branches = {}, {}
+        for key, value in outputs.items():
+            if isinstance(value, str | BaseMessage):
+                texts[key] = "".join(messages.output_texts(value))
+                own = [step_id for step_id, names in steps if f"map:key:{key}" in names]
+                branches[key] = own or [step_id for step_id, _ in steps]
+        runs = self.results.by_key(texts, branches)
+        return runs if len(runs) > 1 else {}
 
     def _advise(self, root: Step, outputs: Any) -> None:
         """Log why the root's answer has no attribution, if documents are the reason."""
@@ -274,3 +295,9 @@ WRONG_PLACE = (
     "AttributionCallbackHandler is attached to the model, where it sees no retriever; attach it to "
     "the chain, chain.with_config(callbacks=[handler]), or pass it per call"
 )
+
+
+def _summaries_of(runs: Mapping[str, AttributedRun]) -> dict[str, Any] | None:
+    """The summary of a single run, or a dict of summaries by key; None without any."""
+    summaries = {key: run.summary for key, run in runs.items()}
+    return summaries if len(summaries) > 1 else next(iter(summaries.values()), None)

@@ -102,18 +102,26 @@ def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
         message.response_metadata = {**message.response_metadata, KEY: summary}
 
 
-def attach_to_mapping(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> None:
-    """Put an answer's summary into a chain's dict, or remove the summary of an earlier answer.
+def attach_to_mapping(outputs: dict[Any, Any], found: dict[str, Any] | None) -> None:
+    """Put a summary, or summaries by key, into a chain's dict, or remove those of earlier answers.
 
     A value of the application stays.
     """
     before = outputs.get(KEY)
-    if before is not None and not (isinstance(before, dict) and "run_id" in before):
+    if before is not None and not (_is_summary(before) or _has_summaries(before)):
         return
-    if summary is not None:
-        outputs[KEY] = summary
+    if found is not None:
+        outputs[KEY] = found
     elif before is not None:
         del outputs[KEY]
+
+
+def _is_summary(value: Any) -> bool:
+    return isinstance(value, dict) and {"status", "run_id"} <= value.keys()
+
+
+def _has_summaries(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(map(_is_summary, value.values()))
 
 
 def is_last(chunk: ChatGenerationChunk) -> bool:

@@ -25,13 +25,13 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
 from attribot_rag import Attributor, LocalModel
 from attribot_rag.errors import InvalidInput
-from langchain_attribot import citations_of
+from langchain_attribot import citations_of, with_attribution
 
 
 def test_the_message_of_a_chain_carries_the_core_s_scores(
@@ -61,15 +61,27 @@ def test_the_message_of_a_chain_carries_the_core_s_scores(
     json.dumps(dumpd(chain), default=str)
 
 
-def test_each_branch_has_its_attribution(tiny_chat: Chat, handler: Handler) -> None:
+@pytest.mark.parametrize("parsed", [False, True])
+def test_each_branch_has_its_attribution(
+    tiny_chat: Chat, handler: Handler, *, parsed: bool
+) -> None:
     texts = {"left": DOCUMENTS[0], "right": DOCUMENTS[1]}
-    branches = {name: rag(Given(documents=[text]), tiny_chat) for name, text in texts.items()}
+    parser: Any = StrOutputParser() if parsed else RunnablePassthrough()
+    branches = {
+        name: rag(Given(documents=[text]), tiny_chat) | parser for name, text in texts.items()
+    }
     both = RunnableParallel(branches).with_config(callbacks=[handler])
     for outputs in both.batch([QUESTION, "What costs 18 crowns?"]):
-        for name, text in texts.items():
-            assert located_ids(summary_of(outputs[name])) == [text.id]
-        runs = [summary_of(outputs[name])["run_id"] for name in texts]
-        assert outputs["attribution"]["run_id"] in runs
+        assert list(outputs["attribution"]) == ["left", "right"]
+        for name, summary in outputs["attribution"].items():
+            assert located_ids(checked(summary)) == [texts[name].id]
+            if not parsed:
+                assert summary_of(outputs[name]) == summary
+    attributed = with_attribution(RunnableParallel(branches), tiny_chat, **EXACT)
+    result = attributed.invoke(QUESTION)
+    assert list(result["attribution"]) == ["left", "right"]
+    assert [document.id for document in result["documents"]] == ["ferry", "lighthouse"]
+    attributed.handler.close()
 
 
 def test_outputs_are_left_alone_if_that_is_asked_for(chain: Chain, making: Making) -> None:
