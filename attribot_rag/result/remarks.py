@@ -84,12 +84,12 @@ LED = 6.0
 _NOT_JUDGED = ("trivial", "reasoning")
 _MOST_WORDS = 4
 _MOST_CALLED = 36  # characters
-Standing = Literal["said", "disputed", "differs", "partial", "none", "open", "elsewhere"]
-"""What users should think of a sentence.
+Standing = Literal["full", "disputed", "contradicted", "partial", "none", "open", "elsewhere"]
+"""What users should think of a sentence: the kind of its support, or one of three more.
 
-- said: a retrieved document says it;
+- full: a retrieved document says it;
 - disputed: the cited document says it, and another one says something else;
-- differs: the cited document has another value, or only another document has one;
+- contradicted: the cited document has another value, or only another document has one;
 - partial: the document that caused it, or the closest one, lacks some of its words;
 - none: no retrieved document says it;
 - open: its source is unclear;
@@ -333,7 +333,7 @@ def standing_of(
     keys = {remark.key for remark in remarks}
     support = verdict.support
     if "contradicted" in keys:
-        return "disputed" if is_disputed(verdict) else "differs"
+        return "disputed" if is_disputed(verdict) else "contradicted"
     if keys & {"none", "none_of_one", "led"}:
         return "none"
     if keys - {"also", "follows_in_doubt", "says_but", "say_but"}:
@@ -343,11 +343,10 @@ def standing_of(
     if support is None:
         return None
     if support.is_said:
-        return "partial" if "follows_in_doubt" in keys else "said"
+        return "partial" if "follows_in_doubt" in keys else "full"
     if verdict.kind == "conversation":
         return "elsewhere"
-    standing: Standing = "none" if support.kind == "none" else "partial"
-    return "differs" if support.kind == "contradicted" else standing
+    return support.kind
 
 
 def is_disputed(verdict: Verdict) -> bool:
@@ -388,11 +387,11 @@ def trust_line(trust: Trust | None, texts: str = THE_DOCUMENTS) -> str:
 def _parts(trust: Trust, texts: str) -> Iterator[str]:
     words, total, standings = REMARKS["en"], trust["sentences"], trust["standings"]
     values = {"all": total, "texts": texts, "passages": trust["passages"]}
-    stands = standings.get("said", 0) + standings.get("disputed", 0)
+    stands = standings.get("full", 0) + standings.get("disputed", 0)
     if stands or total > 1:
         yield words["stands"][total > 1].format(n=stands, **values)
     for name, number in standings.items():
-        if name != "said":
+        if name != "full":
             key = "none_of_one" if name == "none" and trust["passages"] == 1 else name
             form = 0 if total == 1 else 1 if number == 1 else 2
             yield words["trust"][key][form].format(n=number, **values)

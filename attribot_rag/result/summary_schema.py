@@ -100,8 +100,8 @@ class SentenceSummary(TypedDict):
     remarks: list[RemarkSummary]
     """Remarks on its support and its values, in words."""
     standing: Standing | None
-    """What users should think of it. 'said': a retrieved document says it. 'disputed': the cited
-    document says it, and another one says something else. 'differs': the document has another
+    """What users should think of it. 'full': a retrieved document says it. 'disputed': the cited
+    document says it, and another one says something else. 'contradicted': the document has another
     value. 'partial': the document that caused it, or the closest one, lacks some of its words.
     'none': no retrieved document says it. 'open': its source is unclear. 'elsewhere': it comes from
     the rest of the prompt. Null if it is not judged."""

@@ -50,23 +50,23 @@ TALK: dict[str, Any] = {"kind": "conversation", "support": Support(kind="none")}
 OPEN: dict[str, Any] = {"kind": "open", "reason": "scattered", "support": Support(kind="none")}
 # The first verdict, the standing of its sentence, and the looks of the chips.
 SENTENCES: list[tuple[dict[str, Any], str | None, list[str]]] = [
-    (sourced(), "said", [""]),
-    (sourced("partial", verbatim=True, missing_asked=("notice",)), "said", ["", "note"]),
+    (sourced(), "full", [""]),
+    (sourced("partial", verbatim=True, missing_asked=("notice",)), "full", ["", "note"]),
     (sourced("contradicted", rivals=(OTHER,)), "disputed", ["", "warn"]),
     (sourced("contradicted", rivals=(OTHER, ANOTHER)), "disputed", ["", "warn"]),
-    (sourced("contradicted", rivals=(rival(0, "48"),)), "differs", ["warn"]),
-    (sourced("contradicted", rivals=(OTHER,), missing=LACKS), "differs", ["part", "warn"]),
+    (sourced("contradicted", rivals=(rival(0, "48"),)), "contradicted", ["warn"]),
+    (sourced("contradicted", rivals=(OTHER,), missing=LACKS), "contradicted", ["part", "warn"]),
     (sourced("partial", missing=LACKS), "partial", ["part"]),
     (sourced("partial"), "partial", ["part"]),
     (sourced("partial") | {"checks": (NOWHERE,)}, "partial", ["part", "warn"]),
     (sourced() | {"checks": (NOT_CITED,)}, "partial", ["part", "warn"]),
     (own(), "none", ["warn"]),
     (own(reliance=7.0), "none", ["warn"]),
-    (own("full", 0.5, 1), "said", ["note"]),
-    (own() | {"support": Support(kind="contradicted", rivals=(OTHER,))}, "differs", ["warn"]),
+    (own("full", 0.5, 1), "full", ["note"]),
+    (own() | {"support": Support(kind="contradicted", rivals=(OTHER,))}, "contradicted", ["warn"]),
     (TALK, "elsewhere", ["note"]),
     (TALK | {"source_ids": (0,)}, "elsewhere", ["part", "note"]),
-    (TALK | {"support": sourced()["support"], "source_ids": (0,)}, "said", ["", "note"]),
+    (TALK | {"support": sourced()["support"], "source_ids": (0,)}, "full", ["", "note"]),
     (OPEN, "open", ["note"]),
     ({"kind": "open", "reason": "cut"}, None, ["note"]),
     ({"kind": "trivial"}, None, []),
@@ -112,12 +112,12 @@ def test_the_line_counts_what_the_chips_show(
         known = Counter(filter(None, told))
         assert (trust["standings"] if trust else {}) == known
     for verdict, standing, _ in SENTENCES:
-        if standing not in ("said", "partial", "none", "differs") or not verdict["support"]:
+        if standing not in ("full", "partial", "none", "contradicted") or not verdict["support"]:
             continue
         data = answered(verdict, follower(verdict["support"]))
         _, _, looks = page.evaluate(LOOKS, data)
         assert data["summary"]["sentences"][1]["standing"] == standing
-        assert looks == (["note"] if standing == "said" else ["part"])
+        assert looks == (["note"] if standing == "full" else ["part"])
 
 
 def moved(verdict: dict[str, Any], by: int) -> dict[str, Any]:

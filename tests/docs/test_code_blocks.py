@@ -233,7 +233,7 @@ def test_a_hosted_model_is_read_from_start_to_finish(
     assert "(smollm2-135m-instruct read the answer of gpt-4o:" in by_model
     assert streamed == LIGHTHOUSE and "<attribot-answer" in names["html"]
     assert len(hosted) == 4
-    assert names["sentence"]["standing"] == "said"
+    assert names["sentence"]["standing"] == "full"
     again = names["answer"]("How high is it? Say it again.")
     assert LIGHTHOUSE in prompt_of(hosted[-1]) and again.attribution.verdicts[0].kind == "grounded"
     names["documents"].pop()

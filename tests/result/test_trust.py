@@ -37,7 +37,7 @@ def summary(documents: list[str], *chosen: int) -> dict[str, Any]:
 def test_each_judged_sentence_has_a_standing() -> None:
     data = summary([f"{FERRY} {GUARANTEE}", LAMP], *range(len(SENTENCES)))
     standings = [sentence["standing"] for sentence in data["sentences"]]
-    assert standings[:4] == ["said", "partial", "partial", "none"]
+    assert standings[:4] == ["full", "partial", "partial", "none"]
     assert standings[5:] == ["elsewhere", "open", None, None]
 
 
@@ -72,5 +72,5 @@ def test_a_value_that_the_source_has_otherwise_differs() -> None:
     made = handmade(said, [FERRY], {FERRY: (9.0,)})
     verdicts = verdicts_of(said, {"kind": "grounded", "source_ids": (0,)})
     data = summarize(supported(replace(made, verdicts=verdicts)))
-    assert data["sentences"][0]["standing"] == "differs"
+    assert data["sentences"][0]["standing"] == "contradicted"
     assert trust_line(data["trust"]) == "the source says otherwise"

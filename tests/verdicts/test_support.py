@@ -413,7 +413,7 @@ def test_what_stands_word_for_word_is_said_and_what_it_lacks_of_the_question_is_
     made = household(question, answer, cited)
     (sentence,) = summarize(made)["sentences"]
     (remark,) = sentence["remarks"]
-    assert (remark["key"], sentence["standing"]) == ("says_but", "said")
+    assert (remark["key"], sentence["standing"]) == ("says_but", "full")
     assert remark["text"].startswith(f"[1] says this, but does not mention {lacks}")
     assert f"({remark['text']})" in made.to_cited_text()
     assert f"({remark['text']})" in made.to_table(width=300)
@@ -440,7 +440,7 @@ def test_what_follows_from_a_sentence_that_is_said_is_in_no_doubt() -> None:
     answer = f"{GUARANTEE} So it is long."
     made = answered(answer, GUARANTEE, {"kind": "follows", "follows": 0}, question=NOTICED)
     first, second = summarize(made)["sentences"]
-    assert (first["standing"], second["standing"]) == ("said", "said")
+    assert (first["standing"], second["standing"]) == ("full", "full")
     assert [remark["key"] for remark in first["remarks"]] == ["says_but"]
     assert not second["remarks"]
 

@@ -271,7 +271,7 @@ class AttribotAnswer extends HTMLElement {
 
   // The other answers that a reader will ask for: where the support is in doubt.
   askAhead() {
-    const doubted = this.receipts.judged.filter(({ standing, documents }) => ["partial", "differs"].includes(standing) && documents.length).slice(0, 2);
+    const doubted = this.receipts.judged.filter(({ standing, documents }) => ["partial", "contradicted"].includes(standing) && documents.length).slice(0, 2);
     for (const { documents } of doubted) this.without(this.receipts.whole(documents), true).then(() => this.view?.sentence && this.draw(), () => {});
   }
 }

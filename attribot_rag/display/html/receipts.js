@@ -1,8 +1,8 @@
 // What the data of an answer says of its sentences.
 const LEVELS = ["very strong", "strong", "weak"];
-const DOUBTS = ["disputed", "differs", "partial", "none", "open", "elsewhere"]; // as in trust.py; amber up to 'none'
+const DOUBTS = ["disputed", "contradicted", "partial", "none", "open", "elsewhere"]; // as in remarks.py; amber up to 'none'
 const AMBER = DOUBTS.slice(1, 4);
-const SAID = ["said", "disputed"];
+const SAID = ["full", "disputed"];
 const LOOKS = ["warn", "part", "note"];
 const NUMBERED = /^(prompted|closest|say)/; // remarks that the numbers of passages have
 const DASHED = /^(prompted|closest)/;
@@ -117,7 +117,7 @@ class Receipts {
     const disputes = (index) => notes.find(({ remark }) => remark?.key === "contradicted" && remark.documents.includes(index));
     const shown = documents.filter((index, at) => !note?.documents.includes(index) && documents.findIndex((other) => this.passage(other).number === this.passage(index).number) === at);
     const chips = ["cut", "checking"].includes(state) ? [] : shown.map((index, at) => {
-      const look = disputes(index) ? "warn" : SAID.includes(standing ?? "said") ? "" : "part";
+      const look = disputes(index) ? "warn" : SAID.includes(standing ?? "full") ? "" : "part";
       const sign = look === "part" ? " ?" : !look && standing ? " ✓" : "";
       return { key: `${index}`, document: index, look, joint: at > 0 && shared && say(shared === "together" ? "and" : "or"),
         text: `${this.passage(index).number ?? brief(this.passage(index).name, 20)}${sign}`,
@@ -188,7 +188,7 @@ class Receipts {
     if (state === "also") return `${this.say("says", { names: this.names(also), n: this.count(also) })}.`;
     const other = remarks.find(({ key }) => key === "contradicted");
     const joint = [null, "together"].includes(this.shared(sentence)) ? "and" : "or";
-    const told = this.say(standing === "said" || standing === "disputed" ? "says" : "from", { names: this.names(documents, joint), n: joint === "or" ? 1 : this.count(documents) });
+    const told = this.say(standing === "full" || standing === "disputed" ? "says" : "from", { names: this.names(documents, joint), n: joint === "or" ? 1 : this.count(documents) });
     if (other) {
       const values = { told, name: this.names(other.documents), n: this.count(other.documents), values: brief(other.values.join(", "), 120) };
       return `${this.say(standing === "disputed" ? "instead" : "only", values)}.`;
@@ -212,7 +212,7 @@ class Receipts {
     const { trust } = this.summary;
     if (!trust) return [];
     const { sentences: all, passages, standings } = trust;
-    const n = (standings.said ?? 0) + (standings.disputed ?? 0);
+    const n = (standings.full ?? 0) + (standings.disputed ?? 0);
     const stands = (n > 0 || all > 1) && { text: this.say("stands", { n, all, at: Number(all > 1) }), stands: n > 0 };
     const parts = DOUBTS.filter((name) => standings[name]).map((name) => [name, standings[name]]).map(([name, count]) => ({
       name, warn: !["open", "elsewhere"].includes(name),
