@@ -7,6 +7,7 @@ attributed with the recorded cache of its prompt; a second time, by what the rec
 and with neither. `--alone` leaves out these two and the generation. What is measured is kept in a
 folder: a run that was stopped goes on. `--count` counts only tokens and passes. It keeps the rows
 in the folder, and reads a prompt only if a row is new. `--pass-tokens` is what a pass is worth.
+`--plot` draws the tokens and the shares of the generation's time.
 
     OMP_NUM_THREADS=1 python -m benchmarks.growth --start [--cold]
 
@@ -28,6 +29,7 @@ from attribot_rag import Attribution, Attributor, Document, ScoringOptions
 from attribot_rag.model.generation import Generation
 from attribot_rag.recording import generate_answer
 from benchmarks import ROOT
+from benchmarks.experiment.figures import PLOT_STYLE
 from benchmarks.experiment.setting import CLOCKS, hardware
 from benchmarks.experiment.tables import markdown_table
 from benchmarks.labelled.row_cache import CachingBackend, RowStore
@@ -254,6 +256,30 @@ def table(every: Sequence[Measurement]) -> str:
     return markdown_table(header, rows)
 
 
+def draw(every: Sequence[Measurement], path: Path) -> None:
+    """Writes an SVG: tokens by sentences, and shares of the generation by sentences and chunks."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    ways = {"recorded": ("#0b5cad", "o", "-"), "second look": ("#00704f", "^", "--")}
+    ways["not recorded"] = ("#b34700", "D", "-.")
+    with mpl.rc_context(PLOT_STYLE):
+        panels = Figure(figsize=(10.8, 3.6), layout="constrained").subplots(1, 3)
+        for panel, axis in zip(panels, ("sentences", "sentences", "chunks"), strict=True):
+            is_share = panel is not panels[0]
+            for way, (colour, marker, dash) in ways.items():
+                of_way = [each for each in every if (each.axis, each.way) == (axis, way)]
+                values = [each.seconds / each.generation for each in of_way if is_share]
+                values = values or [each.tokens for each in of_way]
+                style = {"color": colour, "marker": marker, "linestyle": dash, "label": way}
+                panel.plot([each.size for each in of_way], values, **style)
+            panel.set_xlabel(f"{axis} of the {'answer' if axis == 'sentences' else 'prompt'}")
+            panel.set_ylabel("share of the generation's time" if is_share else "tokens read")
+            panel.set_ylim(bottom=0)
+            panel.legend(labelcolor="linecolor")
+        panels[0].figure.savefig(path, metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_model(parser)
@@ -263,6 +289,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="recorded only, without generation")
     parser.add_argument("--count", action="store_true", help="tokens and passes, not seconds")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "growth")
+    parser.add_argument("--plot", type=Path, metavar="SVG", help="draw into this file")
     parser.add_argument("--start", action="store_true", help="only the first attributions")
     parser.add_argument("--cold", action="store_true", help="without a warm-up before the first")
     options = parser.parse_args()
@@ -296,6 +323,8 @@ def main() -> None:
         every += new
         print(*table(new).splitlines()[-len(new) :], sep="\n", flush=True)
     print(f"{hardware(language_model.device)}, one thread\n\n{table(every)}")
+    if options.plot is not None:
+        draw(every, options.plot)
 
 
 if __name__ == "__main__":

@@ -46,8 +46,6 @@ FULL = 0.22
 """The least score of full support."""
 ENTAILED = 0.5
 """The least probability of entailment, by a classifier, at which a text says a sentence."""
-UNSURE = (0.1, 0.4)
-"""If the score by words is between these, a model decides, if there is one."""
 UNLIKELY = -8.5
 """The log-likelihood in nats, after a text, below which a word is about something else.
 
@@ -179,7 +177,6 @@ def support_of(
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
-    - a telling word is missing, and only the model raised the score;
     - the cited text is the same sentence with one other word, or without one or two of its words.
 
     If only other words are missing, it is also full if the text entails the sentence.
@@ -193,24 +190,14 @@ def support_of(
     nowhere = wording.lacking(question, retrieved.keys)
     repeated = [word for word in nowhere if wording.has(own, word.key)]
     if cited:
-        signals = signals_of(stated, cited, retrieved)
-        passages, by_words = cited, estimate(signals)
-        is_unsure = UNSURE[0] < by_words < UNSURE[1]
+        passages, score = cited, REGRESSION.score(signals_of(stated, cited, retrieved))
     else:
-        passages, by_words = says(stated, retrieved)
-        signals, is_unsure = None, False
+        passages, score = says(stated, retrieved)
     is_close = not passages
     if is_close and (near := _closest(stated, retrieved)):
-        passages, by_words = (near,), estimate(signals_of(stated, [near], retrieved))
+        passages, score = (near,), REGRESSION.score(signals_of(stated, [near], retrieved))
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
-    score, foreign = by_words, frozenset[str]()
-    if question_likely is not None and not is_close and (is_unsure or repeated):
-        likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
-        foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
-        if signals and is_unsure and likely:
-            mean = sum(nats for _, _, nats in likely) / len(likely)
-            score = estimate(replace(signals, question_likely=mean))
     known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
     texts = "\n".join(passage.text for passage in passages)
     missing = _not_respelled(wording.lacking(words, known), wording.content(texts))
@@ -220,6 +207,13 @@ def support_of(
     replaced = missing if _is_replaced(stated.text, missing, cited, wording) else []
     inserted = _inserted(stated.text, passages, wording)
     telling = [*facts, *replaced, *inserted, *wording.telling(missing, words)]
+    asked = wording.telling(wording.lacking(elsewhere, known), question)
+    has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
+    may_be_full = not is_close and has_facts and not (replaced or inserted)
+    foreign = frozenset[str]()
+    if question_likely is not None and may_be_full and not differs and repeated:
+        likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
+        foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
     lacking = sorted({*missing, *inserted}, key=lambda word: word.start)
     told = tuple(
         MissingWord(
@@ -230,16 +224,7 @@ def support_of(
         for word in lacking
         if word in telling or wording.has(foreign, word.key)
     )
-    asked = wording.telling(wording.lacking(elsewhere, known), question)
-    has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
-    has_score = score >= FULL and (by_words >= FULL or not telling)
-    is_full = (
-        not is_close
-        and (has_score or not (missing or asked))
-        and not foreign
-        and has_facts
-        and not (replaced or inserted)
-    )
+    is_full = may_be_full and not foreign and (score >= FULL or not (missing or asked))
     if entailed is not None and has_facts and not is_full:
         probability = entailed("\n".join(passage.read for passage in passages), stated.text)
         if probability >= ENTAILED:
@@ -426,7 +411,7 @@ def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], flo
             continue
         # Neighbours have each other's words around them: the one with the words itself is cited.
         own = wording.covered(words, wording.keys(passage.text))
-        rank = (estimate(signals_of(stated, [passage], retrieved)), own)
+        rank = (REGRESSION.score(signals_of(stated, [passage], retrieved)), own)
         if own >= _LEAST_OWN and rank >= most:
             best = [*best, passage] if rank == most else [passage]
             most = rank
@@ -580,8 +565,7 @@ def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Itera
 class Signals:
     """Numbers about a sentence and its cited text.
 
-    Shares are of words, weighted by how rare they are in the retrieved text. The log-likelihood is
-    in nats for each token; None if it was not scored.
+    Shares are of words, weighted by how rare they are in the retrieved text.
     """
 
     added_covered: float
@@ -592,8 +576,6 @@ class Signals:
     text has. Other words may be the question's own way to put it."""
     question_repeated: float = 0.0
     """The share of the question's words that the sentence repeats."""
-    question_likely: float | None = None
-    """The mean log-likelihood of the question's tokens after the cited text alone."""
 
 
 @dataclass(frozen=True)
@@ -611,25 +593,7 @@ class Regression:
         return 1 / (1 + exp(-total))
 
 
-WORDS = Regression(
+REGRESSION = Regression(
     -3.745, {"added_covered": 1.942, "question_covered": 2.45, "question_repeated": 0.302}
 )
-"""By words alone."""
-MODEL = Regression(
-    -1.574,
-    {
-        "added_covered": 1.748,
-        "question_covered": 1.741,
-        "question_repeated": 0.601,
-        "question_likely": 0.552,
-    },
-)
-"""With the likelihood of the question after the cited text, which a model has to read."""
-
-
-def estimate(signals: Signals) -> float:
-    """An estimate, from 0 to 1, of how probable it is that the cited text says the sentence.
-
-    Without the likelihood of the question, words alone decide.
-    """
-    return (WORDS if signals.question_likely is None else MODEL).score(signals)
+"""An estimate, from 0 to 1, of how probable it is that the cited text says the sentence."""

@@ -30,7 +30,7 @@ STYLES = {
 
 _OTHERS = "0.75"
 _FRACTIONS = tuple(np.linspace(0, 1, 21).tolist())
-_STYLE: dict[Any, Any] = {
+PLOT_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.grid": True,
     "grid.color": "0.93",
@@ -55,7 +55,7 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
         ("cost_and_context", _cost),
     ):
         if sets:
-            with mpl.rc_context(_STYLE):
+            with mpl.rc_context(PLOT_STYLE):
                 figure = Figure(figsize=(5.4 * len(sets), 4.2), layout="constrained")
                 panels = figure.subplots(1, len(sets), squeeze=False)[0]
                 for axes, (data_set, scored) in zip(panels, sets.items(), strict=True):

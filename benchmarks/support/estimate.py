@@ -23,8 +23,7 @@ from attribot_rag import Attribution
 from attribot_rag.attribution import ResponseText
 from attribot_rag.support import Retrieved
 from attribot_rag.support.support import (
-    MODEL,
-    WORDS,
+    REGRESSION,
     Regression,
     Signals,
     Stated,
@@ -75,14 +74,12 @@ def _case(data: dict[str, Any]) -> Case | None:
     stated = Stated(start=0, text=text, question=data["text"].strip())
     passages = retrieved.of(verdict.traced(attribution.verdicts).source_ids)
     likelihoods = data["asked"]["cited"]
-    question_likely = float(np.mean([nats for _, _, nats in likelihoods])) if passages else None
     passages = passages or says(stated, retrieved)[0]
     signals = None
     cited = replace(verdict, source_ids=verdict.traced(attribution.verdicts).source_ids)
     support = support_of(stated, cited, retrieved, lambda text: likelihoods)
     if passages:
         signals = signals_of(stated, passages, retrieved)
-        signals = Signals(**{**vars(signals), "question_likely": question_likely})
     is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
     score = support.score or 0.0
     return Case(data["article"], is_right, signals, verdict.kind, support.kind, score, likely)
@@ -106,10 +103,11 @@ def halves(cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
     )
 
 
-def fitted(cases: Sequence[Case], names: Sequence[str]) -> Regression:
-    """The regression on these signals, of the cases that have them all."""
-    known = [case for case in cases if case.signals and None not in _values(case.signals, names)]
-    values = np.array([_values(case.signals, names) for case in known if case.signals], float)
+def fitted(cases: Sequence[Case]) -> Regression:
+    """The regression on the library's signals, of the cases that have them."""
+    names = [*REGRESSION.weights]
+    known = [case for case in cases if case.signals]
+    values = np.array([[getattr(case.signals, name) for name in names] for case in known])
     spread = values.std(axis=0) + 1e-6
     model = LogisticRegression(C=0.3).fit(values / spread, [case.is_right for case in known])
     weights = model.coef_[0] / spread
@@ -117,20 +115,9 @@ def fitted(cases: Sequence[Case], names: Sequence[str]) -> Regression:
     return Regression(round(float(model.intercept_[0]), 3), named)
 
 
-def _values(signals: Signals, names: Sequence[str]) -> list[float | None]:
-    return [getattr(signals, name) for name in names]
-
-
-def scores(cases: Sequence[Case], words: Regression, model: Regression | None) -> list[float]:
+def scores(cases: Sequence[Case], regression: Regression) -> list[float]:
     """The scores of cases; 0 without a text that could say the sentence."""
-    return [
-        0.0
-        if case.signals is None
-        else (model if model and case.signals.question_likely is not None else words).score(
-            case.signals
-        )
-        for case in cases
-    ]
+    return [0.0 if case.signals is None else regression.score(case.signals) for case in cases]
 
 
 def area(scores: Sequence[float], is_right: Sequence[bool]) -> float:
@@ -171,17 +158,16 @@ def report(name: str, fit: Sequence[Case], held_out: Sequence[Case]) -> None:
     print(f"  own likelihood {area(own, right):.3f} [{_shown(interval(own, right))}]")
     library = [case.score for case in held_out]
     print(f"  as installed {area(library, right):.3f} [{_shown(interval(library, right))}]")
-    for label, model in (("words", None), ("model", fitted(fit, tuple(MODEL.weights)))):
-        words = fitted(fit, tuple(WORDS.weights))
-        chosen, of_fit = scores(held_out, words, model), scores(fit, words, model)
-        least = limit(of_fit, [case.is_right for case in fit])
-        flags = [score < least for score in chosen]
-        wrong = np.mean([flag for flag, good in zip(flags, right, strict=True) if not good])
-        good = np.mean([flag for flag, good in zip(flags, right, strict=True) if good])
-        print(
-            f"  {label} {area(chosen, right):.3f} [{_shown(interval(chosen, right))}], below "
-            f"{least:.2f}: {wrong:.2f} of wrong, {good:.2f} of right; {model or words}"
-        )
+    regression = fitted(fit)
+    chosen, of_fit = scores(held_out, regression), scores(fit, regression)
+    least = limit(of_fit, [case.is_right for case in fit])
+    flags = [score < least for score in chosen]
+    wrong = np.mean([flag for flag, good in zip(flags, right, strict=True) if not good])
+    good = np.mean([flag for flag, good in zip(flags, right, strict=True) if good])
+    print(
+        f"  fitted again {area(chosen, right):.3f} [{_shown(interval(chosen, right))}], below "
+        f"{least:.2f}: {wrong:.2f} of wrong, {good:.2f} of right; {regression}"
+    )
 
 
 def _shown(interval: tuple[float, float]) -> str:

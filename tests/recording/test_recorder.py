@@ -147,18 +147,25 @@ def test_releasing_drops_one_cache_and_keeps_the_ids(recorder: GenerationRecorde
 
 
 @pytest.mark.slow
-def test_two_hundred_generations_leave_bounded_memory() -> None:
-    alive: list[weakref.ref[torch.Tensor]] = []
-    with GenerationRecorder(MODEL, max_generations=4) as recorder:
-        for seed in range(200):
+@pytest.mark.parametrize(
+    ("bounds", "num_kept"),
+    [({"max_generations": 4}, 4), ({"max_cache_bytes": CACHE_BYTES - 1}, 1)],
+    ids=["few generations", "caches beyond the bound"],
+)
+def test_three_hundred_generations_leave_bounded_memory(
+    bounds: dict[str, int], num_kept: int
+) -> None:
+    alive: list[weakref.ref[torch.UntypedStorage]] = []
+    with GenerationRecorder(MODEL, **bounds) as recorder:
+        for seed in range(300):
             answer(seed)
             cache = recorder.generations[-1].cache
             assert cache is not None
-            alive += [weakref.ref(tensor) for layer in cache for tensor in layer]
+            alive += [weakref.ref(tensor.untyped_storage()) for layer in cache for tensor in layer]
     del cache
     gc.collect()
-    assert len(recorder.generations) == 4
-    assert sum(reference() is not None for reference in alive) == 4 * 2 * 2
+    assert sum(generation.cache is not None for generation in recorder.generations) == num_kept
+    assert sum(reference() is not None for reference in alive) == num_kept * 2 * 2
 
 
 def test_the_same_answer_to_different_prompts(recorder: GenerationRecorder) -> None:
