@@ -181,7 +181,7 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
             default=NumbersInDocuments(),
             metavar="MODULE:NAME",
             help="what checks the sentences, such as attribot_checks:ValueChecks (default: numbers "
-            "that stand in no document)",
+            "that are in no document)",
         )
         add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
         add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")

@@ -133,7 +133,7 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
     if not ranked:
         raise InvalidInput(
             f"none of the {len(chunks)} chunks has a word of the question {question!r}; ask with "
-            "words that stand in the files"
+            "words that are in the files"
         )
     return [chunks[number] for number in ranked]
 

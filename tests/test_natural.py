@@ -62,7 +62,7 @@ def test_a_row_is_that_of_the_prompt_with_the_other_parts_left_out(
 
 @dataclass(frozen=True)
 class WrittenRows(PromptRows):
-    """Rows by the sentences that stand in the prompt, instead of a model's."""
+    """Rows by the sentences that are in the prompt, instead of a model's."""
 
     written: Mapping[frozenset[str], list[float]]
 

@@ -64,7 +64,7 @@ def located(
     prompt: Prompt | None,
     options: ContextOptions,
 ) -> Context:
-    """Where the documents and the earlier turns stand in the text of the prompt."""
+    """Where the documents and the earlier turns are in the text of the prompt."""
     turns, message = turns_of(prompt)
     return locate_context(
         text,
@@ -120,7 +120,7 @@ def location_notes(context: Context) -> Iterator[str]:
         yield (
             f"The model received documents only in part: {', '.join(shares)}. While that is so, no "
             "sentence is said to come from elsewhere; pass the documents as they "
-            "stand in the prompt."
+            "are in the prompt."
         )
     if crowded := context.crowded:
         yield (

@@ -1,4 +1,4 @@
-"""Documents, their sources, and where both stand in the prompt that the model saw."""
+"""Documents, their sources, and where both are in the prompt that the model saw."""
 
 from attribot_rag.context.context import Context, ContextOptions, PromptInput
 from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source

@@ -113,7 +113,7 @@ def document_labels(
     num_documents: int,
     turns: Sequence[Interval] = (),
 ) -> DocumentLabels:
-    """The labels of each document that stands in the prompt.
+    """The labels of each document that is in the prompt.
 
     `turns` are the characters of earlier turns, which separate retrievals. A
     label stands before the document in the last retrieval that found it. Most documents have labels

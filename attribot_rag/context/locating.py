@@ -70,7 +70,7 @@ def locate_context(
 
     if not places:
         raise DocumentsNotLocated(
-            f"none of the documents ({len(retrieved)}) stands in the prompt, of "
+            f"none of the documents ({len(retrieved)}) is in the prompt, of "
             f"{len(prompt.text):,} characters; the first begins {retrieved[0].text[:60]!r}; pass "
             "the chunks whose text was put into this prompt"
         )
@@ -191,7 +191,7 @@ class LocatedDocuments:
 
 
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
-    """The texts that stand in the prompt, as a whole or in part, in any form.
+    """The texts that are in the prompt, as a whole or in part, in any form.
 
     A text does not count if everything that stands there belongs to another whole text.
     """

@@ -116,11 +116,11 @@ def cited_spans(
 
 
 def places_in(text: str, document: Document, spans: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Where spans of a document stand in the text of the file that it was cut from.
+    """Where spans of a document are in the text of the file that it was cut from.
 
     White space, case, mark-up and typography may differ. The whole document is looked up first. If
     it stands there several times, its metadata (`start` or `start_index`) must say where. If it
-    does not stand there as a whole, a span is found if it stands in the file only once. Uncertain
+    is not there as a whole, a span is found if it is in the file only once. Uncertain
     places are left out.
     """
     locator = Locator(text, threshold=1)

@@ -101,7 +101,7 @@ def _without(attribution: Result, counterfactual: Counterfactual) -> Iterator[Re
     cited = {index for sentence in cite(attribution) for index in sentence.source_ids}
     holders = [{*attribution.sources[index].documents} for index in cited]
     if others := set[int]().union(*(held - left_out for held in holders if held & left_out)):
-        yield Text(f"The same stands in {_names(attribution, others)}; any of these is enough.")
+        yield Text(f"The same is in {_names(attribution, others)}; any of these is enough.")
     if counterfactual.notes:
         yield _warnings(counterfactual.notes)
 

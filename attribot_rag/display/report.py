@@ -318,7 +318,7 @@ def own_markers(
 
     With 'written', all stay. With 'removed', none stays. With 'audited', a marker is removed if the
     audit does not support it, or if citations have other numbers. A marker that begins a line, or
-    stands in a list of sources, stays too. Markers that are part of JSON, XML, a link or an element
+    is in a list of sources, stays too. Markers that are part of JSON, XML, a link or an element
     always stay. Raises InvalidInput for another option.
     """
     if markers not in get_args(Markers):

@@ -287,7 +287,7 @@ class _Search:
     def _replacements(self, unit: int) -> Search[tuple[int, ...]]:
         """The units that are enough alone in place of this one.
 
-        A few are tried, and more as long as all of them are enough: a fact may stand in any number
+        A few are tried, and more as long as all of them are enough: a fact may be in any number
         of documents.
         """
         losses, only, share = self._losses, self._evidence.only, self._limits.needed_share

@@ -70,7 +70,7 @@ def message_text(message: Message) -> str:
 
 
 def verbatim_texts(messages: Sequence[Message]) -> list[str]:
-    """Texts that stand in the prompt word for word, whatever the template does with others."""
+    """Texts that are in the prompt word for word, whatever the template does with others."""
     texts = (message_text(turn).strip() for turn in messages if message_role(turn) != "assistant")
     return list(filter(None, texts))
 

@@ -133,7 +133,7 @@ class Answer:
     Args:
         text: The answer as its caller has it, or its beginning, perhaps after the prompt.
         documents: The framework's own documents.
-        prompt_texts: Texts that all stand in the prompt, and identify it.
+        prompt_texts: Texts that are all in the prompt, and identify it.
         prompt: The whole prompt, if it is known.
         notes: Notes of the attribution.
         warning: A note for an attribution that finds no source of some sentence.

@@ -1,4 +1,4 @@
-"""The citations of each sentence, and where they stand in the text that is shown."""
+"""The citations of each sentence, and where they are in the text that is shown."""
 
 from __future__ import annotations
 
@@ -408,7 +408,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Shown:
-    """Where a response stands in its caller's text.
+    """Where a response is in its caller's text.
 
     It begins at character `start` of the model's answer. If the caller saw another text, `offsets`
     map the answer's characters to it. `is_lost` says that this mapping is unknown.

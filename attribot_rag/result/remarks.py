@@ -70,10 +70,9 @@ READER_WORDS = {
     "question": "supported by the question",
     "no_effect": "does not support it",
     "no_effects": "do not support it",
-    "read": "{reader} read the answer of {answered_by}: citations name what supports it, not why "
+    "read": "{reader} read the answer of {answered_by}: citations show what supports it, not why "
     "{answered_by} gave it.",
-    "read_all": "Read by a model that did not give them: {readers}. Citations name what supports "
-    "an answer.",
+    "read_all": "{readers} read answers of other models: citations show what supports an answer.",
 }
 ANOTHER_MODEL = "another model"
 Marked = Callable[[Sequence[int]], str]
@@ -379,7 +378,7 @@ def trust_in(attribution: Result, citations: Citations) -> Trust | None:
 def trust_line(trust: Trust | None, texts: str = THE_DOCUMENTS) -> str:
     """One line for people, or '' if nothing is known.
 
-    For example '2 of 3 sentences stand in your files · 1 differs from your files'.
+    For example '2 of 3 sentences are supported by your files · 1 differs from your files'.
     """
     return "" if trust is None else " · ".join(_parts(trust, texts))
 

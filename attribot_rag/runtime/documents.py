@@ -110,7 +110,7 @@ def are_versions(document: Any, other: Any) -> bool:
     """Whether two documents share an id, and one is a shorter or changed text of the other.
 
     Chunks of a file may share its id. So most of the shorter text, in pieces of eight characters,
-    must stand in the other text.
+    must be in the other text.
     """
     first, second = Document.of(document), Document.of(other)
     if not first.id or first.id != second.id:
@@ -165,8 +165,8 @@ def read_by(
 
     An earlier answer counts if its text is not part of a longer document or answer there. If
     several answers have the same text, the last ones count, one for each place. An answer that only
-    chose a word of its prompt, such as yes or no, does not count. If no answer stands there as a
-    whole, answers that stand in part or in another form count.
+    chose a word of its prompt, such as yes or no, does not count. If the prompt contains no
+    answer as a whole, answers count that it contains in part or in another form.
     """
     plain = single_spaced(prompt)
     answers: dict[str, list[AttributedRun]] = defaultdict(list)
@@ -236,7 +236,7 @@ def _joins(character: str) -> bool:
 
 
 def _is_choice(run: AttributedRun, text: str) -> bool:
-    """Whether a short answer stands in its own prompt, outside of the documents."""
+    """Whether a short answer is in its own prompt, outside of the documents."""
     prompt = run.answer.prompt
     if len(text) > _MAX_CHOICE or prompt is None:
         return False
@@ -276,7 +276,7 @@ def not_composed(answer: Answer) -> DocumentsNotLocated:
     """The error if a prompt contains neither the answer's documents nor earlier answers."""
     return DocumentsNotLocated(
         f"neither the {len(answer.documents)} documents nor the {answer.num_before} answers that "
-        "models gave before this one stand in its prompt: a step between changed their texts, or "
+        "models gave before this one are in its prompt: a step between changed their texts, or "
         "passed them on as the assistant's turns. Pass them on as they are, or say which texts "
         "were put into this prompt, as documents that were retrieved"
     )

@@ -10,7 +10,7 @@ from attribot_rag.context.splitting.splitter import Splitter
 
 @dataclass(frozen=True)
 class Example:
-    """A question with its documents, in the order in which they stand in the prompt.
+    """A question with its documents, in the order in which they are in the prompt.
 
     `key` is the data set's name, a slash, and the example's id. `source_texts` are the sources of
     each document as the data set has them (joined, they are the document's text); None: sentences.

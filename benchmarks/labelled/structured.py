@@ -1,4 +1,4 @@
-"""Cases whose fact stands in a table, a list or a heading."""
+"""Cases whose fact is in a table, a list or a heading."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def squad_answers(path: Path, split: Split) -> list[Claim]:
 def answers_to_others(claims: Sequence[Claim]) -> list[Claim]:
     """The questions that the paragraphs answer, each with the answer to another question on them.
 
-    Nothing supports these, though their words stand in the paragraphs.
+    Nothing supports these, though their words are in the paragraphs.
     """
     shown: dict[tuple[str, ...], list[Claim]] = defaultdict(list)
     for claim in claims:

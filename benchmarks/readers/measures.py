@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w+")
 
 
 def overlap(said: str, text: str) -> float:
-    """The share of the words that stand in the text."""
+    """The share of the words that are in the text."""
     words = set(_WORD.findall(said.casefold()))
     return len(words & set(_WORD.findall(text.casefold()))) / max(1, len(words))
 

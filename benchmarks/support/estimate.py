@@ -1,6 +1,6 @@
 """Does support tell right answers from wrong ones? python -m benchmarks.support.estimate ANSWERS...
 
-Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer stands in its
+Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer is in its
 first judged sentence. The regressions of attribot_rag.support.support are fitted on one half of
 the articles, and reported on the other half.
 """

@@ -1,4 +1,4 @@
-"""Numbers of a sentence that stand in no document, told without knowing its language."""
+"""Numbers of a sentence that are in no document, told without knowing its language."""
 
 from functools import partial
 from itertools import pairwise

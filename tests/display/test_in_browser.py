@@ -235,15 +235,15 @@ def test_three_looks_of_a_chip_and_one_line_of_trust(view: View) -> None:
     for chip, look in zip(chips(page).all(), looks, strict=True):
         expect(chip).to_have_class(re.compile(rf"^chip {look}$"))
     expect(page.locator(".trust")).to_have_text(
-        "1 of 4 sentences stand in your files · 1 differs from your files"
-        f" · 1 may not stand in its source · 1 is {OWN}"
+        "1 of 4 sentences are supported by your files · 1 differs from your files"
+        f" · 1 may not be supported by its source · 1 is {OWN}"
     )
     expect(page.locator(".answer .value")).to_have_text(["84", "Norland"])
     expect(page.locator(".list li").last.locator(".chip")).to_have_class("chip part")
     chips(page, "Norland").hover()
     expect(page.locator(".tip")).to_contain_text("which does not mention Norland")
     expect(page.locator(".tip mark")).to_have_text("guarantee lasts 24 months")
-    press(page, "1 may not stand in its source")
+    press(page, "1 may not be supported by its source")
     expect(card(page)).to_contain_text("Prompted by b.txt, which does not mention Norland.")
     expect(card(page).locator("dd").first.locator(".gap")).to_have_text(["Norland"])
     expect(card(page).locator("dd .same")).to_have_text(["guarantee lasts 24 months"] * 2)
@@ -261,7 +261,7 @@ def test_what_a_file_says_stays_solid_where_it_lacks_words_of_the_question(view:
     expect(chips(page)).to_have_text(["1 ✓", "does not mention tenant, notice"])
     expect(chips(page).first).to_have_class("chip ")
     expect(chips(page).last).to_have_class("chip note")
-    expect(page.locator(".trust")).to_have_text("This stands in your files")
+    expect(page.locator(".trust")).to_have_text("Supported by your files")
     told = "a.txt says this, but does not mention tenant, notice"
     expect(chips(page).first).to_have_attribute("aria-label", told)
     expect(opened(page).locator(".verdict")).to_have_text(f"{told}.")
@@ -383,7 +383,7 @@ def test_one_sentence_in_two_files_is_said_to_be_so(view: View) -> None:
     texts = [("ferry.txt", BELL), ("festival.md", f"Hi. {BELL}"), ("festival.md", "Bring water.")]
     without = {"0,1,2": "The bell\nrings in the island's room."}
     shown = opened(view({**citing(BELL, texts, BELL), "without": without}))
-    expect(shown).to_contain_text("same sentence stands in both")
+    expect(shown).to_contain_text("Both contain the same sentence")
     expect(shown).to_contain_text("Without ferry.txt and festival.md the model answers")
     expect(shown.locator(".text")).to_have_text("The bell rings in the island's room.")
 
@@ -739,7 +739,7 @@ def test_an_answer_is_shown_before_and_without_an_attribution(view: View) -> Non
     page = view(ISLAND.to_html(answer=False))
     expect(page.locator(".answer")).to_be_hidden()
     expect(card(page)).to_contain_text("The ferry carries 84 people.")
-    for width in (DESKTOP, PHONE):  # it stands in the page
+    for width in (DESKTOP, PHONE):  # it is in the page
         page.set_viewport_size({"width": width, "height": HEIGHT})
         expect(card(page)).to_be_visible()
 

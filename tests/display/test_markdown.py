@@ -41,7 +41,7 @@ def test_a_line_above_the_answer_counts_what_stands_in_the_documents() -> None:
     judged = supported(made)
     line, _, shown = render_markdown(judged, top=0).replace("\\", "").partition("\n\n")
     assert line.strip("*") == judged.to_table(top=0, width=300).partition("\n")[0]
-    assert "1 of 3 sentences stand in the documents · 1 differs from the documents" in line
+    assert "1 of 3 sentences are supported by the documents · 1 differs from the documents" in line
     assert shown.startswith("The ferry carries 48 passengers. [1] *(84 in [1])*")
 
 

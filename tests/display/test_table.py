@@ -113,7 +113,7 @@ def test_other_documents_with_the_same_sentence_are_named() -> None:
     for left_out, named in (((0,), True), ((0, 1), False), ((2,), False)):
         file = io.StringIO()
         print_counterfactual(ISLAND, replace(second, documents=left_out), file=file)
-        assert ("The same stands in Lamp Night" in file.getvalue()) == named
+        assert ("The same is in Lamp Night" in file.getvalue()) == named
 
 
 def test_notes_and_scores_that_are_approximate_or_estimated() -> None:
@@ -170,5 +170,5 @@ def test_it_begins_with_how_far_the_answer_can_be_trusted_and_quotes_rows_as_cel
     made = handmade(said, [f"| Meal | Limit |\n|---|---|\n{row}"], {row: (9.0,)})
     verdicts = verdicts_of(said, {"kind": "grounded", "source_ids": (0,)})
     first, *lines = supported(replace(made, verdicts=verdicts)).to_table(width=80).splitlines()
-    assert first == "This stands in the documents"
+    assert first == "Supported by the documents"
     assert "“Breakfast · 20 euros”" in "\n".join(lines)

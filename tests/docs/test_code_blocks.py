@@ -207,7 +207,7 @@ def test_the_readme_s_hosted_model_is_read(
     answer, _, told = capsys.readouterr().out.splitlines()
     assert answer == f"{FERRY} [1]"
     assert told == (
-        "(word comparison read the answer of gpt-4o: citations name what supports it, "
+        "(word comparison read the answer of gpt-4o: citations show what supports it, "
         "not why gpt-4o gave it.)"
     )
     assert [asked["model"] for asked in hosted] == ["gpt-4o"]

@@ -1,4 +1,4 @@
-"""Figures that stand in several documents are the same in all of them."""
+"""Figures that are in several documents are the same in all of them."""
 
 import re
 from collections.abc import Iterator

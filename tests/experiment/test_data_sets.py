@@ -120,7 +120,7 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
         '{"question": "Who?", "docu': "column",
         '{"documents": ["a"]}': "question",
         '{"question": "Who?", "documents": [" "]}': "empty",
-        '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}': "stands in none",
+        '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}': "is in none",
         '["a"]': "an object",
         f'{{"question": "Who?", "documents": ["a"], "id": {"1" * 5000}}}': "digits",
     }

@@ -169,7 +169,7 @@ def test_sets_that_suffice(
 def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_first(
     said: set[str], first: int
 ) -> None:
-    """Three hold the word 'river'; what else the sentence says stands in the question, too."""
+    """Three hold the word 'river'; what else the sentence says is in the question, too."""
     part = Part(PART.tokens, PART.words[:1], ("river",), frozenset(said))
     worth = each({1: (FIRST, 9.0), 3: (FIRST, 9.0), 9: (FIRST, 9.0)})
     carriers, _ = searched(worth, ORDER, part)

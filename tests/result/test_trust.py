@@ -44,19 +44,19 @@ def test_each_judged_sentence_has_a_standing() -> None:
 @pytest.mark.parametrize(
     ("documents", "chosen", "line"),
     [
-        ([f"{FERRY} {GUARANTEE}"], (0,), "this stands in the documents"),
+        ([f"{FERRY} {GUARANTEE}"], (0,), "supported by the documents"),
         (
             [f"{FERRY} {GUARANTEE}", RIVAL],
             (0,),
-            "this stands in the documents · another file says otherwise",
+            "supported by the documents · another file says otherwise",
         ),
         ([f"{FERRY} {GUARANTEE}"], (1,), "the source may not say this"),
         ([f"{FERRY} {GUARANTEE}"], (3,), "not in the passage found"),
         (
             [f"{FERRY} {GUARANTEE}", LAMP],
             (0, 1, 2, 3),
-            "1 of 4 sentences stand in the documents · 2 may not stand in their sources · "
-            "1 is not in the 2 passages found",
+            "1 of 4 sentences are supported by the documents · 2 may not be supported by their "
+            "sources · 1 is not in the 2 passages found",
         ),
         ([FERRY, GUARANTEE], (7,), ""),
     ],

@@ -1,4 +1,4 @@
-"""Which earlier answers stand in a later prompt, and what a run that was made of them has."""
+"""Which earlier answers are in a later prompt, and what a run that was made of them has."""
 
 from dataclasses import replace
 

@@ -21,7 +21,7 @@ DOCUMENTS = (
     "Nobody knew. The treaty was signed. The hall burned down.",
 )
 SIGNED, LAST = 0, 4
-"""The source that stands in both documents, and that at the end of them."""
+"""The source that is in both documents, and that at the end of them."""
 NAMES = ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"]
 
 

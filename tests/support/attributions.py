@@ -34,7 +34,7 @@ def handmade(
 ) -> Attribution:
     """`scores` gives each source, by its text, a score for each sentence of the response.
 
-    A source stands in every document that holds its text. The tokens are words; a sentence's
+    A source is in every document that holds its text. The tokens are words; a sentence's
     first token carries its score.
     """
     all_documents = tuple(map(Document.of, documents))
@@ -115,7 +115,7 @@ def attribution(
     holders: list[tuple[int, ...]] | None = None,
     **changed: Any,
 ) -> Attribution:
-    """One token per character of the response; source i stands in document i."""
+    """One token per character of the response; source i is in document i."""
     holders = holders or [(index,) for index in range(len(token_scores))]
     values: dict[str, Any] = {
         "response": response,

@@ -1,4 +1,4 @@
-"""Texts in every script that Unicode knows, with the marks and spaces that may stand in them."""
+"""Texts in every script that Unicode knows, with the marks and spaces that may be in them."""
 
 import sys
 import unicodedata

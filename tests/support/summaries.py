@@ -19,7 +19,7 @@ def checked(summary: Any, status: str = "complete") -> dict[str, Any]:
 
 
 def located_ids(summary: dict[str, Any]) -> list[str]:
-    """The ids of the documents, all of which stand in the prompt."""
+    """The ids of the documents, all of which are in the prompt."""
     assert all(document["located"] for document in summary["documents"])
     return [document["id"] for document in summary["documents"]]
 

@@ -1,4 +1,4 @@
-"""A question that is asked again: the answer stands in an earlier turn, and in a document."""
+"""A question that is asked again: the answer is in an earlier turn, and in a document."""
 
 from collections.abc import Sequence
 

@@ -44,7 +44,7 @@ def judged(
 ) -> Judgement:
     """Judged where each source adds so many nats to a letter of its own in the first words.
 
-    The rest of the reliance is not explained by any source; it stands in the last token.
+    The rest of the reliance is not explained by any source; it is in the last token.
     """
     target = target or scorer(response=response, language_model=other_chat())
     last = target.response.text.find(".") % len(target.generation.response_ids)
@@ -130,7 +130,7 @@ SHIPS, SALT, STOP = 4, 20, 24
 
 
 def test_a_source_that_suffices_is_cited() -> None:
-    """The measured effects stand in the scores."""
+    """The measured effects are in the scores."""
     judgement = judged({3: 9.0}, reliance=10.0)
     (verdict,) = judgement.verdicts
     assert replace(verdict, kept=None) == Verdict(
@@ -198,7 +198,7 @@ def test_a_neighbour_that_only_gives_the_subject_is_not_cited(
 
 
 def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
-    """With the context or without; but the currency stands in two sources."""
+    """With the context or without; but the currency is in two sources."""
     target = scorer(response="It costs 84 talers.", language_model=other_chat())
     number, currency = 9, 12
 

@@ -210,7 +210,7 @@ def test_a_sentence_of_the_model_s_own_is_said_by_a_text_or_by_none() -> None:
     none = answered("Paris is the capital of France.", None)
     assert none.to_cited_text().endswith("France. (not in the 5 passages found)")
     led = answered("Paris is the capital.", {"kind": "unsupported", "reliance": 7.0})
-    assert led.to_cited_text().endswith("(the documents led to this; none says it)")
+    assert led.to_cited_text().endswith("(the documents led to this, but none says it)")
     alone = answered("Paris is the capital.", None, files=FILES[:1])
     assert alone.to_cited_text().endswith("(not in the passage found)")
 
@@ -370,7 +370,7 @@ MIETE, SIE = (
     "Sie beträgt 840 Euro im Monat.",
 )
 NOTICED = "How long does the tenant have to give notice?"
-# What stands in the file word for word, though it lacks words of the question.
+# What is in the file word for word, though it lacks words of the question.
 SAID_BUT = [
     (NOTICED, GUARANTEE, GUARANTEE, "tenant, notice"),
     (NOTICED, "The guarantee lasts 24 months.", GUARANTEE, "tenant, notice"),
@@ -418,7 +418,7 @@ def test_what_stands_word_for_word_is_said_and_what_it_lacks_of_the_question_is_
     assert f"({remark['text']})" in made.to_cited_text()
     assert f"({remark['text']})" in made.to_table(width=300)
     assert remark["text"] in made.to_markdown().replace("\\", "")
-    assert made.to_table(width=300).startswith("This stands in the documents\n")
+    assert made.to_table(width=300).startswith("Supported by the documents\n")
     page = answer_data(made, question=question)["summary"]["sentences"]
     assert page[0]["remarks"] == [remark]
     assert Attribution.from_json(made.to_json()) == made

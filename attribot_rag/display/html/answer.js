@@ -1,5 +1,5 @@
 // <attribot-answer>: an answer with what made the model say each of its sentences, and whether that says it. Its data,
-// attributes, events and colours stand in docs/answers.md. Positions in the data count code points.
+// attributes, events and colours are in docs/answers.md. Positions in the data count code points.
 const SIDE = 960; // pixels of the element from which on the passages stand beside the answer
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(STYLE);
@@ -25,7 +25,7 @@ class AttribotAnswer extends HTMLElement {
 
   get data() { return this.content; }
 
-  get inFlow() { return this.hasAttribute("no-answer") || this.getAttribute("cards") === "flow"; } // a card stands in the page
+  get inFlow() { return this.hasAttribute("no-answer") || this.getAttribute("cards") === "flow"; } // a card is in the page
 
   set data(data) {
     this.content = data;

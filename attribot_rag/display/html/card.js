@@ -1,4 +1,4 @@
-// What stands in the panel: a sentence's card, a file, the passages, or how to read all this.
+// What is in the panel: a sentence's card, a file, the passages, or how to read all this.
 const ADDRESS = /^(https?:\/\/|\/(?!\/)|#)/; // of a file: elsewhere, or in the page
 class Card {
   constructor(answer) {
@@ -6,12 +6,12 @@ class Card {
     Object.assign(this, { answer, receipts, say: receipts.say, number: (value, digits = 1) => value.toLocaleString(receipts.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−") });
   }
 
-  // The bar over what stands in the panel.
+  // The bar over what is in the panel.
   controls(...children) {
     return h("div", { class: "controls" }, children, button({ class: "closer", "aria-label": this.say("close"), click: () => this.answer.close() }, "✕"));
   }
 
-  // A passage's number, as it stands in the answer.
+  // A passage's number, as it is in the answer.
   badge(index, look = "") {
     const { number } = this.receipts.passage(index);
     return number != null && h("span", { class: `chip ${look}` }, number);
@@ -43,7 +43,7 @@ class Card {
       this.figures(sentence)];
   }
 
-  // The sentence as it stands in the answer, with what the source lacks and what it shares.
+  // The sentence as it is in the answer, with what the source lacks and what it shares.
   claim(sentence) {
     const { receipts } = this;
     const shared = sentence.compared.same.map(([from, to]) => ({ from, to, class: "same" }));

@@ -169,7 +169,7 @@ class Receipts {
     return places.filter((place, at) => places.findIndex((other) => other.id === place.id && other.document === place.document) === at);
   }
 
-  // Whether one sentence stands in several passages, or any of several sources is enough.
+  // Whether one sentence is in several passages, or any of several sources is enough.
   shared({ source_ids: sources, relation, documents }) {
     if (documents.length < 2) return null;
     const same = sources.some((id) => documents.every((index) => this.places(id).some(({ document }) => document === index)));

@@ -8,7 +8,7 @@ const STRINGS = {
     failed: "The sources could not be checked: {why}", whoRead: "Read by {reader}, answered by {model}", another: "another model",
     again: "the same", close: "Close", back: "Back", previous: "Previous sentence", next: "Next sentence", place: "Sentence {n} of {all}", help: "How to read this",
     from: "From {names}", says: ["{names} says this", "{names} say this"], instead: ["{told}; {name} says {values}", "{told}; {name} say {values}"], only: ["{name} says {values} instead", "{name} say {values} instead"], page: "page {page}", document: "Passage {n}",
-    same: ["The same sentence stands in both; either is enough.", "The same sentence stands in all of them; any is enough."], either: ["Either is enough.", "Any of these is enough."], together: "It takes all of them together.",
+    same: ["Both contain the same sentence; either is enough.", "All of them contain the same sentence; any is enough."], either: ["Either is enough.", "Any of these is enough."], together: "It takes all of them together.",
     leave: "What does the model answer without {names}?", leaving: "Answering without {names}…", without: "Without {names} the model answers", equal: "The same answer.", whole: "Show the whole answer", nothing: "There is no other answer: {why}",
     view: "Open file", goto: "Go to that sentence", figures: "Figures", passages: ["{n} passage", "{n} passages"], used: "{n} used", unused: "not used", lost: "the model did not receive this",
     searched: "Searched {files} files, read {n} passages", search: "Search all files for this", found: "In all files", nowhere: "No file has most words of “{text}”. Only the same words are found, not another language.", allWords: "has all words",
@@ -19,14 +19,14 @@ const STRINGS = {
     truth: "Influence is not truth: the source may be wrong, or misread.", origin: "This had at least as much influence as all your files together.",
     wrong: ["The model itself cites {labels}, which has no effect on this, or is missing.", "The model itself cites {labels}, which have no effect on this, or are missing."],
     effect: "Without this: {times} ({score} nats).", times: "{n} times less likely", million: "more than a million times less likely", all: "All your files together: {much} influence ({score} nats).", much: ["hardly any", "weak", "strong"], rough: "about",
-    read1: "A number with a tick is the passage that made the model write the sentence, and that says it. Choose it to see both side by side; yellow words stand in both.", read2: "A dashed number with a question mark: that passage made the model write it, but does not say it. The dotted words are missing there.",
+    read1: "A number with a tick is the passage that made the model write the sentence, and that says it. Choose it to see both side by side; yellow words are in both.", read2: "A dashed number with a question mark: that passage made the model write it, but does not say it. The dotted words are missing there.",
     read3: "Amber words: another value stands there, or no passage says it. “Your files” are the passages that the model got for this question.", read4: "Texts are compared word by word. That can be wrong: read the passage.",
     incomplete: "Not everything could be checked.", composite: "Made from earlier answers, each followed to its files.", notes: "Notes",
     // What differs where another model read the answer.
     reader: {
       from: "Supported by {names}", conversation: "supported by the conversation", instructions: "supported by the instructions", asked: "supported by the question", unjudged: "no support in {texts}",
       own: "The reader finds no support for this in your files. It may still be true.", leave: "Ask the model again without {names} (one call)", wrong: "Cited without support, or missing: {labels}.",
-      read1: "A number with a tick is a passage that says the sentence. Choose it to see both side by side; yellow words stand in both.", read2: "A dashed number with a question mark: the closest passage, which does not say it. The dotted words are missing there.",
+      read1: "A number with a tick is a passage that says the sentence. Choose it to see both side by side; yellow words are in both.", read2: "A dashed number with a question mark: the closest passage, which does not say it. The dotted words are missing there.",
     },
   },
   de: {

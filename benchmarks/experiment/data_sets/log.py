@@ -97,7 +97,7 @@ def _spans(text: str, documents: tuple[Document, ...], place: str) -> Iterator[D
     """The first occurrence in each document; raises InvalidInput if there is none."""
     starts = [document.text.find(text) if text else -1 for document in documents]
     if max(starts) < 0:
-        raise InvalidInput(f"{place}: {text[:60]!r} stands in none of the documents")
+        raise InvalidInput(f"{place}: {text[:60]!r} is in none of the documents")
     for index, start in enumerate(starts):
         if start >= 0:
             yield DocumentSpan(index, start, start + len(text))

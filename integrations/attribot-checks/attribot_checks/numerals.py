@@ -216,6 +216,6 @@ def addresses(text: str) -> list[Interval]:
 
 
 def has_address(text: str, address: str) -> bool:
-    """Whether an address stands in a text, in any case, perhaps as the start of a longer URL."""
+    """Whether an address is in a text, in any case, perhaps as the start of a longer URL."""
     host = re.escape(_BEFORE_HOST.sub("", address, count=1).rstrip("/"))
     return re.search(rf"(?<![\w@+-]){host}(?![\w@-]|\.\w)", text, re.IGNORECASE) is not None

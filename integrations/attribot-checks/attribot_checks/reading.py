@@ -79,7 +79,7 @@ def spoken_of(
 ) -> StatedValue | None:
     """The value in the statement that shares most words with a sentence.
 
-    None if several values differ there, or if it stands in a row and another row shares more words.
+    None if several values differ there, or if it is in a row and another row shares more words.
     """
     own = Statement(len(sentence), sentence)
     ranks = [(value.statement.num_shared(own), value.is_likely) for value in values]

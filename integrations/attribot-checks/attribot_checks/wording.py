@@ -63,7 +63,7 @@ class _Statement:
 def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> Iterator[Check]:
     """A check if a source says the same in the same words, except for one negation.
 
-    All longer words of the sentence that denies less must stand in the other one. There is no check
+    All longer words of the sentence that denies less must be in the other one. There is no check
     if another source agrees, for questions, for double negations, for those that deny only a part,
     as in 'not only', and in unknown languages.
     """

@@ -13,7 +13,7 @@ _HEADER = "<|im_start|>assistant\n"
 
 
 class SaysTo(LogitsProcessor):
-    """Leaves `generate` no choice: the answer of the first text that stands in the prompt."""
+    """Leaves `generate` no choice: the answer of the first text that is in the prompt."""
 
     def __init__(self, language_model: LocalModel, answers: Mapping[str, str]) -> None:
         self._language_model = language_model
@@ -41,7 +41,7 @@ class SaysTo(LogitsProcessor):
 
 
 def says_to(language_model: LocalModel, answers: Mapping[str, str], **options: Any) -> Chat:
-    """Answers a prompt with what is said to the first of these texts that stands in it."""
+    """Answers a prompt with what is said to the first of these texts that is in it."""
     processor = SaysTo(language_model, answers)
     return chat_of(
         language_model,

@@ -122,7 +122,7 @@ def test_a_context_that_does_not_fit_into_memory_is_refused(tiny: LocalModel) ->
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"prompt": "Nothing of them."}, "none of the documents (2) stands in the prompt"),
+        ({"prompt": "Nothing of them."}, "none of the documents (2) is in the prompt"),
         ({"prompt": []}, "prompt"),
         ({"prompt": [{"role": "king", "content": "Hear!"}]}, "role"),
         ({"response": "  "}, "response"),

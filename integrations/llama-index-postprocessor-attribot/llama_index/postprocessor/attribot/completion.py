@@ -126,12 +126,12 @@ class Completion:
         if runs:
             return runs[-1]
         error = DocumentsNotLocated(
-            f"none of the {len(self._query.nodes)} nodes stands in the prompts of this answer"
+            f"none of the {len(self._query.nodes)} nodes is in the prompts of this answer"
         )
         return self._kept(text, error)
 
     def _read(self, nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-        """The nodes that stand in the prompts word for word, and the nodes that were named."""
+        """The nodes that are in the prompts word for word, and the nodes that were named."""
         texts = [text for call in self._query.calls for text in call.prompt_texts]
         prompts = "".join("".join(texts).split())
         told = set(map(id, self._query.told))

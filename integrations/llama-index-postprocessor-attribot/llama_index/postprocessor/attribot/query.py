@@ -165,7 +165,7 @@ class ModelCall:
 
     @property
     def prompt_texts(self) -> list[str]:
-        """Texts that stand in the prompt word for word, whatever the template does with others."""
+        """Texts that are in the prompt word for word, whatever the template does with others."""
         return [self.prompt.strip()] if self.messages is None else verbatim_texts(self.messages)
 
     def ask(self, llm: LLM, bound_args: inspect.BoundArguments) -> None:
