@@ -90,7 +90,7 @@ Standing = Literal["full", "disputed", "contradicted", "partial", "none", "open"
 - disputed: the cited document says it, and another one says something else;
 - contradicted: the cited document has another value, or only another document has one;
 - partial: the document that caused it, or the closest one, lacks some of its words;
-- none: no retrieved document says it;
+- none: no retrieved document seems to say it;
 - open: its source is unclear;
 - elsewhere: it comes from the conversation, the instructions or the question."""
 

@@ -103,8 +103,8 @@ class SentenceSummary(TypedDict):
     """What users should think of it. 'full': a retrieved document says it. 'disputed': the cited
     document says it, and another one says something else. 'contradicted': the document has another
     value. 'partial': the document that caused it, or the closest one, lacks some of its words.
-    'none': no retrieved document says it. 'open': its source is unclear. 'elsewhere': it comes from
-    the rest of the prompt. Null if it is not judged."""
+    'none': no retrieved document seems to say it. 'open': its source is unclear. 'elsewhere': it
+    comes from the rest of the prompt. Null if it is not judged."""
     markers: list[MarkerSummary]
     """The model's own citations in it. In a composite, they do not name documents."""
 
@@ -202,7 +202,7 @@ class Summary(TypedDict):
     """Which text the positions belong to: the text that the caller got, or the model's own answer,
     if another step changed it."""
     unit: Annotated[str, Field(min_length=1)] | None
-    """The unit of the scores: nats, unless the method is a baseline with another unit."""
+    """The unit of the scores: nats, words for word comparison, or the unit of a baseline."""
     sentences: list[SentenceSummary]
     """The first sentences of the response, in order. A sentence that the caller's text lacks is an
     empty interval."""

@@ -147,8 +147,7 @@ class Verdict:
     prompt. If any one of them is enough, only the first one stays.
     """
     in_part: bool = False
-    """Whether the cited sources explain only a part of the sentence: `kept` is below `kept_share`
-    of the options."""
+    """Whether the cited sources explain only a part of the sentence: `kept` is below 0.7."""
     reliance: float | None = None
     """How much log-likelihood the sentence loses without any document, in nats."""
     follows: int | None = None
