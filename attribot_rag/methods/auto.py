@@ -7,26 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.ahead import after_reliance
 from attribot_rag.methods.base import (
     Cost,
     Method,
-    Part,
     Ranking,
     Scores,
     Workload,
     answer_parts,
     check_count,
     scores_of,
-    whole_response,
 )
 from attribot_rag.methods.evidence import Evidence, PartLosses
 from attribot_rag.methods.hierarchical import Hierarchical, Pruned, Thorough
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, Patching
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.necessity import UnitOrder
+from attribot_rag.methods.prefetch import requests_after_reliance
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.search import carriers_of
+from attribot_rag.methods.search import find_sources
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Request, Scorer
 
@@ -62,41 +60,42 @@ class Auto(Method):
         check_count("few", self.few, 0)
 
     def run(self, scorer: Scorer) -> Scores:
-        ranking = Ranking(self._measured(scorer), partial(self._estimated, scorer))
-        evidence = Evidence(scorer, ranking.measured.context_reliance or (), whole=True)
-        if not (parts := self._mattering(evidence)):
-            return ranking.scores
-        estimated = ranking.estimated
-        list(carriers_of(parts, evidence, Order(scorer, ranking), self.limits))
-        return evidence.refine(estimated)
+        measured = self._measure_reliance(scorer)
+        evidence = Evidence(scorer, measured.context_reliance or (), whole_rows=True)
+        if not self._any_part_matters(evidence):
+            return measured
+        ranking = Ranking(measured, partial(self._estimate, scorer), eager=True)
+        parts = answer_parts(scorer, evidence.reliance)
+        find_sources(parts, evidence, UnitOrder(scorer, ranking, limits=self.limits), self.limits)
+        return evidence.refine(ranking.scores)
 
     def ranking(self, scorer: Scorer) -> Ranking:
         """The reliance on the documents, with scores of few units, or estimates on demand."""
-        measured = self._measured(scorer)
+        measured = self._measure_reliance(scorer)
         evidence = Evidence(scorer, measured.context_reliance or ())
-        are_scored = len(scorer.units) <= self.few and bool(self._mattering(evidence))
-        return Ranking(measured, partial(self._estimated, scorer), at_once=are_scored)
+        are_scored = len(scorer.units) <= self.few and self._any_part_matters(evidence)
+        return Ranking(measured, partial(self._estimate, scorer), eager=are_scored)
 
-    def _mattering(self, evidence: Evidence) -> list[Part]:
-        """The sentences of the response, if one of them relies on the documents."""
-        if not evidence.reliance:
-            return []
-        parts = answer_parts(evidence.scorer, evidence.reliance)
-        are_mattering = (PartLosses(part, evidence, self.limits).matters for part in parts)
-        return parts if any(are_mattering) else []
+    def _any_part_matters(self, evidence: Evidence) -> bool:
+        """Whether a sentence of the response relies on the documents."""
+        return bool(evidence.reliance) and any(
+            PartLosses(part, evidence.of_whole_answer, self.limits).matters
+            for part in answer_parts(evidence.scorer, evidence.reliance)
+        )
 
-    def _measured(self, scorer: Scorer) -> Scores:
+    def _measure_reliance(self, scorer: Scorer) -> Scores:
         """The response's reliance on all documents."""
-        also = after_reliance(Evidence(scorer, ()), Order(scorer), self.few)
-        whole = scorer.score_each([Request(scorer.context.whole)], also)
-        scores = whole_response(scorer, None, "nats", scores_of(whole).token_log_likelihoods)
+        order = UnitOrder(scorer, limits=self.limits)
+        prefetched = requests_after_reliance(Evidence(scorer, ()), order, self.few)
+        whole = scorer.score_each([Request(scorer.context.whole)], prefetched)
+        scores = Scores.empty(scorer, scores_of(whole).token_log_likelihoods)
         scores = replace(scores, context_reliance=whole.changes[0])
         if self.proxy is not None:
             why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
             scores = _noted(scores, self.proxy, f"was not used: {why}.")
         return scores
 
-    def _estimated(self, scorer: Scorer, scores: Scores) -> Scores:
+    def _estimate(self, scorer: Scorer, scores: Scores) -> Scores:
         """The scores with an estimate for each unit, to rank them, if that is possible."""
         is_few = len(scorer.units) <= self.few
         proxy = None if self._proxy_refusal(scorer) else self.proxy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import isnan
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.text import LEAST_LETTERS, words_and_numbers
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.limits import Limits
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import LogLikelihoods, Scorer
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 TokenScores = tuple[float, ...]
 """[response tokens]"""
+
+_MIN_SHORT_WORD = 4.0
+"""The reliance, in nats, from which a word of up to three letters is a content word."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class Scores:
     ranked_by: str | None = None
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def empty(cls, scorer: Scorer, token_log_likelihoods: TokenScores | None = None) -> Scores:
+        """No score for any unit."""
+        num_units = len(scorer.units)
+        return cls(token_log_likelihoods, (None,) * num_units, (False,) * num_units)
+
     @property
     def num_approximate(self) -> int:
         """How many units have no exact score."""
@@ -81,39 +89,42 @@ class Scores:
 
 @dataclass(frozen=True)
 class Part:
-    """Response tokens, with the tokens and the text of each new content word.
+    """A part of the response, such as a sentence, by the indices of its tokens.
 
-    `said` has the texts of all content words, also those of the question.
+    `words` are its content words that the question lacks, in lower case, and `word_tokens` the
+    tokens of each. `all_words` also has those that are in the question.
     """
 
     tokens: tuple[int, ...] = ()
-    words: tuple[tuple[int, ...], ...] = ()
-    texts: tuple[str, ...] = ()
-    said: frozenset[str] = frozenset()
+    word_tokens: tuple[tuple[int, ...], ...] = ()
+    words: tuple[str, ...] = ()
+    all_words: frozenset[str] = frozenset()
 
     @property
-    def each(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of the part, and of every word in it."""
-        return (self.tokens, *self.words)
+    def tokens_and_words(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of the part, then those of every word."""
+        return (self.tokens, *self.word_tokens)
 
 
 @dataclass(frozen=True)
-class Carriers:
-    """Units that carry a part of the response.
+class SourceSet:
+    """The units, by index, that a search found for a part of the response.
 
-    `members` are the smallest set that is enough, best first. Each of the `alternatives` is enough
-    alone if `members` are left out. `further` units are needed in addition. If the members are not
-    enough, `sufficient` is False, and they are the units that the part needs most. If the budget
-    ended the search, `complete` is False. `beside` has for each member the other units without
-    which it could not be left out.
+    - `members`: the smallest set that is enough, best first; if it is not `sufficient`, the units
+      that the part needs most.
+    - `alternatives`: each is enough alone if the members are left out.
+    - `further`: units that are needed in addition.
+    - `complete`: False if the budget ended the search.
+    - `needed_with`: for each member that the search tried to drop, the other units at that time.
+      Without the member, they were not enough.
     """
 
     members: tuple[int, ...] = ()
     alternatives: tuple[int, ...] = ()
-    sufficient: bool = True
+    sufficient: bool = False
     complete: bool = True
     further: tuple[int, ...] = ()
-    beside: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    needed_with: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 @runtime_checkable
@@ -179,20 +190,6 @@ def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
     return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))
 
 
-def whole_response(
-    scorer: Scorer,
-    totals: Sequence[float] | None,
-    unit: str,
-    token_log_likelihoods: TokenScores | None = None,
-) -> Scores:
-    """Each unit's total, spread evenly over the response's tokens; no scores without `totals`."""
-    num_tokens, num_units = len(scorer.generation.response_ids), len(scorer.units)
-    rows: tuple[TokenScores | None, ...] = (None,) * num_units
-    if totals is not None:
-        rows = tuple((float(total) / num_tokens,) * num_tokens for total in totals)
-    return Scores(token_log_likelihoods, rows, (False,) * num_units, unit=unit)
-
-
 def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
     """The scores of units, from the log-likelihoods under one ablation for each unit."""
     full = tuple(log_likelihoods.full.tolist())
@@ -226,28 +223,31 @@ def parts_of(
     out if a part has others.
     """
     repeated = {word[0].casefold() for word in words_and_numbers(question)}
-    holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
+    part_of = {token: index for index, tokens in enumerate(parts) for token in tokens}
     words: list[list[tuple[tuple[int, ...], str]]] = [[] for _ in parts]
     for match in words_and_numbers(text):
         word = match.group()
-        own = tuple(i for i in tokens_in(*match.span()) if i in holders)
-        if not own:
+        word_tokens = tuple(i for i in tokens_in(*match.span()) if i in part_of)
+        if not word_tokens:
             continue
-        index = holders[own[0]]
-        is_name = word != word.lower() and own[0] != parts[index][0]
+        index = part_of[word_tokens[0]]
+        is_name = word != word.lower() and word_tokens[0] != parts[index][0]
         is_long = word[0].isdigit() or len(word) >= LEAST_LETTERS
-        if is_long or is_name or total(reliance, own) >= Limits.min_short_word:
-            words[index].append((own, word.casefold()))
-    new = [[word for word in of if word[1] not in repeated] or of for of in words]
-    return [
-        Part(
-            tuple(tokens),
-            tuple(own for own, _ in of),
-            tuple(text for _, text in of),
-            frozenset(text for _, text in every),
-        )
-        for tokens, of, every in zip(parts, new, words, strict=True)
-    ]
+        if is_long or is_name or total(reliance, word_tokens) >= _MIN_SHORT_WORD:
+            words[index].append((word_tokens, word.casefold()))
+    return [_part(tokens, of_part, repeated) for tokens, of_part in zip(parts, words, strict=True)]
+
+
+def _part(
+    tokens: Sequence[int], words: Sequence[tuple[tuple[int, ...], str]], repeated: Collection[str]
+) -> Part:
+    new = [(own, word) for own, word in words if word not in repeated] or words
+    return Part(
+        tuple(tokens),
+        tuple(own for own, _ in new),
+        tuple(word for _, word in new),
+        frozenset(word for _, word in words),
+    )
 
 
 def answer_parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
@@ -259,9 +259,10 @@ def answer_parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Pa
 
 
 class Ranking:
-    """Scores that rank units. `estimate` adds to the `measured` ones when a search needs it.
+    """Scores that rank units: the `measured` ones, and estimates for all if `estimate` makes them.
 
-    A method that leaves its estimates to the search also leaves the search to the verdicts.
+    Estimates are made at first use, or immediately if `eager`. A method with estimates has no
+    search of its own: the verdicts' search is the method's.
     """
 
     def __init__(
@@ -269,37 +270,33 @@ class Ranking:
         measured: Scores,
         estimate: Callable[[Scores], Scores] | None = None,
         *,
-        at_once: bool = False,
+        eager: bool = False,
     ) -> None:
         self.measured = self.scores = measured
-        self.is_on_demand = estimate is not None
-        """Whether the search that verdicts run is the method's own."""
+        self.has_search = estimate is None
+        """Whether the method has searched already; otherwise, the verdicts run its search."""
         self._estimate = estimate
-        if at_once:
-            self._complete()
+        if eager:
+            self.estimate()
 
     @property
-    def is_estimated(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the estimates are made, or there are none to make."""
         return self._estimate is None
 
-    @property
-    def estimated(self) -> Scores:
-        """The scores with estimates of all units, if there are any."""
-        self._complete()
-        return self.scores
-
-    def _complete(self) -> None:
+    def estimate(self) -> Scores:
+        """The scores with estimates of all units, if there are any. They are made only once."""
         if self._estimate is not None:
             self.scores, self._estimate = self._estimate(self.measured), None
+        return self.scores
 
     def ranked(self, part: Part) -> Sequence[int]:
         """All units by their scores for the part and, in turn, by attention; none without any."""
-        rows, attention = self.estimated.token_scores, self.estimated.attention
-        if not any(row is not None for row in rows):
+        scores = self.estimate()
+        if not any(row is not None for row in scores.token_scores):
             return ()
-        attended = [] if attention is None else [best(attention)]
-        return in_turn([best(span_totals(rows, part.tokens)), *attended])
+        attended = [] if scores.attention is None else [best(scores.attention)]
+        return in_turn([best(span_totals(scores.token_scores, part.tokens)), *attended])
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.text import words_and_numbers
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
+from attribot_rag.methods.prefetch import Prefetch
 from attribot_rag.scoring.row import Request
 
 if TYPE_CHECKING:
@@ -23,57 +24,17 @@ Result = TypeVar("Result")
 # A search for one part. It yields the rows that it needs next, and goes on when they are scored.
 Search = Generator["Sequence[Request]", None, Result]
 
-
-class Ahead:
-    """The rows that may be needed soon, the most probable first.
-
-    If a launch of a forward pass is expensive, they fill the pass of the requested rows. Otherwise
-    nothing is expected, and no such row is made.
-    """
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self._now: dict[Request, None] = {}  # expected in this step of the searches
-        self._earlier: dict[Request, None] = {}  # since the last pass
-
-    @property
-    def room(self) -> int:
-        """How many short rows a pass has room for; 0 if only tokens cost time."""
-        return self._scorer.num_spare
-
-    @property
-    def is_on(self) -> bool:
-        return self.room > 0
-
-    def expect(self, rows: Iterable[Request]) -> None:
-        """Score these rows with the next ones that are fetched, as far as they fit."""
-        if self.is_on:
-            self._now.update(dict.fromkeys(rows))
-
-    def end_step(self) -> None:
-        """Rows expected by the next step come before those expected so far."""
-        self._earlier, self._now = self._now | self._earlier, {}
-
-    def take(self) -> dict[Request, None]:
-        """The rows for the next pass. Those that do not fit must be expected again."""
-        rows, self._earlier = self._earlier, {}
-        return rows
+_MIN_SHARED_ROWS = 6
+"""From how many free rows in a pass on, rows of a part do not exclude earlier text: most parts can
+then share their rows."""
 
 
 class Evidence:
-    """The losses of an answer without some units, or with only some, in nats per response token.
+    """The scored rows of one answer, and the evidence that they give on each part of it.
 
-    A row with only some units is exact: its prompt is short, however long the documents are. A row
-    without some units is masked if the architecture allows it, unless an exact one is requested.
-    `reliance` [response tokens] is the loss without all documents. The scorer scores each row once.
-    A row that was not fetched, or is beyond the budget, is None. `ahead` has rows that may be
-    needed soon.
-
-    Rows `of` a part end with it, which changes nothing before its end. If it is `alone`, they also
-    leave out the earlier text of the answer, except a sign between them. Their losses are then
-    compared with the full prompt's row of the part alone: how much the part depends on the units if
-    nothing was said before. So they do not grow with the answer. Tokens that a row does not score
-    are NaN. With `whole`, rows of a part cover the whole answer.
+    `reliance` [response tokens] is the loss without all documents, in nats. `prefetch` has rows
+    that may be needed soon. The scorer scores each row once. With `whole_rows`, rows of a part
+    cover the whole answer. Unless they `may_exclude_earlier_text`, they always have it.
     """
 
     def __init__(
@@ -81,153 +42,61 @@ class Evidence:
         scorer: Scorer,
         reliance: TokenScores,
         *,
-        whole: bool = False,
-        may_be_alone: bool = True,
+        whole_rows: bool = False,
+        may_exclude_earlier_text: bool = True,
     ) -> None:
         self.scorer = scorer
         self.reliance = reliance
-        self._is_whole = whole
-        self._may_be_alone = may_be_alone
-        self._keeping: dict[frozenset[int], Request] = {}  # by the sources that are kept
-        # Evidence on parts shares these: the requested rows, the row of each ablation that scores
-        # most of the response, and the first tokens of parts that are scored alone.
+        self.prefetch = Prefetch(scorer)
+        self.can_mask = scorer.masked_refusal is None
+        self.may_exclude_earlier_text = may_exclude_earlier_text
+        self.of_whole_answer = PartEvidence(self)
+        self._has_whole_rows = whole_rows
+        self._parts: dict[tuple[int, int], PartEvidence] = {}
+        self.parts_alone: dict[PartEvidence, None] = {}
+        """The evidence that excludes the text before its part now."""
         self._requested: set[Request] = set()
-        self._longest: dict[Request, Request] = {}
-        self._first_alone: dict[Ablation, int] = {}
-        self.ahead = Ahead(scorer)
-        self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
-        self._beginning = self._own = Ablation()
-        self._first = 0
+        self.longest: dict[Request, Request] = {}
+        """By a row of the whole response: the scored row with the same prompt and most of it."""
 
-    def for_part(self, part: Part) -> Evidence:
-        """The evidence on a part. It shares all rows."""
-        if self._is_whole or not part.tokens:
-            return self
-        made = copy.copy(self)
+    def for_part(self, part: Part) -> PartEvidence:
+        """The evidence on a part: the same object each time."""
+        if self._has_whole_rows or not part.tokens:
+            return self.of_whole_answer
         first, end = part.tokens[0], part.tokens[-1] + 1
-        begin = first - 1 if self._is_sign(first - 1) else first
-        made._beginning = Ablation(said=tuple(range(end)))
-        made._first, made._own = first, Ablation(said=tuple(range(begin, end)))
-        return made
+        if (first, end) not in self._parts:
+            self._parts[first, end] = PartEvidence(self, range(first, end))
+        return self._parts[first, end]
 
-    def _is_sign(self, token: int) -> bool:
-        """Whether a token of the response is a sign or white space, so that it says nothing."""
-        if token < 0:
-            return False
-        start, end = self.scorer.response.spans[token]
-        return not any(map(str.isalnum, self.scorer.response.text[start:end]))
-
-    @property
-    def alone(self) -> bool:
-        """Whether rows leave out the text before the part."""
-        return self._own in self._first_alone
-
-    def leave_out_earlier(self) -> list[Request]:
-        """From now on, leave out the text before the part, if there is any.
-
-        Returns the row of that.
-
-        This needs masks; otherwise a row without a unit would read half of the prompt a second
-        time. If passes are expensive, earlier text is only left out if few rows with it fit into
-        one: a part that needs it takes more passes.
-        """
-        fits = self.ahead.room >= Limits.num_whole_rows
-        may_be_alone = self._may_be_alone and self.can_mask and not fits
-        if self._own == self._beginning or not may_be_alone:
-            return []
-        self._first_alone[self._own] = self._first
-        return [Request(self._own)]
-
-    def words_before(self) -> frozenset[str]:
-        """The words and numbers of the text before the part, in lower case."""
-        response = self.scorer.response
-        before = response.text[: response.spans[self._first][0]].casefold()
-        return frozenset(word[0] for word in words_and_numbers(before))
-
-    def read_earlier(self) -> None:
-        """From now on, read the text before the part."""
-        self._first_alone.pop(self._own, None)
-
-    @property
-    def can_mask(self) -> bool:
-        return self._recompute is not None
-
-    def without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
-        """The loss of each response token without these units; by any row, unless `exact`."""
-        row = self._loss(self.ablating(units, exact=True))
-        return row if row or exact else self._loss(self.ablating(units))
-
-    def only(self, units: Collection[int]) -> TokenScores | None:
-        """The loss of each response token with only these units."""
-        return self._loss(self.keeping(units))
-
-    def _loss(self, request: Request) -> TokenScores | None:
-        scored = self.scorer.scored
-        if (row := scored.get(request)) is None or not self.alone:
-            return None if row is None else row.loss
-        if (before := scored.get(Request(self._own))) is None:
-            return None
-        return tuple(lost - other for lost, other in zip(row.loss, before.loss, strict=True))
-
-    def only_as_asked(self, units: Collection[int]) -> TokenScores | None:
-        """The same, if a search requested that row. Other rows are known only by chance."""
-        return self.only(units) if self.keeping(units) in self._requested else None
-
-    def ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
-        """The row without these units."""
-        return self._begun(Request(Ablation(self._ids(units)), None if exact else self._recompute))
-
-    def keeping(self, units: Collection[int]) -> Request:
-        """The row with only these units."""
-        kept = self._ids(units)
-        if kept not in self._keeping:
-            self._keeping[kept] = Request(self.scorer.context.ablation_of_others(kept))
-        return self._begun(self._keeping[kept])
-
-    def _begun(self, request: Request) -> Request:
-        """The row of the part alone, or up to its end, or a longer one that was scored."""
-        if self.alone:
-            return _saying(request, self._own.said)
-        if request in self.scorer.scored or self._beginning.said is None:
-            return request
-        ending = _saying(request, self._beginning.said)
-        longest = self._longest.get(request, ending)
-        return longest if _end(longest) >= _end(ending) else ending
-
-    def ablating_each(self, sets: Iterable[Collection[int]]) -> list[Request]:
-        """The rows without each set if masks make them short; else none."""
-        return [self.ablating(units) for units in sets] if self.can_mask else []
+    def is_requested(self, request: Request) -> bool:
+        """Whether a search requested this row. Other rows are scored only by chance."""
+        return request in self._requested
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch. A masked row is left out if its exact row is known."""
-        asked = dict.fromkeys(requests)
-        self._requested.update(asked)
-        self.ahead.end_step()
-        if new := self._unknown(asked):
-            others = [row for row in self._unknown(self.ahead.take()) if row not in asked]
-            self.scorer.score_each(new, others)
-            self._add_longest([*new, *others])
+        requested = dict.fromkeys(requests)
+        self._requested.update(requested)
+        self.prefetch.end_step()
+        if missing := self._missing(requested):
+            taken = self._missing(self.prefetch.take())
+            prefetched = [request for request in taken if request not in requested]
+            self.scorer.score_each(missing, prefetched)
+            for request in (*missing, *prefetched):
+                if request in self.scorer.scored:
+                    whole = _of_whole_response(request)
+                    longest = self.longest.get(whole, request)
+                    self.longest[whole] = max(request, longest, key=_num_beginning)
 
-    def _add_longest(self, rows: Iterable[Request]) -> None:
-        for row in rows:
-            whole = _whole(row)
-            if row in self.scorer.scored and _end(row) >= _end(self._longest.get(whole, row)):
-                self._longest[whole] = row
-
-    def _unknown(self, requests: Iterable[Request]) -> list[Request]:
-        """Rows that must be scored. Of several that only end differently, the longest."""
+    def _missing(self, requests: Iterable[Request]) -> list[Request]:
+        """The rows that must be scored. Of several that only end differently, the longest."""
         scored = self.scorer.scored
-        new: dict[Request, Request] = {}
-        for row in requests:
-            whole = _whole(row)
-            exact = Request(row.ablation), Request(whole.ablation)
-            if scored.keys().isdisjoint((row, *exact)):
-                new[whole] = max(new.get(whole, row), row, key=_end)
-        return [*new.values()]
-
-    def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
-        """Fetch the rows without one set of units at a time."""
-        self.fetch(self.ablating(units, exact=exact) for units in sets)
+        missing: dict[Request, Request] = {}
+        for request in requests:
+            whole = _of_whole_response(request)
+            exact = Request(request.ablation), Request(whole.ablation)
+            if scored.keys().isdisjoint((request, *exact)):
+                missing[whole] = max(missing.get(whole, request), request, key=_num_beginning)
+        return [*missing.values()]
 
     def in_rounds(self, searches: Sequence[Search[Result]]) -> list[Result]:
         """The results of the searches.
@@ -235,30 +104,31 @@ class Evidence:
         In each round, the rows that all of them lack are fetched together.
         """
         results: dict[int, Result] = {}
-        wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
-        while wanted:
-            self.fetch(request for requests in wanted.values() for request in requests)
-            for index in [*wanted]:
+        lacking: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
+        while lacking:
+            self.fetch(request for requests in lacking.values() for request in requests)
+            for index in [*lacking]:
                 try:
-                    wanted[index] = self._lacking(searches[index])
+                    lacking[index] = self._advance(searches[index])
                 except StopIteration as end:
-                    del wanted[index]
+                    del lacking[index]
                     results[index] = end.value
         return [results[index] for index in range(len(searches))]
 
-    def _lacking(self, search: Search[Result]) -> Sequence[Request]:
-        """The next rows of a search, if one of them is missing."""
-        while not self._unknown(requests := next(search)):
-            self.fetch(requests)
+    def _advance(self, search: Search[Result]) -> Sequence[Request]:
+        """Resume a search until it needs a row that was not scored; returns the rows it needs."""
+        while not self._missing(requests := next(search)):
+            self.fetch(requests)  # scores nothing, but notes that they were requested
         return requests
 
     def refine(self, scores: Scores) -> Scores:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        asked = {_saying(row, None) for row in self._requested}
+        requested = {_with_response(request, None) for request in self._requested}
+        request_without = self.of_whole_answer.request_without
         for unit in range(len(rows)):
-            ways = {self.ablating([unit]), self.ablating([unit], exact=True)} & asked
+            ways = {request_without([unit]), request_without([unit], exact=True)} & requested
             if ways and not exact[unit] and (measured := self._measured(unit)):
                 rows[unit], exact[unit] = measured
                 estimated[unit] = False
@@ -269,56 +139,178 @@ class Evidence:
     def _measured(self, unit: int) -> tuple[TokenScores, bool] | None:
         """The loss without a unit, NaN at tokens that no row scores, and whether it is exact.
 
-        If parts are scored alone, it is made of their rows.
+        Parts whose rows exclude earlier text have the losses of these rows.
         """
         scored = self.scorer.scored
         found: list[tuple[TokenScores, bool]] = []
         for exact in (True, False):
-            whole = self.ablating([unit], exact=exact)
-            measured = scored.get(whole) or scored.get(self._longest.get(whole, whole))
-            found += [(measured.loss, exact)] if measured else []
+            whole = self.of_whole_answer.request_without([unit], exact=exact)
+            if measured := scored.get(whole) or scored.get(self.longest.get(whole, whole)):
+                found.append((measured.loss, exact))
         # Rows end with sentences, so an exact one may score less than a masked one.
-        best = max(found, key=lambda each: np.isfinite(each[0]).sum(), default=None)
+        best = max(found, key=lambda measured: np.isfinite(measured[0]).sum(), default=None)
         merged = None if best is None else [*best[0]]
-        for own, first in self._first_alone.items():
-            part = copy.copy(self)
-            part._own = own
-            if row := part.without([unit]):
-                merged = merged or [np.nan] * len(row)
-                end = (own.said or ())[-1] + 1
-                merged[first:end] = row[first:end]
-                best = row, part.without([unit], exact=True) is not None
+        for part in self.parts_alone:
+            if loss := part.loss_without([unit]):
+                merged = merged or [np.nan] * len(loss)
+                own = slice(part.tokens.start, part.tokens.stop)
+                merged[own] = loss[own]
+                best = loss, part.loss_without([unit], exact=True) is not None
         return None if merged is None or best is None else (tuple(merged), best[1])
 
-    def _ids(self, units: Collection[int]) -> frozenset[int]:
+
+class PartEvidence:
+    """The losses of one part without some units, or with only some, in nats per response token.
+
+    A row with only some units is exact: its prompt is short, however long the documents are. A row
+    without some units is masked if the architecture allows it, unless an exact one is requested.
+    The loss in a row that was not fetched, or is beyond the budget, is None.
+
+    Rows end with the part's `tokens`, because later ones change nothing; by default, they have the
+    whole answer. They may also exclude the earlier text of the answer, except a sign between them.
+    Losses are then compared with the full prompt's row of the part alone: how much the part depends
+    on the units if nothing was said before. So rows do not grow with the answer. Tokens that a row
+    does not score are NaN.
+    """
+
+    def __init__(self, answer: Evidence, tokens: range | None = None) -> None:
+        self.answer = answer
+        self.scorer = answer.scorer
+        self.reliance = answer.reliance
+        self.prefetch = answer.prefetch
+        self.can_mask = answer.can_mask
+        self.tokens = tokens or range(0)
+        self._recompute: Reencoded | None = "question" if answer.can_mask else None
+        self._only: dict[frozenset[int], Request] = {}  # by the sources that are kept
+        self._to_end = self._alone = Ablation()
+        if tokens:
+            first = tokens.start - self._is_sign(tokens.start - 1)
+            self._to_end = Ablation(said=tuple(range(tokens.stop)))
+            self._alone = Ablation(said=tuple(range(first, tokens.stop)))
+
+    def _is_sign(self, token: int) -> bool:
+        """Whether a token of the response is a sign or white space, so that it says nothing."""
+        if token < 0:
+            return False
+        start, end = self.scorer.response.spans[token]
+        return not any(map(str.isalnum, self.scorer.response.text[start:end]))
+
+    @property
+    def excludes_earlier_text(self) -> bool:
+        """Whether rows leave out the text before the part."""
+        return self in self.answer.parts_alone
+
+    def exclude_earlier_text(self) -> list[Request]:
+        """From now on, leave out the text before the part, if there is any.
+
+        Returns the row of the part alone in the full prompt.
+
+        This needs masks; otherwise a row without a unit would read half of the prompt a second
+        time. If passes are expensive, earlier text is only left out if few rows with it fit into
+        one: a part that needs it takes more passes.
+        """
+        is_cheap = self.can_mask and self.prefetch.capacity < _MIN_SHARED_ROWS
+        is_possible = is_cheap and self.answer.may_exclude_earlier_text
+        if self._alone == self._to_end or not is_possible:
+            return []
+        self.answer.parts_alone[self] = None
+        return [Request(self._alone)]
+
+    def include_earlier_text(self) -> None:
+        """From now on, rows have the text before the part."""
+        self.answer.parts_alone.pop(self, None)
+
+    def words_before(self) -> frozenset[str]:
+        """The words and numbers of the text before the part, in lower case."""
+        response = self.scorer.response
+        before = response.text[: response.spans[self.tokens.start][0]].casefold()
+        return frozenset(word[0] for word in words_and_numbers(before))
+
+    def request_without(self, units: Collection[int], *, exact: bool = False) -> Request:
+        """The row without these units."""
+        recompute = None if exact else self._recompute
+        return self._shortened(Request(Ablation(self._sources(units)), recompute))
+
+    def masked_requests_without(self, sets: Iterable[Collection[int]]) -> list[Request]:
+        """The rows without each set if masks make them short; else none."""
+        return [self.request_without(units) for units in sets] if self.can_mask else []
+
+    def request_with_only(self, units: Collection[int]) -> Request:
+        """The row with only these units."""
+        kept = self._sources(units)
+        if kept not in self._only:
+            self._only[kept] = Request(self.scorer.context.ablation_of_others(kept))
+        return self._shortened(self._only[kept])
+
+    def _sources(self, units: Collection[int]) -> frozenset[int]:
         return frozenset(source for unit in units for source in self.scorer.units[unit])
 
+    def _shortened(self, request: Request) -> Request:
+        """The row of the part alone, or up to its end, or a longer one that was scored."""
+        if self.excludes_earlier_text:
+            return _with_response(request, self._alone.said)
+        if request in self.scorer.scored or self._to_end.said is None:
+            return request
+        ending = _with_response(request, self._to_end.said)
+        return max(self.answer.longest.get(request, ending), ending, key=_num_beginning)
 
-def _whole(request: Request) -> Request:
+    def loss_without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
+        """The loss of each response token without these units; by any row, unless `exact`."""
+        loss = self._loss(self.request_without(units, exact=True))
+        return loss if loss or exact else self._loss(self.request_without(units))
+
+    def loss_with_only(self, units: Collection[int]) -> TokenScores | None:
+        """The loss of each response token with only these units."""
+        return self._loss(self.request_with_only(units))
+
+    def requested_loss_with_only(self, units: Collection[int]) -> TokenScores | None:
+        """As `loss_with_only`, but None for a row that no search requested."""
+        request = self.request_with_only(units)
+        return self._loss(request) if self.answer.is_requested(request) else None
+
+    def _loss(self, request: Request) -> TokenScores | None:
+        scored = self.scorer.scored
+        if (row := scored.get(request)) is None or not self.excludes_earlier_text:
+            return None if row is None else row.loss
+        if (full := scored.get(Request(self._alone))) is None:
+            return None
+        return tuple(lost - other for lost, other in zip(row.loss, full.loss, strict=True))
+
+    def fetch(self, requests: Iterable[Request]) -> None:
+        """As `Evidence.fetch`."""
+        self.answer.fetch(requests)
+
+    def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
+        """Fetch the rows without one set of units at a time."""
+        self.answer.fetch(self.request_without(units, exact=exact) for units in sets)
+
+
+def _of_whole_response(request: Request) -> Request:
     """The row of the whole response if this row scores its beginning; any other row unchanged."""
-    return request if _end(request) == float("inf") else _saying(request, None)
+    return request if _num_beginning(request) == inf else _with_response(request, None)
 
 
-def _saying(request: Request, said: tuple[int, ...] | None) -> Request:
-    return replace(request, ablation=replace(request.ablation, said=said))
+def _with_response(request: Request, tokens: tuple[int, ...] | None) -> Request:
+    """The same row for these tokens of the response; None stands for all."""
+    return replace(request, ablation=replace(request.ablation, said=tokens))
 
 
-def _end(request: Request) -> float:
+def _num_beginning(request: Request) -> float:
     """The number of response tokens in a row that scores a beginning; infinity for other rows."""
     said = request.ablation.said
     is_beginning = said is not None and said == tuple(range(len(said)))
-    return len(said) if said is not None and is_beginning else float("inf")
+    return len(said) if said is not None and is_beginning else inf
 
 
 @dataclass(frozen=True)
 class PartLosses:
-    """The losses of a part, and of its content words, in rows of the evidence, in nats.
+    """The losses of a part, and of its content words, in scored rows, in nats.
 
-    It requests no rows. Without a row, the part is assumed to lose its whole reliance.
+    It requests no rows.
     """
 
     part: Part
-    evidence: Evidence
+    evidence: PartEvidence
     limits: Limits
 
     @cached_property
@@ -334,73 +326,83 @@ class PartLosses:
     @property
     def matters(self) -> bool:
         """Whether the part, or a word of it, relies on the documents."""
-        least, row = self.limits.min_sought, self.evidence.reliance
-        return any(total(row, own) >= least for own in self.part.each)
+        least, reliance = self.limits.min_sought, self.evidence.reliance
+        return any(total(reliance, tokens) >= least for tokens in self.part.tokens_and_words)
 
-    def in_row(self, row: TokenScores | None) -> float:
-        """The loss of the part in a row; 0 for None."""
-        return total(row, self.part.tokens)
+    def of_part(self, loss: TokenScores | None) -> float:
+        """The loss of the part, from that of each token; 0 for None."""
+        return total(loss, self.part.tokens)
 
     def with_only(self, units: Collection[int]) -> float:
-        """The loss of the part with only these units."""
-        return self.in_row(self.evidence.only(units) or self.evidence.reliance)
+        """The loss of the part with only these units; its reliance if the row was not scored."""
+        return self.of_part(self.evidence.loss_with_only(units) or self.evidence.reliance)
 
-    def words(self, row: TokenScores | None, beside: Collection[int] = ()) -> dict[int, float]:
-        """The words that the part does not keep in a row, and their losses against all sources.
+    def lost_words(
+        self, loss: TokenScores, compared_with: Collection[int] = ()
+    ) -> dict[int, float]:
+        """The words that the part does not keep, and their losses against all sources.
 
-        A word is kept if it keeps `kept_word` of its reliance, or loses at most `min_word`. With
-        the units `beside`, it must keep as much of what these keep as a part does (`kept_share`),
-        if that is more.
+        A word is kept if it keeps `kept_word` of its reliance, or loses at most `min_word`. If
+        units are given to be `compared_with`, it must keep as much of what it keeps with only them
+        as a part does (`kept_share`), if that is more.
         """
-        row, limits = row or self.evidence.reliance, self.limits
-        other = self.evidence.only(beside) if beside else None
-        share = limits.kept_share if beside else limits.kept_word
+        limits = self.limits
+        other = self.evidence.loss_with_only(compared_with) if compared_with else None
+        share = limits.kept_share if compared_with else limits.kept_word
         lost = {}
-        for index, word in enumerate(self.part.words):
+        for index, word in enumerate(self.part.word_tokens):
             least = min(0.0, total(other, word))
             worth = total(self.evidence.reliance, word) - least
-            loss = total(row, word) - least
-            if worth >= limits.min_word and loss > max(limits.min_word, (1 - share) * worth):
-                lost[index] = loss
+            word_loss = total(loss, word) - least
+            if worth >= limits.min_word and word_loss > max(limits.min_word, (1 - share) * worth):
+                lost[index] = word_loss
         return lost
 
-    def keeps(self, row: TokenScores | None, share: float | None = None) -> bool:
-        """Whether the part keeps this share of its reliance in a row, and each word its own."""
+    @property
+    def reliant_words(self) -> dict[int, float]:
+        """The words that the part does not keep without any documents."""
+        return self.lost_words(self.evidence.reliance)
+
+    def keeps(self, loss: TokenScores, share: float | None = None) -> bool:
+        """Whether the part keeps this share of its reliance, and each word its own."""
         most = 1 - (share or self.limits.kept_share)
-        if self.in_row(row) > most * self.reliance:
-            return False
-        return row is None or not self.words(row)
+        return not (self.of_part(loss) > most * self.reliance or self.lost_words(loss))
+
+    def may_be_unneeded(self, unit: int) -> bool:
+        """Whether the part keeps enough without a unit, or no row says so."""
+        loss = self.evidence.loss_without([unit])
+        return loss is None or self.keeps(loss)
 
     def irreplaceable(self, units: Iterable[int]) -> list[int]:
         """The units that no other units of the prompt replace, by scored rows."""
-        rows = {unit: self.evidence.without([unit]) for unit in units}
-        return [unit for unit, row in rows.items() if row is not None and not self.keeps(row)]
+        return [unit for unit in units if not self.may_be_unneeded(unit)]
 
-    def keep_after_nothing(self, units: Collection[int], held: Collection[str]) -> bool:
-        """Whether the part alone, with these units, keeps each word that they lack.
+    def keeps_new_words(self, units: Collection[int], words: Collection[str]) -> bool:
+        """Whether the part alone, with these units, keeps each word that is not among theirs.
 
-        Words that they have may still be more likely after earlier sentences, like the next item of
-        a list.
+        Their own `words` may still be more likely after earlier sentences, like the next item of a
+        list.
         """
-        row = self.evidence.scorer.scored.get(self.evidence.keeping(units))
-        return row is not None and self._are_held(self.words(row.loss), held)
+        row = self.evidence.scorer.scored.get(self.evidence.request_with_only(units))
+        return row is not None and self._are_among(self.lost_words(row.loss), words)
 
-    def explains(self, units: Sequence[int], held: Collection[str]) -> bool:
+    def explains(self, units: Sequence[int], words: Collection[str]) -> bool:
         """Whether one unit has each word that the part does not keep with only it.
 
-        The part must keep enough in all, and lose these words without the unit.
+        The part must keep enough in all, and lose these words without the unit, whose `words` are
+        given.
         """
-        only, without = self.evidence.only(units), self.evidence.without(units)
+        only, without = self.evidence.loss_with_only(units), self.evidence.loss_without(units)
         if len(units) > 1 or only is None or without is None:
             return False
-        lost, most = self.words(only), (1 - self.limits.kept_share) * self.reliance
-        is_kept = self.in_row(only) <= most and self._are_held(lost, held)
-        return is_kept and lost.keys() <= self.words(without).keys()
+        lost, most = self.lost_words(only), (1 - self.limits.kept_share) * self.reliance
+        is_kept = self.of_part(only) <= most and self._are_among(lost, words)
+        return is_kept and lost.keys() <= self.lost_words(without).keys()
 
-    def _are_held(self, words: Iterable[int], held: Collection[str]) -> bool:
-        return all(self.part.texts[index] in held for index in words)
+    def _are_among(self, indices: Iterable[int], words: Collection[str]) -> bool:
+        return all(self.part.words[index] in words for index in indices)
 
-    def suffice(self, units: Collection[int], share: float | None = None) -> bool:
+    def are_enough(self, units: Collection[int], share: float | None = None) -> bool:
         """Whether these units alone are enough for the part, by a scored row."""
-        row = self.evidence.only(units)
-        return row is not None and self.keeps(row, share)
+        loss = self.evidence.loss_with_only(units)
+        return loss is not None and self.keeps(loss, share)

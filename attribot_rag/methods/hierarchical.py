@@ -21,13 +21,14 @@ from attribot_rag.methods.base import (
     num_kept,
     scores_of,
     span_totals,
-    whole_response,
 )
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, Patching
-from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring import Scorer
 
 Value = TypeVar("Value")
+
+_MIN_GROUP_SCORE = 0.5
+"""The score, in nats, from which the best group of a sentence is kept."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Hierarchical(Method):
         chosen = best(groups.totals, num_kept(self.keep, len(rows)))
         for tokens in answer_sentences(scorer) if self.each_sentence else ():
             totals = span_totals(rows, tokens)
-            chosen += [i for i in best(totals, 1) if (totals[i] or 0.0) >= Limits.min_candidate]
+            chosen += [i for i in best(totals, 1) if (totals[i] or 0.0) >= _MIN_GROUP_SCORE]
         return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
 
 
@@ -145,7 +146,8 @@ def refined(
         finer = rebased and rebased.narrowed(units)
     if finer is None:
         return replace(
-            whole_response(scorer, None, first.unit, first.token_log_likelihoods),
+            Scores.empty(scorer, first.token_log_likelihoods),
+            unit=first.unit,
             context_reliance=first.context_reliance,
             of_proxy=first.of_proxy,
             notes=first.notes,

@@ -13,7 +13,6 @@ from attribot_rag.methods.base import (
     answer_sentences,
     check_count,
     scores_of,
-    whole_response,
 )
 from attribot_rag.scoring import Reencoded, Scorer
 from attribot_rag.scoring.row import check_recompute
@@ -114,7 +113,7 @@ class Patching(Method):
     def run(self, scorer: Scorer) -> Scores:
         sentences = answer_sentences(scorer)
         estimates = scorer.patched(sentences, self.gates, located=self.located)
-        scores = whole_response(scorer, None, "nats")
+        scores = Scores.empty(scorer)
         if estimates is None:
             return scores
         rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]

@@ -1,4 +1,4 @@
-"""All limits of methods, searches and verdicts, and the public ones as options."""
+"""The limits of searches and verdicts, and the public ones as options."""
 
 from __future__ import annotations
 
@@ -56,10 +56,6 @@ class Limits:
     """Multiplies the least reliance. Beyond that, no other origin of a sentence is searched."""
     max_set: int = 6
     """The most sources in a set."""
-    min_short_word: float = 4.0
-    """The reliance from which a word of up to three letters is a content word."""
-    min_candidate: float = 0.5
-    """The score from which a unit, or a group of units, is scored more closely."""
     masked_share: float = 0.45
     """The share of `min_effect` that a masked row must show before the exact row is scored."""
     masked_factor: float = 2.0
@@ -69,27 +65,14 @@ class Limits:
     """
     num_at_once: int = 3
     """How many documents, sources or earlier sentences a search tries at once."""
-    num_expected: int = 4
-    """How many sources of a part are scored ahead, with the reliance."""
     num_new_words: int = 2
     """How many words that were not said before one source must have, to leave out earlier text."""
-    num_whole_rows: int = 6
-    """How many rows of the whole answer must fit into a pass if each part reads earlier text."""
     num_needed: int = 2
     """The most sources that are cited if no set is enough."""
     max_earlier: int = 100
     """From how many earlier sentences, the last ones, a sentence may follow."""
     source_share: float = 0.8
     """The share of the largest gain from which the first of several earlier sentences is named."""
-    num_title_words: int = 8
-    """The most words of a title above a list of sources."""
-    num_repeated_words: int = 5
-    """From how many words on, a line in such a list may be a quotation."""
-    repeated_share: float = 0.75
-    """The share of a line's words in the document, from which it repeats the document."""
-    unlocated_share: float = 0.4
-    """The least share of a sentence's words in the prompt if it may come from an unlocated
-    document."""
 
     @property
     def sure_reliance(self) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.context import group
 from attribot_rag.context.text import other_spellings, words_and_numbers
-from attribot_rag.methods.base import Carriers, Part, Ranking, best
+from attribot_rag.methods.base import Part, Ranking, SourceSet, best
 from attribot_rag.methods.evidence import PartLosses, Search
 from attribot_rag.methods.limits import Limits
 
@@ -27,13 +27,13 @@ class Necessity:
     Raises `BudgetEnded` if a needed row was not scored.
     """
 
-    def __init__(self, losses: PartLosses, order: Order) -> None:
+    def __init__(self, losses: PartLosses, order: UnitOrder) -> None:
         self._losses = losses
         self._order = order
         self._evidence = losses.evidence
         self._limits = losses.limits
 
-    def decisive(self) -> Search[Carriers]:
+    def decisive(self) -> Search[SourceSet]:
         """Find the one unit that a part with little reliance on the documents needs.
 
         The reliance is no limit: without the documents, text against the part is gone too. So the
@@ -42,15 +42,15 @@ class Necessity:
         """
         evidence, least = self._evidence, self._limits.masked_share * self._limits.min_effect
         units = [[unit] for unit in range(len(evidence.scorer.units))]
-        if not all(evidence.without(unit, exact=True) for unit in units):
+        if not all(evidence.loss_without(unit, exact=True) for unit in units):
             documents = yield from self.mattering_documents(least)
             units = [[unit] for unit in chain.from_iterable(documents)]
-        for unit in (yield from self._mattering(units, least))[:1]:
-            effect = self._losses.in_row(evidence.without(unit))
+        for unit in (yield from self._sets_that_matter(units, least))[:1]:
+            effect = self._losses.of_part(evidence.loss_without(unit))
             if effect >= self._limits.clear_effect or (yield from self.decides(unit)):
-                yield [evidence.keeping(unit)]
-                return Carriers(tuple(unit), sufficient=False)
-        return Carriers()
+                yield [evidence.request_with_only(unit)]
+                return SourceSet(tuple(unit))
+        return SourceSet()
 
     def decides(self, units: list[int]) -> Search[bool]:
         """Whether the part loses `min_effect` without these units, by an exact row.
@@ -58,35 +58,35 @@ class Necessity:
         That row is requested only if a masked one comes near.
         """
         evidence, least = self._evidence, self._limits.min_effect
-        if not (yield from self._mattering([units], self._limits.masked_share * least)):
+        if not (yield from self._sets_that_matter([units], self._limits.masked_share * least)):
             return False
-        yield [evidence.ablating(units, exact=True)]
-        row = evidence.without(units, exact=True)
-        if row is None:
+        yield [evidence.request_without(units, exact=True)]
+        loss = evidence.loss_without(units, exact=True)
+        if loss is None:
             raise BudgetEnded
-        return self._losses.in_row(row) >= least
+        return self._losses.of_part(loss) >= least
 
-    def most_needed(self, ranked: Sequence[int]) -> Search[Carriers]:
+    def most_needed(self, ranked: Sequence[int]) -> Search[SourceSet]:
         """Find the units with the highest necessity if no set is enough; at least one.
 
         The `ranked` units are left out first. If none costs half of the reliance, the units of the
         document that matters most are left out too.
         """
         units = [[unit] for unit in ranked[: self._limits.num_needed]]
-        losses = yield from self._without(units)
+        losses = yield from self._losses_without(units)
         half = self._limits.search_share * self._losses.reliance
         if self._evidence.can_mask and all(loss < half for loss in losses):
             documents = yield from self.mattering_documents(half)
             units += [[unit] for unit in chain(*documents[:1]) if [unit] not in units]
-            losses = yield from self._without(units)
+            losses = yield from self._losses_without(units)
         order = best(losses)
         if not order:
             raise BudgetEnded
         needed = [index for index in order if losses[index] >= self._limits.min_word]
         chosen = needed[: self._limits.num_needed] or order[:1]
         members = [*chain(*(units[index] for index in chosen))]
-        yield [self._evidence.keeping(members)]
-        return Carriers(tuple(members), sufficient=False)
+        yield [self._evidence.request_with_only(members)]
+        return SourceSet(tuple(members))
 
     def mattering_documents(self, least: float) -> Search[list[list[int]]]:
         """The units of each document without which the part loses `least` nats, most nats first.
@@ -98,56 +98,60 @@ class Necessity:
         documents = group(scorer.context, scorer.units, "document")
         if len(documents) == 1:  # the loss without it is the reliance
             return documents if self._losses.reliance >= least else []
-        ordered = self._order.most_alike(self._losses.part, documents)
+        ordered = self._order.sorted_by_words(self._losses.part, documents)
         found: list[list[int]] = []
         groups = [ordered[:1], ordered[1:]]
-        if self._evidence.can_mask and len(ordered) <= self._evidence.ahead.room:
+        if self._evidence.can_mask and len(ordered) <= self._evidence.prefetch.capacity:
             groups = [[members] for members in ordered]
         while groups := [members for members in groups if members]:
             sets = [[*chain.from_iterable(members)] for members in groups]
-            losses = yield from self._without(sets)
+            losses = yield from self._losses_without(sets)
             pairs = zip(groups, losses, strict=True)
-            likely = [members for members, loss in pairs if loss >= least]
-            found += chain.from_iterable(members for members in likely if len(members) == 1)
-            split = (members for members in likely if len(members) > 1)
+            matter = [members for members, loss in pairs if loss >= least]
+            found += chain.from_iterable(members for members in matter if len(members) == 1)
+            split = (members for members in matter if len(members) > 1)
             groups = [members[i::count] for members in split for i in range(count)]
-        return (yield from self._mattering(found, least))
+        return (yield from self._sets_that_matter(found, least))
 
-    def _mattering(self, sets: Sequence[list[int]], least: float) -> Search[list[list[int]]]:
+    def _sets_that_matter(self, sets: Sequence[list[int]], least: float) -> Search[list[list[int]]]:
         """The sets without which the part loses `least` nats, the largest loss first."""
-        losses = yield from self._without(sets)
+        losses = yield from self._losses_without(sets)
         return [sets[index] for index in best(losses) if losses[index] >= least]
 
-    def _without(self, sets: Sequence[Collection[int]]) -> Search[list[float]]:
+    def _losses_without(self, sets: Sequence[Collection[int]]) -> Search[list[float]]:
         """The loss of the part, in nats, without one set of units at a time."""
-        yield [self._evidence.ablating(units) for units in sets]
-        rows = [self._evidence.without(units) for units in sets]
-        if None in rows:
+        yield [self._evidence.request_without(units) for units in sets]
+        losses = [self._evidence.loss_without(units) for units in sets]
+        if None in losses:
             raise BudgetEnded
-        return [self._losses.in_row(row) for row in rows]
+        return [self._losses.of_part(loss) for loss in losses]
 
 
-class Order:
-    """The order of units in a search: by words in common with a part, or ranked."""
+class UnitOrder:
+    """The order in which a search tries units: by words in common with a part, or ranked."""
 
-    def __init__(self, scorer: Scorer, ranking: Ranking | None = None) -> None:
+    def __init__(
+        self, scorer: Scorer, ranking: Ranking | None = None, *, limits: Limits | None = None
+    ) -> None:
         self._scorer = scorer
         self._ranking = ranking
+        self._least_share = (limits or Limits()).search_share
         self._words: dict[int, frozenset[str]] = {}
 
-    def holding(self, part: Part, nats: Mapping[int, float]) -> list[int]:
+    def with_words_of(self, part: Part, nats: Mapping[int, float]) -> list[int]:
         """The units that have words of the part worth these nats, highest worth first.
 
-        If units have the same words, the one with more of all the part's words comes first. None if
-        the words in all units are worth less than half of the nats: the model uses its own words.
+        If units have the same words, the one with more of all the part's words comes first. Empty
+        if the words in all units are worth less than half of the nats: the model then uses its own
+        words.
         """
         words = [self.words_of(unit) for unit in range(len(self._scorer.units))]
-        held = [{i for i in nats if part.texts[i] in of_unit} for of_unit in words]
-        worth = [sum(nats[i] for i in of_unit) for of_unit in held]
-        if sum(nats[i] for i in set().union(*held)) < Limits.search_share * sum(nats.values()):
+        shared = [{i for i in nats if part.words[i] in of_unit} for of_unit in words]
+        worth = [sum(nats[i] for i in of_unit) for of_unit in shared]
+        if sum(nats[i] for i in set().union(*shared)) < self._least_share * sum(nats.values()):
             return []
-        holders = [unit for unit in best(worth) if worth[unit] > 0]
-        return sorted(holders, key=lambda unit: (-worth[unit], -len(part.said & words[unit])))
+        chosen = [unit for unit in best(worth) if worth[unit] > 0]
+        return sorted(chosen, key=lambda unit: (-worth[unit], -len(part.all_words & words[unit])))
 
     def has_together(self, words: Collection[str]) -> bool:
         """Whether one unit has all these words."""
@@ -156,7 +160,7 @@ class Order:
 
     def complement(self, part: Part, units: Collection[int]) -> int | None:
         """The unit with most words of the part that these units lack; None if none has one."""
-        missing = part.said.difference(*map(self.words_of, units))
+        missing = part.all_words.difference(*map(self.words_of, units))
         others = (unit for unit in range(len(self._scorer.units)) if unit not in units)
         best_of = max(others, key=lambda unit: len(missing & self.words_of(unit)), default=None)
         return None if best_of is None or missing.isdisjoint(self.words_of(best_of)) else best_of
@@ -168,7 +172,7 @@ class Order:
     @property
     def is_ranked(self) -> bool:
         """Whether `ranked` takes no time."""
-        return self._ranking is None or self._ranking.is_estimated
+        return self._ranking is None or self._ranking.is_complete
 
     def words_of(self, unit: int) -> frozenset[str]:
         """The words and numbers of a unit in lower case, each number in all its spellings."""
@@ -180,9 +184,9 @@ class Order:
             self._words[unit] = frozenset(chain(written, *spelled))
         return self._words[unit]
 
-    def most_alike(self, part: Part, sets: Sequence[list[int]]) -> list[list[int]]:
+    def sorted_by_words(self, part: Part, sets: Sequence[list[int]]) -> list[list[int]]:
         """The sets of units, sorted by how many of the part's words they have."""
-        words = [part.said.intersection(chain(*map(self.words_of, units))) for units in sets]
+        words = [part.all_words.intersection(chain(*map(self.words_of, units))) for units in sets]
         return [sets[index] for index in best([len(of_set) for of_set in words])]
 
     @cached_property

@@ -19,7 +19,7 @@ from attribot_rag.context import (
 from attribot_rag.context.context import Context, reduced
 from attribot_rag.context.prompt import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.methods.base import Cost, Method, Scores, TokenScores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, TokenScores, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.generation import Generation
@@ -58,7 +58,7 @@ class Proxy(Method):
     def run(self, scorer: Scorer) -> Scores:
         other = proxied(scorer, self.language_model, self._backend)
         if other is None:
-            return whole_response(scorer, None, "nats")
+            return Scores.empty(scorer)
         scores = self.method.run(other)
         columns = partial(_columns, scorer, other)
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))

@@ -7,247 +7,263 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
-from attribot_rag.methods.ahead import after_fewer, after_first, after_several, first_step
-from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total
+from attribot_rag.methods.base import Part, SourceSet, TokenScores, best, total
 from attribot_rag.methods.evidence import Evidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import BudgetEnded, Necessity, Order
+from attribot_rag.methods.necessity import BudgetEnded, Necessity, UnitOrder
+from attribot_rag.methods.prefetch import (
+    first_requests,
+    requests_after_fewer,
+    requests_after_first,
+    requests_after_several,
+)
 
 if TYPE_CHECKING:
     from attribot_rag.scoring import Request
 
 
-def carriers_of(
+def find_sources(
     parts: Iterable[Part],
     evidence: Evidence,
-    order: Order,
+    order: UnitOrder,
     limits: Limits,
     *,
-    in_order: bool = False,
-    is_settled: Callable[[Part], Search[bool]] | None = None,
-) -> Iterator[Carriers]:
-    """The carriers of each part of one answer.
+    needs_no_search: Callable[[Part], Search[bool]] | None = None,
+) -> list[SourceSet]:
+    """The sources of each part of one answer: the smallest set that keeps its likelihood.
 
-    Rows of all parts are fetched together, which is faster on a GPU. With `in_order`, the search
-    for a part ends before the next one begins. A part that relies little on the documents is
-    skipped if it `is_settled` otherwise.
+    Rows of all parts are fetched together, which is faster on a GPU. A part that relies little on
+    the documents is skipped if it `needs_no_search`.
     """
-    searches = [find_carriers(part, evidence, order, limits, is_settled) for part in parts]
-    for together in [[search] for search in searches] if in_order else [searches]:
-        yield from evidence.in_rounds(together)
-
-
-def find_carriers(
-    part: Part,
-    evidence: Evidence,
-    order: Order,
-    limits: Limits,
-    is_settled: Callable[[Part], Search[bool]] | None = None,
-) -> Search[Carriers]:
-    """Finds the smallest set of sources that keeps a part's likelihood, step by step.
-
-    Units with words of the part are tried first, then the highest ranked ones. If no set is enough,
-    the carriers are the units with the highest necessity.
-    """
-    evidence = evidence.for_part(part)
-    losses = PartLosses(part, evidence, limits)
-    if not losses.may_be_cited:
-        return Carriers()
-    search = _Search(losses, order)
-    try:
-        if losses.matters and (not evidence.can_mask or (yield from search.may_rely())):
-            return (yield from search.sufficient())
-        if evidence.can_mask:
-            evidence.ahead.expect(first_step(search.necessity.decisive()))
-        if is_settled is not None and (yield from is_settled(part)):
-            return Carriers()
-        return (yield from search.necessity.decisive())
-    except BudgetEnded:
-        return Carriers(complete=False)
+    searches = (
+        _Search(PartLosses(part, evidence.for_part(part), limits), order).run(needs_no_search)
+        for part in parts
+    )
+    return evidence.in_rounds([*searches])
 
 
 class _Search:
-    """The search for the carriers of one part.
+    """The search for the sources of one part.
 
-    Without a ranking, units are ranked by how much each document, then each unit of the best
-    documents, keeps alone.
+    Units with words of the part are tried first, then the highest ranked ones. Without a ranking,
+    units are ranked by how much each document, then each unit of the best documents, keeps alone.
     """
 
-    def __init__(self, losses: PartLosses, order: Order) -> None:
-        self.necessity = Necessity(losses, order)
+    def __init__(self, losses: PartLosses, order: UnitOrder) -> None:
+        self._necessity = Necessity(losses, order)
         self._losses = losses
         self._order = order
         self._part = losses.part
         self._limits = losses.limits
         self._evidence = losses.evidence
-        self._ahead = losses.evidence.ahead
+        self._prefetch = losses.evidence.prefetch
         self._by_search: list[int] = []
 
-    def may_rely(self) -> Search[bool]:
-        """Whether the part relies on the documents, or needs the unit that has its words."""
-        if self._losses.reliance >= self._limits.min_reliance:
+    def run(self, needs_no_search: Callable[[Part], Search[bool]] | None) -> Search[SourceSet]:
+        """Find the smallest set that is enough, or the one unit that a part needs.
+
+        The part is not searched if its tokens rely too little on the documents. If it relies little
+        on them as a whole, the search ends with any other origin.
+        """
+        evidence, necessity = self._evidence, self._necessity
+        if not self._losses.may_be_cited:
+            return SourceSet()
+        try:
+            if self._losses.matters and (not evidence.can_mask or (yield from self._relies())):
+                return (yield from self._smallest_set())
+            if evidence.can_mask:
+                self._prefetch.add(first_requests(necessity.decisive()))
+            if needs_no_search is not None and (yield from needs_no_search(self._part)):
+                return SourceSet()
+            return (yield from necessity.decisive())
+        except BudgetEnded:
+            return SourceSet(complete=False)
+
+    def _relies(self) -> Search[bool]:
+        """Whether the part relies on the documents, or needs the unit that has its words.
+
+        For the second, rows exclude the earlier text if possible, and go on so if it does.
+        """
+        evidence, limits = self._evidence, self._limits
+        if self._losses.reliance >= limits.min_reliance:
             return True
-        alone = self._alone()
-        of_words = (total(self._evidence.reliance, word) for word in self._part.words)
+        alone = self._exclude_earlier_text()
+        of_words = (total(evidence.reliance, word) for word in self._part.word_tokens)
         nats = {index: max(0.0, worth) for index, worth in enumerate(of_words)}
-        holder = self._order.holding(self._part, nats)[:1]
-        if not holder:
-            self._evidence.read_earlier()
-            return False
-        self._ahead.expect(after_first(self._losses, self._order, holder[0]))
-        yield [self._evidence.ablating(holder), *alone]
-        row, least = self._evidence.without(holder), self._limits.min_word_effect
-        least *= self._limits.search_share
-        if row is None or any(total(row, word) >= least for word in self._part.words):
-            return True
-        self._evidence.read_earlier()
+        if units := self._order.with_words_of(self._part, nats)[:1]:
+            self._prefetch.add(requests_after_first(self._losses, self._order, units[0]))
+            yield [evidence.request_without(units), *alone]
+            loss = evidence.loss_without(units)
+            least = limits.search_share * limits.min_word_effect
+            if loss is None or any(total(loss, word) >= least for word in self._part.word_tokens):
+                return True
+        evidence.include_earlier_text()
         return False
 
-    def sufficient(self) -> Search[Carriers]:
+    def _smallest_set(self) -> Search[SourceSet]:
         """Find the smallest set that is enough, then the replacements of a single unit."""
         members = yield from self._enough()
         if not members and not self._ranked:
-            self._by_search = yield from self._ranked_alone()
+            self._by_search = yield from self._rank_by_search()
             members = yield from self._enough()
         if not members:
-            return (yield from self.necessity.most_needed(self._ranked))
+            return (yield from self._necessity.most_needed(self._ranked))
         if needed := (yield from self._explaining(members)):
-            return Carriers(tuple(needed), sufficient=self._losses.suffice(needed))
-        members, beside = yield from self._smallest(members)
-        yield [self._evidence.ablating([unit]) for unit in members]
+            return SourceSet(tuple(needed), sufficient=self._losses.are_enough(needed))
+        members, needed_with = yield from self._drop_unneeded(members)
+        yield [self._evidence.request_without([unit]) for unit in members]
         alternatives: tuple[int, ...] = ()
         if len(members) == 1 and self._is_replaceable(members[0]):
             alternatives = yield from self._replacements(members[0])
         further = () if alternatives else (yield from self._further(members))
-        enough = self._losses.suffice(members)
-        return Carriers(tuple(members), alternatives, enough, further=further, beside=beside)
+        return SourceSet(
+            tuple(members),
+            alternatives,
+            self._losses.are_enough(members),
+            further=further,
+            needed_with=needed_with,
+        )
 
     def _enough(self) -> Search[list[int]]:
-        """The first unit, two, four, six, until they are enough; none if no set is."""
-        losses, evidence = self._losses, self._evidence
-        units, row = list[int](), None
-        alone = self._alone()
-        while added := self._growth(units, row):
+        """The first unit, two, four, six, until they are enough; empty if no set is."""
+        losses, evidence, units = self._losses, self._evidence, list[int]()
+        alone, loss = self._exclude_earlier_text(), evidence.reliance
+        while added := self._growth(units, loss):
             units += added
-            if len(units) == 1:
-                self._ahead.expect(after_first(losses, self._order, units[0]))
-            else:
-                growths = self._growths(units, row)
-                least = self._limits.search_share * losses.reliance
-                documents = self.necessity.mattering_documents(least)
-                self._ahead.expect(after_several(losses, self._order, units, growths, documents))
-            needed = evidence.ablating_each([unit] for unit in added)
-            yield [evidence.keeping(units), *alone, *needed]  # these will be needed soon anyway
-            is_enough = yield from self._are_enough(units)
-            if alone and not (is_enough and losses.keep_after_nothing(units, self._held(units))):
-                evidence.read_earlier()  # it refers to earlier text, or needs other units
-                yield [evidence.keeping(units), *evidence.ablating_each([x] for x in units)]
-                is_enough = yield from self._are_enough(units)
-            if is_enough:
+            self._prefetch_after(units, loss)
+            needed = evidence.masked_requests_without([unit] for unit in added)
+            with_only = evidence.request_with_only(units)
+            yield [with_only, *alone, *needed]  # the row of the part alone will be needed soon
+            are_enough = yield from self._are_enough(units)
+            if alone and not (are_enough and losses.keeps_new_words(units, self._words_of(units))):
+                evidence.include_earlier_text()  # it refers to that, or needs other units
+                masked = evidence.masked_requests_without([unit] for unit in units)
+                yield [evidence.request_with_only(units), *masked]
+                are_enough = yield from self._are_enough(units)
+            if are_enough:
                 return units
-            alone, row = [], evidence.only(units)
+            alone, loss = [], evidence.loss_with_only(units) or evidence.reliance
         return []
+
+    def _prefetch_after(self, units: Sequence[int], loss: TokenScores) -> None:
+        """Score the rows that may be needed after these units, if they fit into a pass."""
+        if len(units) == 1:
+            requests = requests_after_first(self._losses, self._order, units[0])
+        else:
+            growths = self._growths(units, loss)
+            least = self._limits.search_share * self._losses.reliance
+            document_search = self._necessity.mattering_documents(least)
+            requests = requests_after_several(
+                self._losses, self._order, units, growths, document_search
+            )
+        self._prefetch.add(requests)
 
     def _are_enough(self, units: Sequence[int]) -> Search[bool]:
         """Whether the units are enough, or explain the part."""
-        if self._evidence.only(units) is None:
+        losses = self._losses
+        if self._evidence.loss_with_only(units) is None:
             raise BudgetEnded
-        if self._losses.suffice(units) or self._losses.explains(units, self._held(units)):
+        if losses.are_enough(units) or losses.explains(units, self._words_of(units)):
             return True
         return bool((yield from self._explaining(units)))
 
-    def _held(self, units: Sequence[int]) -> frozenset[str]:
+    def _words_of(self, units: Sequence[int]) -> frozenset[str]:
         return frozenset(chain.from_iterable(map(self._order.words_of, units)))
 
-    def _alone(self) -> list[Request]:
-        """The row of the part alone, if the earlier text need not be read at first.
+    def _exclude_earlier_text(self) -> list[Request]:
+        """From now on, score the part without the earlier text, if that is no origin of the part.
 
         The part, or those of its words that were not said before, must rely so much on the
-        documents that it comes from no earlier sentence. Or one unit has all these words.
+        documents that it comes from no earlier sentence. Or one unit has all these words. Returns
+        the row of the part alone, or nothing if the earlier text stays.
         """
         part, limits, evidence = self._part, self._limits, self._evidence
-        said = evidence.words_before()
-        new = {i: text for i, text in enumerate(part.texts) if text not in said}
-        of_new = sum(total(evidence.reliance, part.words[i]) for i in new)
+        before = evidence.words_before()
+        new = {i: text for i, text in enumerate(part.words) if text not in before}
+        of_new = sum(total(evidence.reliance, part.word_tokens[i]) for i in new)
         is_own = self._losses.reliance >= limits.sure_reliance or of_new >= limits.min_reliance
-        is_held = len(new) >= limits.num_new_words and self._order.has_together(new.values())
-        return evidence.leave_out_earlier() if part.words and (is_own or is_held) else []
+        is_in_one = len(new) >= limits.num_new_words and self._order.has_together(new.values())
+        return evidence.exclude_earlier_text() if part.word_tokens and (is_own or is_in_one) else []
 
-    def _growth(self, units: Sequence[int], row: TokenScores | None) -> list[int]:
-        """The units to try next in addition to these, whose row this is: as many again.
+    def _growth(self, units: Sequence[int], loss: TokenScores) -> list[int]:
+        """The units to try next in addition to these, by the loss with only these: as many again.
 
         Three follow the first if that leaves half of the reliance unexplained.
         """
         losses, limits = self._losses, self._limits
         half = limits.search_share * losses.reliance
-        is_far = len(units) == 1 and row is not None and losses.in_row(row) >= half
+        is_far = len(units) == 1 and losses.of_part(loss) >= half
         count = limits.num_at_once if is_far else max(1, len(units))
         room = min(count, limits.largest_set(losses.reliance) - len(units))
-        return self._promising(losses.words(row), units)[:room] if room > 0 else []
+        return self._promising(losses.lost_words(loss), units)[:room] if room > 0 else []
 
-    def _growths(self, units: Sequence[int], row: TokenScores | None) -> Iterator[list[int]]:
-        """The sets that these would grow to after the rows; none if ranking takes time."""
+    def _growths(self, units: Sequence[int], loss: TokenScores) -> Iterator[list[int]]:
+        """The sets that these would grow to after their rows; none if ranking takes time."""
         grown = [*units]
-        while self._order.is_ranked and (added := self._growth(grown, row)):
+        while self._order.is_ranked and (added := self._growth(grown, loss)):
             grown = [*grown, *added]
             yield grown
 
     def _explaining(self, units: Sequence[int]) -> Search[list[int]]:
         """The irreplaceable ones of several units if they explain the part; else none.
 
-        No other units of the prompt replace them. They explain the part if, without them, it loses
-        `min_effect`, and more than it may lose with sources that are enough. So must each word that
-        it does not keep with only them.
+        No other units of the prompt replace them. They explain the part if both are true: without
+        them, it loses `min_effect`, and more than it may lose with sources that are enough. And
+        each word that is lost with only them is also lost without one of them.
         """
-        rows = {unit: self._evidence.without([unit]) for unit in units}
-        if len(units) < 2 or None in rows.values():
+        losses, limits, evidence = self._losses, self._limits, self._evidence
+        scored = {unit: loss for unit in units if (loss := evidence.loss_without([unit]))}
+        if len(units) < 2 or len(scored) < len(units):
             return []
-        losses, limits = self._losses, self._limits
         needed = losses.irreplaceable(units)
-        nats = sum(losses.in_row(rows[unit]) for unit in needed)
+        nats = sum(losses.of_part(scored[unit]) for unit in needed)
         if nats < max(limits.min_effect, (1 - limits.kept_share) * losses.reliance):
             return []
-        yield [self._evidence.keeping(needed)]
-        lost = {word for unit in needed for word in losses.words(rows[unit])}
-        return needed if losses.words(self._evidence.only(needed)).keys() <= lost else []
+        yield [evidence.request_with_only(needed)]
+        loss = evidence.loss_with_only(needed) or evidence.reliance
+        lost = {word for unit in needed for word in losses.lost_words(scored[unit])}
+        return needed if losses.lost_words(loss).keys() <= lost else []
 
     def _promising(self, nats: Mapping[int, float], units: Sequence[int]) -> list[int]:
         """The other units with words worth these nats, mixed with the ranked ones if needed.
 
         They are needed if no unit has such words, or if two units were not enough.
         """
-        holders = [unit for unit in self._order.holding(self._part, nats) if unit not in units]
-        if holders and len(units) < 2:
-            return holders
+        with_words = self._order.with_words_of(self._part, nats)
+        others = [unit for unit in with_words if unit not in units]
+        if others and len(units) < 2:
+            return others
         ranking = [unit for unit in self._ranked if unit not in units]
-        pairs = zip_longest(holders, ranking)
+        pairs = zip_longest(others, ranking)
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
     @property
     def _ranked(self) -> Sequence[int]:
         return self._by_search or self._order.ranked(self._part)
 
-    def _smallest(self, units: list[int]) -> Search[tuple[list[int], dict[int, tuple[int, ...]]]]:
-        """Drop unneeded units. Also returns, for each needed unit, the units that need it too.
+    def _drop_unneeded(
+        self, units: list[int]
+    ) -> Search[tuple[list[int], dict[int, tuple[int, ...]]]]:
+        """The units without unneeded ones, and for each needed one the units that need it too.
 
         Units without words of the part are left out first, then the least promising ones. Without a
         unit that no other units replace, the few are not enough either.
         """
-        beside: dict[int, tuple[int, ...]] = {}
-        texts, words_of = self._part.texts, self._order.words_of
-        holders_first = sorted(units, key=lambda unit: words_of(unit).isdisjoint(texts))
-        evidence, keeps = self._evidence, self._losses.keeps
-        unneeded = [unit for unit in holders_first[::-1] if keeps(evidence.without([unit]))]
-        tried = unneeded if len(units) > 1 else []
-        for index, unit in enumerate(tried):
-            self._ahead.expect(after_fewer(self._losses, self._order, units, tried[index:]))
+        needed_with: dict[int, tuple[int, ...]] = {}
+        texts, words_of = self._part.words, self._order.words_of
+        with_words_first = sorted(units, key=lambda unit: words_of(unit).isdisjoint(texts))
+        tried = [unit for unit in with_words_first[::-1] if self._losses.may_be_unneeded(unit)]
+        for index, unit in enumerate(tried if len(units) > 1 else ()):
+            self._prefetch.add(
+                requests_after_fewer(self._losses, self._order, units, tried[index:])
+            )
             fewer = [other for other in units if other != unit]
-            yield [evidence.keeping(fewer)]
-            if fewer and self._losses.suffice(fewer):
+            yield [self._evidence.request_with_only(fewer)]
+            if fewer and self._losses.are_enough(fewer):
                 units = fewer
             else:
-                beside[unit] = tuple(fewer)
-        return units, beside
+                needed_with[unit] = tuple(fewer)
+        return units, needed_with
 
     def _further(self, members: Sequence[int]) -> Search[tuple[int, ...]]:
         """The unit that is needed in addition to members that are enough, if there is one.
@@ -263,25 +279,25 @@ class _Search:
         unit = self._order.complement(self._part, members)
         if unit is None:
             return ()
-        self._ahead.expect(evidence.ablating_each([members]))  # decides on citing all of them
+        self._prefetch.add(evidence.masked_requests_without([members]))  # to cite all of them
         both = [*members, unit]
-        yield [evidence.keeping(both)]
-        row = evidence.only(both)
-        if row is None or left - losses.in_row(row) < limits.min_effect:
+        yield [evidence.request_with_only(both)]
+        loss = evidence.loss_with_only(both)
+        if loss is None or left - losses.of_part(loss) < limits.min_effect:
             return ()
         try:
-            return (unit,) if (yield from self.necessity.decides([unit])) else ()
+            return (unit,) if (yield from self._necessity.decides([unit])) else ()
         except BudgetEnded:
             return ()
 
     def _is_replaceable(self, unit: int) -> bool:
         """Whether neither the part nor any of its words needs the unit."""
-        row, limits = self._evidence.without([unit]), self._limits
-        if row is None:
-            return False
-        rely = ((own, total(self._evidence.reliance, own)) for own in self._part.each)
-        return all(
-            total(row, own) < max(limits.min_word, limits.kept_share * worth) for own, worth in rely
+        evidence, limits = self._evidence, self._limits
+        loss = evidence.loss_without([unit])
+        return loss is not None and all(
+            total(loss, tokens)
+            < max(limits.min_word, limits.kept_share * total(evidence.reliance, tokens))
+            for tokens in self._part.tokens_and_words
         )
 
     def _replacements(self, unit: int) -> Search[tuple[int, ...]]:
@@ -290,29 +306,36 @@ class _Search:
         A few are tried, and more as long as all of them are enough: a fact may be in any number
         of documents.
         """
-        losses, only, share = self._losses, self._evidence.only, self._limits.needed_share
-        candidates = self._promising(losses.words(None), [unit])
+        promising = self._promising(self._losses.reliant_words, [unit])
         found: list[int] = []
         count = self._limits.num_at_once
-        for start in range(0, len(candidates), count):
-            tried = candidates[start : start + count]
-            gone = [[unit, *tried], *(each for x in tried for each in ([x], [unit, x]))]
-            self._ahead.expect(self._evidence.ablating_each(gone))
-            yield [self._evidence.keeping([other]) for other in tried]
-            enough = (other for other in tried if losses.suffice([other], share))
-            found += (x for x in enough if not losses.words(only([x]), beside=[unit]))
+        for start in range(0, len(promising), count):
+            tried = promising[start : start + count]
+            singles_and_pairs = (units for other in tried for units in ([other], [unit, other]))
+            self._prefetch.add(
+                self._evidence.masked_requests_without([[unit, *tried], *singles_and_pairs])
+            )
+            yield [self._evidence.request_with_only([other]) for other in tried]
+            found += (other for other in tried if self._replaces(unit, other))
             if len(found) < start + len(tried):
                 break
         return tuple(found)
 
-    def _ranked_alone(self) -> Search[list[int]]:
+    def _replaces(self, unit: int, other: int) -> bool:
+        """Whether the other unit alone is enough, and keeps the words that the unit keeps."""
+        loss = self._evidence.loss_with_only([other])
+        if loss is None or not self._losses.keeps(loss, self._limits.needed_share):
+            return False
+        return not self._losses.lost_words(loss, compared_with=[unit])
+
+    def _rank_by_search(self) -> Search[list[int]]:
         """The units of the best documents, ranked by the part's loss with each unit alone."""
         scorer, losses = self._evidence.scorer, self._losses
         documents = group(scorer.context, scorer.units, "document")
-        yield [self._evidence.keeping(members) for members in documents]
+        yield [self._evidence.request_with_only(members) for members in documents]
         of_documents = [-losses.with_only(members) for members in documents]
         chosen = best(of_documents, self._limits.num_at_once)
         units = [unit for index in chosen for unit in documents[index]]
-        yield [self._evidence.keeping([unit]) for unit in units]
+        yield [self._evidence.request_with_only([unit]) for unit in units]
         units.sort(key=lambda unit: losses.with_only([unit]))
         return [*dict.fromkeys([*units, *range(len(scorer.units))])]

@@ -13,7 +13,6 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context, Document
 from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping, same_word, subtract, words
-from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Marker
 from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, do_lead, markdown, runs
 from attribot_rag.verdicts.marker_syntax import (
@@ -38,6 +37,9 @@ _INDEXED = re.compile(r"[^\W\d]\w*\Z")
 _WORD_BEFORE = re.compile(r"\w+(?=\W*\Z)")
 _MAX_WORD = 40
 _MAX_RUN = 10
+_MAX_TITLE_WORDS = 8  # of a title above a list of sources
+_MIN_QUOTED_WORDS = 5  # of a line in such a list that may be a quotation
+_MIN_REPEATED = 0.75  # share of a line's words in the document, from which it repeats the document
 
 
 @dataclass(frozen=True)
@@ -347,9 +349,7 @@ class _Lines:
         if spans:
             before = text[start : spans[0][0]]
             leads, titled = _LEADS.match(before), _TITLED.match(before)
-            if not leads and not (
-                titled and len(words(titled["title"])) <= Limits.num_title_words // 2
-            ):
+            if not leads and not (titled and len(words(titled["title"])) <= _MAX_TITLE_WORDS // 2):
                 return None
             own = runs(text, spans, IN_RUN)[0] if leads else spans
             labels = (*chain(*(marker.labels for marker in markers[: len(own)])),)
@@ -391,7 +391,7 @@ class _Lines:
         rest = _IN_THE_END.sub("", entry.rest)
         quotes = [quote[0] for quote in _QUOTED.finditer(rest)] or [rest]
         parts = [words(part.casefold()) for quote in quotes for part in _LEFT_OUT.split(quote)]
-        if sum(map(len, parts)) < Limits.num_repeated_words:
+        if sum(map(len, parts)) < _MIN_QUOTED_WORDS:
             return ()
         return tuple(
             index
@@ -437,18 +437,14 @@ class _Lines:
         line = self._line(index)
         if overlapping(self._spans, (self._starts[index], self._starts[index + 1])):
             return False
-        if len(words(line)) > Limits.num_title_words or (
-            _STOP.search(line) and not _COLON.search(line)
-        ):
+        if len(words(line)) > _MAX_TITLE_WORDS or (_STOP.search(line) and not _COLON.search(line)):
             return False
         if line.startswith("<"):
             return self.known.is_called(line)
         if _HEADING.match(line) or _COLON.search(line) or line.lstrip().startswith("|"):
             return True
         is_alone = index == 0 or not self._says(index - 1)
-        return (
-            is_alone and not _ITEM.match(line) and len(words(line)) <= Limits.num_title_words // 2
-        )
+        return is_alone and not _ITEM.match(line) and len(words(line)) <= _MAX_TITLE_WORDS // 2
 
     def _is_list(self, entries: Sequence[_Entry], begin: int, first: int) -> bool:
         stated = (
@@ -482,10 +478,7 @@ class _Lines:
             return False
         held = {word for i in of for word in words(self.documents[i].text.casefold())}
         share = sum(word in held for word in said) / len(said)
-        if (
-            len(said) >= (Limits.num_repeated_words if is_cited else 2)
-            and share >= Limits.repeated_share
-        ):
+        if len(said) >= (_MIN_QUOTED_WORDS if is_cited else 2) and share >= _MIN_REPEATED:
             return True
         return not is_sure and len(said) > 2 and _STOP.search(shown) is not None
 

@@ -17,28 +17,20 @@ from attribot_rag.context.text import (
     same_word,
     words_and_numbers,
 )
-from attribot_rag.methods.base import Carriers, Part, TokenScores, parts_of, total
+from attribot_rag.methods.base import Part, SourceSet, TokenScores, parts_of, total
 from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
-from attribot_rag.methods.search import carriers_of
+from attribot_rag.methods.necessity import UnitOrder
+from attribot_rag.methods.search import find_sources
 from attribot_rag.result import ResponseText
 from attribot_rag.scoring.row import Request
-from attribot_rag.verdicts.decision import StatedInPrompt
+from attribot_rag.verdicts.decision import EarlierOrigin, PromptOrigin
 from attribot_rag.verdicts.sentences import AnswerSentence
 
-Ids = tuple[int, ...]
+TokenIds = tuple[int, ...]
 
-
-@dataclass(frozen=True)
-class Origin:
-    """The index of the earlier sentence that matters most, or None for the conversation.
-
-    `effect` is the loss without all earlier sentences, or without the conversation, in nats.
-    """
-
-    sentence: int | None
-    effect: float
+_UNLOCATED_SHARE = 0.4
+"""The least share of a sentence's words in the prompt if it may come from an unlocated document."""
 
 
 class Origins:
@@ -56,7 +48,7 @@ class Origins:
         sentences: Sequence[AnswerSentence],
         parts: Mapping[int, Part],
         limits: Limits,
-        order: Order,
+        order: UnitOrder,
     ) -> None:
         self._order = order
         self._parts = parts
@@ -64,13 +56,13 @@ class Origins:
         self._scorer = evidence.scorer
         self._sentences = sentences
         self._limits = limits
-        self._said: dict[tuple[Ids, Ids], Ids] = {}
+        self._said: dict[tuple[TokenIds, TokenIds], TokenIds] = {}
         context = evidence.scorer.context
         self._turns = Ablation(characters=context.conversation)
         self._bare = Request(context.whole)
         self._without_turns = Request(context.whole | self._turns)
 
-    def largest(self, index: int, reliance: float) -> Search[Origin | None]:
+    def largest(self, index: int, reliance: float) -> Search[EarlierOrigin | None]:
         """The origin with the largest effect; None if that is too small.
 
         The effect must be at least the reliance on the documents.
@@ -78,7 +70,7 @@ class Origins:
         origins = yield from self.find(index, reliance)
         return max(origins, key=lambda origin: origin.effect, default=None)
 
-    def carriers_without_turns(self, part: Part) -> Carriers:
+    def sources_without_turns(self, part: Part) -> SourceSet:
         """The sources that could carry a sentence in place of the conversation.
 
         They are searched without the conversation.
@@ -86,22 +78,22 @@ class Origins:
         limits, evidence = self._limits, self._evidence_without_turns
         bare, without = map(self._scorer.scored.get, (self._bare, self._without_turns))
         if evidence is None or bare is None or without is None:
-            return Carriers()
+            return SourceSet()
         pairs = zip(bare.log_likelihoods, without.log_likelihoods, strict=True)
         turns = tuple(after - before for after, before in pairs)
-        (carried,) = carriers_of([part], evidence, self._order, limits)
-        alone = evidence.for_part(part).only(carried.members)
-        if alone is None or not carried.sufficient:
-            return Carriers()
+        (found,) = find_sources([part], evidence, self._order, limits)
+        alone = evidence.for_part(part).loss_with_only(found.members)
+        if alone is None or not found.sufficient:
+            return SourceSet()
         kept = tuple(rely - lost for rely, lost in zip(evidence.reliance, alone, strict=True))
         worth = total(turns, part.tokens)
         if total(kept, part.tokens) < max(limits.min_effect, limits.needed_share * worth):
-            return Carriers()
-        for word in part.words:
+            return SourceSet()
+        for word in part.word_tokens:
             worth = total(turns, word)
             if worth >= limits.min_word and total(kept, word) < limits.kept_word * worth:
-                return Carriers()
-        return carried
+                return SourceSet()
+        return found
 
     @cached_property
     def _evidence_without_turns(self) -> Evidence | None:
@@ -113,7 +105,7 @@ class Origins:
             return None
         return Evidence(scorer, reliance)
 
-    def find(self, index: int, reliance: float) -> Search[list[Origin]]:
+    def find(self, index: int, reliance: float) -> Search[list[EarlierOrigin]]:
         """Find the origins of a sentence: the conversation, and the most influential sentence.
 
         Their effect must be large enough, and at least the reliance. Only the last hundred earlier
@@ -124,13 +116,13 @@ class Origins:
         has_turns = bool(self._turns.characters)
         rows = [self._bare, *([self._without_turns] if has_turns else [])]
         rows += [alone] if earlier else []
-        if self._evidence.ahead.is_on and len(earlier) > 1:
+        if self._evidence.prefetch.is_on and len(earlier) > 1:
             rows += self._after_each(earlier, index).values()
         yield rows
         origins = []
         effect = self._effect(self._without_turns, index, tokens) if has_turns else None
         if effect is not None and effect >= max(limits.min_turn, reliance):
-            origins.append(Origin(None, effect))
+            origins.append(EarlierOrigin(None, effect))
         # Right after the prompt, the first word would be another token, so it does not count.
         tokens = tokens[1:] or tokens
         effect = self._effect(alone, index, tokens) if earlier else None
@@ -138,7 +130,7 @@ class Origins:
             source = yield from self._source(earlier, index, tokens)
             is_given = self._gives_numbers(index, earlier) and self._gives_words(index, earlier)
             if source is not None and is_given:
-                origins.append(Origin(source, effect))
+                origins.append(EarlierOrigin(source, effect))
         return origins
 
     def _earlier(self, index: int) -> list[int]:
@@ -157,8 +149,8 @@ class Origins:
         said = {each[0] for i in earlier for each in numbers(self._sentences[i].text)}
         explained = []
         for figure in self._sentences[index].figures:
-            after = self._likely(self._bare, index, figure)
-            alone = self._likely(self._saying([], index), index, figure)
+            after = self._log_likelihood(self._bare, index, figure)
+            alone = self._log_likelihood(self._saying([], index), index, figure)
             assert after is not None and alone is not None
             if -after >= least and not {each[0] for each in numbers(self._text(figure))} <= said:
                 return False
@@ -179,12 +171,12 @@ class Origins:
         said = [word[0] for text in texts for word in words_and_numbers(text)]
         first = self._sentences[index].tokens[:1]
         unexplained = 0.0
-        for tokens, word in zip(part.words, part.texts, strict=True):
+        for tokens, word in zip(part.word_tokens, part.words, strict=True):
             is_said = any(same_word(word, other) for other in said)
             if is_said or word[0] >= UNSPACED or tokens[:1] == first:
                 continue
-            after = self._likely(self._bare, index, tokens)
-            alone = self._likely(self._saying([], index), index, tokens)
+            after = self._log_likelihood(self._bare, index, tokens)
+            alone = self._log_likelihood(self._saying([], index), index, tokens)
             assert after is not None and alone is not None
             if after - alone < self._limits.kept_word * -alone:
                 unexplained -= after
@@ -206,10 +198,10 @@ class Origins:
             return earlier[0]
         rows = self._after_each(earlier, index)
         yield [*rows.values()]
-        alone = self._likely(self._saying([], index), index, tokens)
+        alone = self._log_likelihood(self._saying([], index), index, tokens)
         gains = {}
         for i, row in rows.items():
-            after = self._likely(row, index, tokens)
+            after = self._log_likelihood(row, index, tokens)
             if after is None or alone is None:
                 return None
             gains[i] = after - alone
@@ -241,10 +233,10 @@ class Origins:
 
     def _effect(self, without: Request, index: int, tokens: Sequence[int]) -> float | None:
         """How much some tokens of a sentence lose in a row, against the one without documents."""
-        after, other = (self._likely(row, index, tokens) for row in (self._bare, without))
+        after, other = (self._log_likelihood(row, index, tokens) for row in (self._bare, without))
         return None if after is None or other is None else after - other
 
-    def _likely(self, request: Request, index: int, tokens: Sequence[int]) -> float | None:
+    def _log_likelihood(self, request: Request, index: int, tokens: Sequence[int]) -> float | None:
         """The log-likelihood of some tokens of a sentence in a row; None if it was not scored."""
         if (row := self._scorer.scored.get(request)) is None:
             return None
@@ -263,7 +255,7 @@ class ContentWord:
 
     after: float
     without: float
-    is_held: bool
+    is_in_statements: bool
     is_figure: bool = False
     is_name: bool = False
 
@@ -286,24 +278,24 @@ class PromptOrigins:
     """
 
     def __init__(self, evidence: Evidence, response: ResponseText, limits: Limits) -> None:
-        self._ahead = evidence.ahead
+        self._prefetch = evidence.prefetch
         self._scorer = evidence.scorer
         self._prompt = evidence.scorer.context.pieces
         self._response = response
         self._limits = limits
 
-    def find(self, tokens: Sequence[int], reliance: float) -> Search[StatedInPrompt]:
+    def find(self, tokens: Sequence[int], reliance: float) -> Search[PromptOrigin]:
         """Find the part that states the sentence with these tokens; none beyond the budget.
 
         Its effect is at least the reliance on the documents.
         """
         statements = self._statements_for(tokens)
-        stated = StatedInPrompt(may_be=bool(statements))
+        stated = PromptOrigin(may_be=bool(statements))
         if not statements:
             return stated
         rows = self._without_each(statements)
         whole, all_gone = self._without([]), self._without(statements)
-        yield [whole, all_gone, *(rows.values() if self._ahead.is_on else ())]
+        yield [whole, all_gone, *(rows.values() if self._prefetch.is_on else ())]
         scored = self._scorer.scored
         if whole not in scored or all_gone not in scored:
             return stated
@@ -319,10 +311,10 @@ class PromptOrigins:
             lost = total(after, tokens) - total(row.log_likelihoods, tokens) if row else 0.0
             effects[part] = lost
         part = max(effects, key=lambda name: effects[name])
-        return StatedInPrompt(part, effect)
+        return PromptOrigin(part, effect)
 
     def _statements_for(self, tokens: Sequence[int]) -> list[PromptPiece]:
-        texts = self._part(tokens).texts
+        texts = self._part(tokens).words
         return [piece for piece in self._prompt.statements if any(map(piece.holds, texts))]
 
     def _words(
@@ -333,12 +325,12 @@ class PromptOrigins:
         without: TokenScores,
     ) -> Iterator[ContentWord]:
         part, spans = self._part(tokens), self._response.token_spans
-        for text, own in zip(part.texts, part.words, strict=True):
+        for text, own in zip(part.words, part.word_tokens, strict=True):
             written = self._response.text[spans[own[0]][0] : spans[own[-1]][1]].strip()
             yield ContentWord(
                 total(after, own),
                 total(without, own),
-                is_held=any(piece.holds(text) for piece in statements),
+                is_in_statements=any(piece.holds(text) for piece in statements),
                 is_figure=text[0].isdigit(),
                 is_name=own[0] != tokens[0] and written[:1].isupper(),
             )
@@ -370,7 +362,7 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
     """
     if context.partly_located or not context.absent:
         return bool(context.partly_located)
-    return context.pieces.state(sentence, Limits.unlocated_share)
+    return context.pieces.state(sentence, _UNLOCATED_SHARE)
 
 
 def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
@@ -383,13 +375,15 @@ def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
     """
     unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
     explained = [
-        word for word in unlikely if word.is_held and word.gain >= limits.kept_word * -word.without
+        word
+        for word in unlikely
+        if word.is_in_statements and word.gain >= limits.kept_word * -word.without
     ]
     if any(word.is_figure and word not in explained for word in unlikely):
         return False
-    foreign = [word for word in said if not word.is_held]
+    foreign = [word for word in said if not word.is_in_statements]
     if any(word.is_name or word.is_figure for word in foreign) or len(foreign) > len(explained):
         return False
-    worth = sum(word.gain for word in unlikely if word.is_held)
+    worth = sum(word.gain for word in unlikely if word.is_in_statements)
     needed = limits.stated_share * sum(word.unlikely_by for word in unlikely)
     return worth >= max(limits.min_turn, needed)

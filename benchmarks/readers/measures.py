@@ -36,7 +36,7 @@ def embedding(text: str) -> tuple[float, ...]:
 
 
 def _of_words(values: Sequence[float], reading: Reading) -> list[float]:
-    return [total(tuple(values), word) for word in reading.words.words] or [sum(values)]
+    return [total(tuple(values), word) for word in reading.words.word_tokens] or [sum(values)]
 
 
 READERS: dict[str, Callable[[Reading], float]] = {

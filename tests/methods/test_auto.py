@@ -78,7 +78,7 @@ def test_needed_sources_are_exact_where_masking_is_refused(name: str) -> None:
 def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
     target = scorer(MANY, implementation="cropped")
     ranking = Auto(EAGER, proxy=other_chat()).ranking(target)
-    assert any(ranking.estimated.estimated)
+    assert any(ranking.estimate().estimated)
     assert len(target.session.usages) == 2
     packed = scorer(MANY)
     Auto(EAGER, proxy=other_chat()).run(packed)
@@ -90,7 +90,7 @@ def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any) -> Non
     target, proxy = scorer(MANY, LONG, language_model=larger()), make_proxy()
     ranking = Auto(proxy=proxy).ranking(target)
     assert ranking.scores.ranked_by is None
-    scores = ranking.estimated
+    scores = ranking.estimate()
     assert scores is ranking.scores
     assert target.usage.backward_tokens == 0
     expected = Proxy(proxy, Patching(1, located=True)).run(target)
@@ -142,13 +142,13 @@ def test_few_sources_are_ranked_without_a_search() -> None:
     target = scorer(MANY[:1], RESPONSE)
     units = range(len(target.units))
     ranking = Auto(EAGER).ranking(target)
-    assert ranking.is_estimated and None not in ranking.scores.token_scores
+    assert ranking.is_complete and None not in ranking.scores.token_scores
     assert not any(ranking.scores.estimated)
-    evidence = Evidence(target, ranking.scores.context_reliance or ())
-    assert all(evidence.without([unit]) for unit in units)
-    assert len(units) > 1 and not any(evidence.only([unit]) for unit in units)
+    evidence = Evidence(target, ranking.scores.context_reliance or ()).of_whole_answer
+    assert all(evidence.loss_without([unit]) for unit in units)
+    assert len(units) > 1 and not any(evidence.loss_with_only([unit]) for unit in units)
     Auto(EAGER).run(target)
-    assert any(evidence.only([unit]) for unit in units)
+    assert any(evidence.loss_with_only([unit]) for unit in units)
 
 
 def test_rankings_take_scores_and_attention_in_turn() -> None:

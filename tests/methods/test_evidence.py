@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from support.scorers import scorer
 
-from attribot_rag.methods.evidence import Evidence, Search
+from attribot_rag.methods.evidence import Evidence, PartEvidence, Search
 from attribot_rag.scoring import Request, Scorer
 from attribot_rag.scoring.row import Row, make_row
 
 
-def evidence_of(pass_tokens: int = 0) -> Evidence:
+def evidence_of(pass_tokens: int = 0) -> PartEvidence:
     target = scorer(pass_tokens=pass_tokens, token_budget=60_000)
     whole = target.score([target.context.whole]).changes[0]
     assert whole is not None
-    return Evidence(target, whole)
+    return Evidence(target, whole).of_whole_answer
 
 
 def passes(target: Scorer) -> int:
@@ -29,52 +29,55 @@ def asking(*steps: Sequence[Request]) -> Search[int]:
 
 def test_a_search_goes_on_to_what_it_lacks_before_anything_is_scored() -> None:
     evidence = evidence_of()
-    known, first, second = (evidence.ablating([unit]) for unit in range(3))
+    known, first, second = (evidence.request_without([unit]) for unit in range(3))
     evidence.fetch([known])
     before = passes(evidence.scorer)
-    assert evidence.in_rounds([asking([known], [first], [known]), asking([second], [])]) == [3, 2]
+    assert evidence.answer.in_rounds([asking([known], [first], [known]), asking([second], [])]) == [
+        3,
+        2,
+    ]
     assert passes(evidence.scorer) == before + 1
-    assert None not in (evidence.without([1]), evidence.without([2]))
+    assert None not in (evidence.loss_without([1]), evidence.loss_without([2]))
 
 
 def row_tokens() -> int:
     """The tokens of a row without a source."""
     evidence = evidence_of()
     before = evidence.scorer.usage.scored_tokens
-    evidence.fetch([evidence.ablating([0])])
+    evidence.fetch([evidence.request_without([0])])
     return evidence.scorer.usage.scored_tokens - before
 
 
-def scored_beside(evidence: Evidence) -> list[bool]:
+def scored_beside(evidence: PartEvidence) -> list[bool]:
     """Whether each of the next five sources was left out in the pass of the first."""
     before = passes(evidence.scorer)
-    evidence.fetch([evidence.ablating([0])])
+    evidence.fetch([evidence.request_without([0])])
     assert passes(evidence.scorer) == before + 1
-    return [evidence.without([unit]) is not None for unit in range(1, 6)]
+    return [evidence.loss_without([unit]) is not None for unit in range(1, 6)]
 
 
 def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
     evidence = evidence_of(pass_tokens=4 * row_tokens())
-    evidence.ahead.expect(evidence.ablating_each([[1], [2]]))
+    evidence.prefetch.add(evidence.masked_requests_without([[1], [2]]))
     evidence.fetch([])
-    evidence.ahead.expect(evidence.ablating_each([[3], [4]]))
-    assert not any(evidence.without([unit]) for unit in range(1, 6))
+    evidence.prefetch.add(evidence.masked_requests_without([[3], [4]]))
+    assert not any(evidence.loss_without([unit]) for unit in range(1, 6))
     assert scored_beside(evidence) == [True, False, True, True, False]
 
 
 @pytest.mark.parametrize("room", [0, 2, 4])
 def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
     evidence = evidence_of(pass_tokens=row_tokens() * (1 + room))
-    evidence.ahead.expect(evidence.ablating_each([[unit] for unit in range(1, 6)]))
+    evidence.prefetch.add(evidence.masked_requests_without([[unit] for unit in range(1, 6)]))
     assert scored_beside(evidence) == [True] * room + [False] * (5 - room)
 
 
 def test_nothing_is_worked_out_where_tokens_are_the_price() -> None:
     evidence = evidence_of()
-    rows = iter([evidence.ablating([1])])
-    evidence.ahead.expect(rows)
-    evidence.fetch([evidence.ablating([0])])
-    assert next(rows) == evidence.ablating([1])
+    rows = iter([evidence.request_without([1])])
+    evidence.prefetch.add(rows)
+    evidence.fetch([evidence.request_without([0])])
+    assert next(rows) == evidence.request_without([1])
 
 
 @pytest.mark.parametrize("room", [0, 2, 4])
@@ -86,6 +89,6 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         return make_row(request, *arguments)
 
     monkeypatch.setattr("attribot_rag.scoring.scorer.make_row", counted)
-    evidence.ahead.expect(evidence.ablating_each([unit] for unit in range(1, 5)))
-    evidence.fetch([evidence.ablating([0])])
-    assert made == [evidence.ablating([unit]) for unit in range(1 + room)]
+    evidence.prefetch.add(evidence.masked_requests_without([unit] for unit in range(1, 5)))
+    evidence.fetch([evidence.request_without([0])])
+    assert made == [evidence.request_without([unit]) for unit in range(1 + room)]

@@ -13,11 +13,11 @@ from support.scorers import ATOL, TREATY, built, many_documents, other_chat, sco
 from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Carriers, Part, Ranking, parts_of, scores_of, whole_response
+from attribot_rag.methods.base import Part, Ranking, Scores, SourceSet, parts_of, scores_of
 from attribot_rag.methods.evidence import Evidence, Search
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
-from attribot_rag.methods.search import carriers_of
+from attribot_rag.methods.necessity import UnitOrder
+from attribot_rag.methods.search import find_sources
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import Scorer
@@ -28,7 +28,7 @@ RESPONSE = "The ships came with salt."
 FIRST, SECOND = 4, 20
 """The first letters of 'ships' and 'salt': byte tokens."""
 PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("ships", "salt"))
-OWN_WORDS = replace(PART, texts=("boats", "brine"))
+OWN_WORDS = replace(PART, words=("boats", "brine"))
 """The same in words that no source holds."""
 HOLDER = 3
 """The source that holds both words."""
@@ -88,7 +88,7 @@ def searched(
     rows: int = 99,
     asked: list[Part] | None = None,
     documents: Sequence[str] = TREATY,
-) -> tuple[Carriers, int]:
+) -> tuple[SourceSet, int]:
     """The carriers of a part, and the number of rows; `asked` gets the parts that are ranked."""
     target = scorer(documents, response=RESPONSE, language_model=other_chat())
     shown: Any = Scripted(target, worth)
@@ -101,8 +101,8 @@ def searched(
                 asked.append(part)
             return order
 
-    tried = Order(shown, Ordered(whole_response(shown, None, "nats")))
-    (carriers,) = carriers_of([part], Evidence(shown, whole), tried, limits or Limits())
+    tried = UnitOrder(shown, Ordered(Scores.empty(shown)))
+    (carriers,) = find_sources([part], Evidence(shown, whole), tried, limits or Limits())
     return carriers, len(shown.left)
 
 
@@ -170,7 +170,7 @@ def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_fir
     said: set[str], first: int
 ) -> None:
     """Three hold the word 'river'; what else the sentence says is in the question, too."""
-    part = Part(PART.tokens, PART.words[:1], ("river",), frozenset(said))
+    part = Part(PART.tokens, PART.word_tokens[:1], ("river",), frozenset(said))
     worth = each({1: (FIRST, 9.0), 3: (FIRST, 9.0), 9: (FIRST, 9.0)})
     carriers, _ = searched(worth, ORDER, part)
     assert carriers.members == (first,)
@@ -218,8 +218,8 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     exact = scores_of(target.score(ablations))
     whole = target.score([target.context.whole]).changes[0]
     target.left.clear()
-    order = Order(target, Ranking(exact))
-    (carriers,) = carriers_of([PART], Evidence(target, whole), order, Limits())
+    order = UnitOrder(target, Ranking(exact))
+    (carriers,) = find_sources([PART], Evidence(target, whole), order, Limits())
     assert (carriers.members, len(target.left)) == ((3,), 1)
 
 
@@ -263,12 +263,12 @@ def test_a_part_with_new_words_that_rely_on_the_documents_is_first_scored_alone(
         scorer(response=RESPONSE, language_model=other_chat()), each({3: (SECOND, nats)})
     )
     evidence = Evidence(target, target.score([target.context.whole]).changes[0])
-    part = Part(tuple(range(10, 25)), PART.words[1:], (text,))
-    (carriers,) = carriers_of([part], evidence, Order(target), Limits())
-    assert (carriers.members, evidence.for_part(part).alone) == ((3,), is_alone)
+    part = Part(tuple(range(10, 25)), PART.word_tokens[1:], (text,))
+    (carriers,) = find_sources([part], evidence, UnitOrder(target), Limits())
+    assert (carriers.members, evidence.for_part(part).excludes_earlier_text) == ((3,), is_alone)
 
 
-SAID = replace(PART, said=frozenset({"ships", "salt", "seals"}))
+SAID = replace(PART, all_words=frozenset({"ships", "salt", "seals"}))
 """A sentence about the seals, too: a word of the question, which source 7 holds."""
 
 
@@ -381,9 +381,9 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
         yield []
         return True
 
-    evidence, order = Evidence(target, whole), Order(target)
-    (carriers,) = carriers_of([OWN_WORDS], evidence, order, Limits(), is_settled=settled)
-    assert (carriers, asked, target.left) == (Carriers(), [OWN_WORDS], [])
+    evidence, order = Evidence(target, whole), UnitOrder(target)
+    (carriers,) = find_sources([OWN_WORDS], evidence, order, Limits(), needs_no_search=settled)
+    assert (carriers, asked, target.left) == (SourceSet(), [OWN_WORDS], [])
 
 
 @pytest.mark.parametrize(("nats", "rows"), [(8.0, 5), (12.0, 8)])
@@ -413,7 +413,7 @@ def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 9.0 * bool({1, 9} & kept), wording: 9.0 * bool({4, 9} & kept)}
 
-    part = Part(PART.tokens, PART.words[:1], ("river",))
+    part = Part(PART.tokens, PART.word_tokens[:1], ("river",))
     carriers, num_rows = searched(worth, [4, 9, *ORDER], part)
     assert (carriers.members, num_rows) == ((9,), 11)
 
@@ -447,7 +447,7 @@ def test_a_ranking_is_asked_for_where_words_do_not_settle_it(
 def test_the_source_of_the_lost_words_comes_next() -> None:
     """A ranking is not needed: the second document tells of the salt, the first of the treaty."""
     worth = each({3: (SECOND, 9.0), 8: (FIRST, 9.0)})
-    part = replace(PART, texts=("treaty", "salt"))
+    part = replace(PART, words=("treaty", "salt"))
     carriers, num_rows = searched(worth, part=part)
     assert (set(carriers.members), num_rows) == ({3, 8}, 7)
 
@@ -466,7 +466,7 @@ def test_without_a_ranking_documents_come_first_where_words_are_the_models_own(
     words: tuple[str, str], worths: Worths, rows: int
 ) -> None:
     """Where sources hold words of less than half of the nats."""
-    carriers, num_rows = searched(each(worths), part=replace(PART, texts=words))
+    carriers, num_rows = searched(each(worths), part=replace(PART, words=words))
     assert set(carriers.members) == worths.keys()
     assert num_rows == rows
 
@@ -496,9 +496,12 @@ def test_content_words(text: str, words: list[str]) -> None:
         return range(start, end)
 
     (part,) = parts_of([range(len(text))], text, characters)
-    assert ["".join(text[i] for i in word) for word in part.words] == words
+    assert ["".join(text[i] for i in word) for word in part.word_tokens] == words
     first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", characters)
-    assert [[word[0] for word in part.words] for part in (first, second)] == [[0, 6], [12, 16]]
+    assert [[word[0] for word in part.word_tokens] for part in (first, second)] == [
+        [0, 6],
+        [12, 16],
+    ]
 
 
 def test_a_row_is_short_however_long_the_context_is() -> None:
@@ -532,19 +535,28 @@ def test_searches_share_their_rows() -> None:
         scorer(response=RESPONSE, language_model=other_chat()), each({3: (FIRST, 9.0)})
     )
     whole = scripted.score([scripted.context.whole]).changes[0]
-    evidence, order = Evidence(scripted, whole), Order(scripted)
-    first, second = carriers_of([PART, PART], evidence, order, Limits())
+    evidence, order = Evidence(scripted, whole), UnitOrder(scripted)
+    first, second = find_sources([PART, PART], evidence, order, Limits())
     assert first == second
     assert len(scripted.left) == 3
 
 
 def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
-    evidences = [Evidence(scorer(), ()), Evidence(scorer(), ()).for_part(Part(tuple(range(2, 5))))]
+    parts = [Part(), Part(tuple(range(2, 5)))]
+    evidences = [Evidence(scorer(), ()).for_part(part) for part in parts]
     rows, tokens = [], []
     for evidence in evidences:
-        requests = [evidence.keeping([1]), evidence.ablating([1, 2]), evidence.ablating([3])]
+        requests = [
+            evidence.request_with_only([1]),
+            evidence.request_without([1, 2]),
+            evidence.request_without([3]),
+        ]
         evidence.fetch(requests)
-        found = [evidence.only([1]), evidence.without([1, 2]), evidence.without([3])]
+        found = [
+            evidence.loss_with_only([1]),
+            evidence.loss_without([1, 2]),
+            evidence.loss_without([3]),
+        ]
         rows.append(np.array(found, dtype=float))
         tokens.append(evidence.scorer.usage.scored_tokens)
     num_left_out = len(evidences[0].scorer.generation.response_ids) - 5
@@ -556,11 +568,11 @@ def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
 def test_a_row_that_says_more_serves_for_less_and_of_several_the_longest_is_scored() -> None:
     evidence = Evidence(scorer(), ())
     parts = [Part(tuple(range(start, start + 3))) for start in (3, 9, 6)]
-    evidence.fetch(evidence.for_part(part).ablating([1]) for part in parts)
+    evidence.fetch(evidence.for_part(part).request_without([1]) for part in parts)
     assert evidence.scorer.usage.forward_passes == 1
-    rows = [evidence.for_part(part).without([1]) for part in parts]
+    rows = [evidence.for_part(part).loss_without([1]) for part in parts]
     assert rows[0] == rows[1] == rows[2] is not None
-    assert evidence.without([1]) is None  # no row says the whole answer
+    assert evidence.of_whole_answer.loss_without([1]) is None  # no row says the whole answer
     before = evidence.scorer.usage.scored_tokens
     for part in parts:
         evidence.for_part(part).fetch_without([[1]])
@@ -573,7 +585,9 @@ def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
     start = target.response.tokens_in((11, 27)).start
     part = Part(tuple(range(start, len(ids))))
     alone = evidence.for_part(part)
-    evidence.fetch([*alone.leave_out_earlier(), alone.keeping([1]), alone.ablating([1])])
+    evidence.fetch(
+        [*alone.exclude_earlier_text(), alone.request_with_only([1]), alone.request_without([1])]
+    )
     said = Generation((1,), ids[start - 1 :])  # with the space between the sentences
 
     def plain(prompt_ids: tuple[int, ...]) -> Any:
@@ -583,9 +597,9 @@ def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
 
     prompt = target.context.ablate(only(target, [1]), target.language_model)
     expected = plain(target.generation.prompt_ids) - plain(prompt.ids)
-    actual = np.array(evidence.for_part(part).only([1]))
+    actual = np.array(alone.loss_with_only([1]))
     np.testing.assert_allclose(actual[start:], expected, atol=ATOL)
     assert np.isnan(actual[: start - 1]).all()
-    assert evidence.for_part(part).without([1]) is not None
-    alone.read_earlier()
-    assert evidence.for_part(part).only([1]) is evidence.for_part(part).without([1]) is None
+    assert alone.loss_without([1]) is not None
+    alone.include_earlier_text()
+    assert alone.loss_with_only([1]) is alone.loss_without([1]) is None

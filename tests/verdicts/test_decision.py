@@ -5,36 +5,36 @@ from typing import Any
 
 import pytest
 
-from attribot_rag.methods.base import Carriers
+from attribot_rag.methods.base import SourceSet
 from attribot_rag.methods.limits import Limits
 from attribot_rag.result import Verdict
 from attribot_rag.verdicts.decision import (
     Citation,
-    Expected,
-    Measured,
-    SaidBefore,
-    StatedInPrompt,
-    Unknown,
+    EarlierOrigin,
+    Measurements,
+    Postponed,
+    PromptOrigin,
+    WordLikelihood,
     decide,
 )
 
 LIMITS = Limits()
-NOWHERE = StatedInPrompt()
-LIKELY, UNLIKELY = Expected(-0.1, 0.0), Expected(-3.0, 1.0)
+NOWHERE = PromptOrigin()
+LIKELY, UNLIKELY = WordLikelihood(-0.1, 0.0), WordLikelihood(-3.0, 1.0)
 """A word that the model says anyway; one that it expects neither with the context nor without."""
-NEEDED = Expected(-0.1, 5.0)
+NEEDED = WordLikelihood(-0.1, 5.0)
 """A word that it says with the context only."""
 
 
-def measured(**fields: Any) -> Measured:
+def measured(**fields: Any) -> Measurements:
     """Of a sentence with a reliance of 10 nats, that comes from nowhere else."""
     options: dict[str, Any] = {
         "reliance": 10.0,
-        "least": 6.0,
+        "min_reliance": 6.0,
         "words": (LIKELY,),
-        "stated": NOWHERE,
+        "in_prompt": NOWHERE,
     } | fields
-    return Measured(start=0, end=9, **options)
+    return Measurements(start=0, end=9, **options)
 
 
 def citing(effect: float = 9.0, **fields: Any) -> Citation:
@@ -42,14 +42,14 @@ def citing(effect: float = 9.0, **fields: Any) -> Citation:
     return Citation(source_ids=(3,), effect=effect, **options)
 
 
-def carried(citation: Citation, **fields: Any) -> Measured:
-    carriers = Carriers(citation.source_ids, sufficient=citation.sufficient)
-    return measured(citation=citation, carriers=carriers, **fields)
+def carried(citation: Citation, **fields: Any) -> Measurements:
+    found = SourceSet(citation.source_ids, sufficient=citation.sufficient)
+    return measured(citation=citation, found=found, **fields)
 
 
-FOLLOWS = SaidBefore(0, 9.0)
+FOLLOWS = EarlierOrigin(0, 9.0)
 UNCAUSED = replace(FOLLOWS, is_uncaused=True)
-TURN = SaidBefore(None, 9.0)
+TURN = EarlierOrigin(None, 9.0)
 IN_PART = citing(kept=0.4, sufficient=False)
 WEAK = citing(3.0)
 NOT_ENOUGH = citing(3.0, sufficient=False)
@@ -60,7 +60,7 @@ EITHER = replace(WEAK, source_ids=(3, 5), relation="either")
 TOGETHER = replace(WEAK, source_ids=(3, 5), relation="together")
 NEEDED_TOGETHER = replace(TOGETHER, effect=6.0, sufficient=False)
 
-CITED: dict[str, tuple[Measured, str]] = {
+CITED: dict[str, tuple[Measurements, str]] = {
     "one source, needed and enough": (carried(citing()), "grounded"),
     "one source, needed, not enough": (carried(IN_PART), "grounded"),
     "an effect of 4 nats": (carried(citing(4.0, sufficient=False)), "grounded"),
@@ -80,7 +80,7 @@ CITED: dict[str, tuple[Measured, str]] = {
         "grounded",
     ),
     "little reliance": (carried(WEAK, reliance=5.9), "unsupported"),
-    "little, for a server's noise": (carried(WEAK, least=11.0), "unsupported"),
+    "little, for a server's noise": (carried(WEAK, min_reliance=11.0), "unsupported"),
     "either": (carried(EITHER), "redundant either"),
     "either, of little reliance": (carried(EITHER, reliance=5.9), "unsupported"),
     "together": (carried(TOGETHER), "redundant together"),
@@ -90,46 +90,46 @@ CITED: dict[str, tuple[Measured, str]] = {
     "either, with an invented number": (carried(EITHER, figures=(UNLIKELY,)), "unsupported"),
     "one number of two is the source's": (carried(WEAK, figures=(UNLIKELY, NEEDED)), "grounded"),
 }
-ELSEWHERE: dict[str, tuple[Measured, str]] = {
-    "an earlier sentence": (measured(said_before=FOLLOWS), "follows"),
-    "the conversation": (measured(said_before=TURN), "conversation turn"),
+ELSEWHERE: dict[str, tuple[Measurements, str]] = {
+    "an earlier sentence": (measured(earlier=FOLLOWS), "follows"),
+    "the conversation": (measured(earlier=TURN), "conversation turn"),
     "an earlier sentence, and a source is needed": (
-        carried(citing(), said_before=FOLLOWS),
+        carried(citing(), earlier=FOLLOWS),
         "grounded",
     ),
-    "an earlier sentence, and a source is enough": (carried(WEAK, said_before=FOLLOWS), "follows"),
-    "an uncaused one, and a source is enough": (carried(WEAK, said_before=UNCAUSED), "grounded"),
-    "an uncaused one, and nothing else": (measured(said_before=UNCAUSED), "follows"),
+    "an earlier sentence, and a source is enough": (carried(WEAK, earlier=FOLLOWS), "follows"),
+    "an uncaused one, and a source is enough": (carried(WEAK, earlier=UNCAUSED), "grounded"),
+    "an uncaused one, and nothing else": (measured(earlier=UNCAUSED), "follows"),
     "an earlier sentence, at a large reliance": (
-        measured(said_before=FOLLOWS, reliance=12.0),
+        measured(earlier=FOLLOWS, reliance=12.0),
         "open scattered",
     ),
     "the instructions": (
-        measured(reliance=1.0, stated=StatedInPrompt("instructions", 9.0)),
+        measured(reliance=1.0, in_prompt=PromptOrigin("instructions", 9.0)),
         "conversation instructions",
     ),
     "the question": (
-        measured(reliance=1.0, stated=StatedInPrompt("question", 9.0)),
+        measured(reliance=1.0, in_prompt=PromptOrigin("question", 9.0)),
         "conversation question",
     ),
     "the question, and the context matters": (
-        measured(stated=StatedInPrompt("question", 9.0)),
+        measured(in_prompt=PromptOrigin("question", 9.0)),
         "open scattered",
     ),
 }
-UNDECIDED: dict[str, tuple[Measured, str]] = {
+UNDECIDED: dict[str, tuple[Measurements, str]] = {
     "nothing was measured": (measured(reliance=None), "open budget"),
     "judging's limit": (measured(reliance=None, ended_by="limit"), "open limit"),
     "nothing carries it, though the context matters": (measured(), "open scattered"),
     "nor is a word expected": (measured(words=(UNLIKELY,)), "unsupported"),
     "nothing matters": (measured(reliance=1.0), "unsupported"),
-    "an incomplete search": (measured(carriers=Carriers(complete=False)), "open budget"),
+    "an incomplete search": (measured(found=SourceSet(complete=False)), "open budget"),
     "the same, of little reliance": (
-        measured(carriers=Carriers(complete=False), reliance=1.0, is_exhausted=True),
+        measured(found=SourceSet(complete=False), reliance=1.0, is_exhausted=True),
         "open budget",
     ),
     "members that were not measured": (
-        measured(carriers=Carriers((3, 5)), is_exhausted=True),
+        measured(found=SourceSet((3, 5)), is_exhausted=True),
         "open budget",
     ),
     "no budget, and all was ruled out": (
@@ -137,23 +137,23 @@ UNDECIDED: dict[str, tuple[Measured, str]] = {
         "unsupported",
     ),
     "no budget for what was said before": (
-        measured(reliance=1.0, is_exhausted=True, may_be_said_before=True, ended_by="limit"),
+        measured(reliance=1.0, is_exhausted=True, may_have_earlier=True, ended_by="limit"),
         "open limit",
     ),
     "no budget for statements": (
-        measured(reliance=1.0, is_exhausted=True, stated=StatedInPrompt(may_be=True)),
+        measured(reliance=1.0, is_exhausted=True, in_prompt=PromptOrigin(may_be=True)),
         "open budget",
     ),
     "an unlocated document": (
-        measured(reliance=1.0, stated=StatedInPrompt(is_unlocated=True)),
+        measured(reliance=1.0, in_prompt=PromptOrigin(is_unlocated=True)),
         "open not_located",
     ),
-    "the answer's cut end": (measured(is_cut=True, said_before=FOLLOWS), "open cut"),
+    "the answer's cut end": (measured(is_cut=True, earlier=FOLLOWS), "open cut"),
     "a cut end with a source": (carried(citing(), is_cut=True), "grounded"),
 }
 
 
-def summary(verdict: Verdict | Unknown) -> str:
+def summary(verdict: Verdict | Postponed) -> str:
     assert isinstance(verdict, Verdict)
     relation = verdict.relation if verdict.kind == "redundant" else None
     return " ".join(filter(None, (verdict.kind, relation, verdict.origin, verdict.reason)))
@@ -164,7 +164,7 @@ def summary(verdict: Verdict | Unknown) -> str:
     [*(CITED | ELSEWHERE | UNDECIDED).values()],
     ids=[*(CITED | ELSEWHERE | UNDECIDED)],
 )
-def test_the_verdict_that_follows(given: Measured, expected: str) -> None:
+def test_the_verdict_that_follows(given: Measurements, expected: str) -> None:
     assert summary(decide(given, LIMITS)) == expected
 
 
@@ -180,47 +180,49 @@ def test_a_citation_s_numbers_are_the_verdict_s() -> None:
         kept=0.4,
         in_part=True,
     )
-    assert decide(measured(said_before=FOLLOWS), LIMITS) == Verdict(
+    assert decide(measured(earlier=FOLLOWS), LIMITS) == Verdict(
         start=0, end=9, kind="follows", reliance=10.0, follows=0, effect=9.0
     )
 
 
 @pytest.mark.parametrize(
-    ("carriers", "cited", "relation"),
+    ("found", "cited", "relation"),
     [
-        (Carriers(), (), "each"),
-        (Carriers((3,)), (3,), "either"),
-        (Carriers((3,), (5,)), (3, 5), "either"),
-        (Carriers((3, 5)), (3, 5), "together"),
+        (SourceSet(), (), "each"),
+        (SourceSet((3,)), (3,), "either"),
+        (SourceSet((3,), (5,)), (3, 5), "either"),
+        (SourceSet((3, 5)), (3, 5), "together"),
     ],
 )
 def test_what_would_do_in_the_place_of_a_turn(
-    carriers: Carriers, cited: tuple[int, ...], relation: str
+    found: SourceSet, cited: tuple[int, ...], relation: str
 ) -> None:
-    verdict = decide(measured(said_before=replace(TURN, carriers=carriers)), LIMITS)
+    verdict = decide(measured(earlier=replace(TURN, replaced_by=found)), LIMITS)
     assert isinstance(verdict, Verdict)
     assert (verdict.source_ids, verdict.relation) == (cited, relation)
 
 
 @pytest.mark.parametrize(
-    ("given", "unknown"),
+    ("given", "postponed"),
     [
-        (measured(said_before=Unknown.SAID_BEFORE), Unknown.SAID_BEFORE),
-        (carried(WEAK, said_before=Unknown.SAID_BEFORE), Unknown.SAID_BEFORE),
-        (carried(citing(), said_before=Unknown.SAID_BEFORE), None),
-        (measured(said_before=Unknown.SAID_BEFORE, reliance=12.0), None),
-        (measured(stated=Unknown.STATED, reliance=1.0), Unknown.STATED),
-        (measured(stated=Unknown.STATED), None),
-        (carried(citing(), stated=Unknown.STATED), None),
+        (measured(earlier=Postponed.EARLIER), Postponed.EARLIER),
+        (carried(WEAK, earlier=Postponed.EARLIER), Postponed.EARLIER),
+        (carried(citing(), earlier=Postponed.EARLIER), None),
+        (measured(earlier=Postponed.EARLIER, reliance=12.0), None),
+        (measured(in_prompt=Postponed.PROMPT, reliance=1.0), Postponed.PROMPT),
+        (measured(in_prompt=Postponed.PROMPT), None),
+        (carried(citing(), in_prompt=Postponed.PROMPT), None),
     ],
 )
-def test_only_what_may_decide_is_asked_for(given: Measured, unknown: Unknown | None) -> None:
+def test_only_what_may_decide_is_asked_for(
+    given: Measurements, postponed: Postponed | None
+) -> None:
     decided = decide(given, LIMITS)
-    assert decided is unknown or (unknown is None and isinstance(decided, Verdict))
+    assert decided is postponed or (postponed is None and isinstance(decided, Verdict))
 
 
 def test_other_limits_decide_otherwise() -> None:
     weak = carried(citing(3.0, sufficient=False))
     assert summary(decide(weak, replace(LIMITS, min_effect=3.0))) == "grounded"
     assert summary(decide(measured(), replace(LIMITS, min_reliance=11.0))) == "open scattered"
-    assert summary(decide(measured(least=11.0), LIMITS)) == "unsupported"
+    assert summary(decide(measured(min_reliance=11.0), LIMITS)) == "unsupported"

@@ -19,7 +19,7 @@ from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Ranking
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.necessity import UnitOrder
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge
@@ -415,7 +415,9 @@ def test_follows_from_an_earlier_sentence() -> None:
     assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
     target = scorer(response=response, language_model=other_chat())
     evidence = Evidence(target, ())
-    origins = Origins(evidence, sentences_of(shown(target)), {}, options.limits(), Order(target))
+    origins = Origins(
+        evidence, sentences_of(shown(target)), {}, options.limits(), UnitOrder(target)
+    )
     (origin,) = evidence.in_rounds([origins.largest(1, 0.0)])
     assert origin is not None
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)

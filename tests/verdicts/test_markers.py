@@ -1,6 +1,6 @@
 """Citations that the model wrote itself: which are read, and what their audit says."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,6 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.text import subtract
-from attribot_rag.methods.base import Part
-from attribot_rag.methods.evidence import Evidence
 from attribot_rag.verdicts.judging import MarkerAudit
 from attribot_rag.verdicts.marker_syntax import KnownLabels
 from attribot_rag.verdicts.markers import markers_in, markers_of, read_markers
@@ -35,21 +33,16 @@ def audited(
     return audits(attribution)
 
 
-class Measured(Evidence):
-    """Documents are worth what their sources are together, and nothing where one has no score."""
+def loss_by(attribution: Attribution) -> Callable[[Sequence[int], Sequence[int]], float | None]:
+    """Documents are worth what their sources are together; unknown if one has no score."""
 
-    def __init__(self, attribution: Attribution) -> None:
-        self._rows: Sequence[Any] = attribution.token_scores
+    def loss_without(source_ids: Sequence[int], tokens: Sequence[int]) -> float | None:
+        rows = [attribution.token_scores[source_id] for source_id in source_ids]
+        if None in rows:
+            return None
+        return float(sum(row[token] or 0.0 for row in filter(None, rows) for token in tokens))
 
-    def for_part(self, part: Part) -> Evidence:
-        return self
-
-    def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
-        pass
-
-    def without(self, units: Collection[int], *, exact: bool = False) -> tuple[float, ...] | None:
-        rows = [self._rows[unit] for unit in units]
-        return None if None in rows else tuple(map(sum, zip(*filter(None, rows), strict=True)))
+    return loss_without
 
 
 def context_of(attribution: Attribution) -> Context:
@@ -65,7 +58,7 @@ def context_of(attribution: Attribution) -> Context:
 def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     context = context_of(attribution)
     marked = markers_in(attribution.response, context)
-    audit = MarkerAudit(marked.markers, context, Measured(attribution), min_effect=1.0)
+    audit = MarkerAudit(marked.markers, context, loss_by(attribution), min_effect=1.0)
     response = ResponseText(attribution.response, attribution.token_spans)
     sentences = sentences_of(response, marked)
     return list(

@@ -12,9 +12,10 @@ from support.scorers import ATOL, TREATY, other_chat, scorer
 from attribot_rag.context.locating import find_turns
 from attribot_rag.methods.evidence import Evidence
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
+from attribot_rag.methods.necessity import UnitOrder
 from attribot_rag.scoring import Scorer
-from attribot_rag.verdicts.origins import Origin, Origins
+from attribot_rag.verdicts.decision import EarlierOrigin
+from attribot_rag.verdicts.origins import Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial
 
 TURNS = ("My name is Brennick.", "Hello Brennick.")
@@ -62,16 +63,18 @@ def without_turns(prompt: str) -> str:
     return prompt
 
 
-def finder(target: Scorer, sentences: Sequence[AnswerSentence]) -> Callable[[int], list[Origin]]:
+def finder(
+    target: Scorer, sentences: Sequence[AnswerSentence]
+) -> Callable[[int], list[EarlierOrigin]]:
     """The origins of a sentence, whatever their effects are."""
     evidence = Evidence(target, ())
     origins = Origins(
-        evidence, sentences, {}, Limits(min_turn=-inf, min_follows=-inf), Order(target)
+        evidence, sentences, {}, Limits(min_turn=-inf, min_follows=-inf), UnitOrder(target)
     )
     return lambda index: evidence.in_rounds([origins.find(index, -inf)])[0]
 
 
-def find(target: Scorer, *texts: str) -> list[Origin]:
+def find(target: Scorer, *texts: str) -> list[EarlierOrigin]:
     """The origins of the last of these sentences of the answer."""
     return finder(target, [sentence(text) for text in texts])(len(texts) - 1)
 

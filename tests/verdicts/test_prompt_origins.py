@@ -125,8 +125,8 @@ def test_a_sentence_of_a_document_stays_the_document_s(attributor: Attributor) -
     assert (verdict.kind, verdict.origin, len(verdict.source_ids)) == ("grounded", None, 1)
 
 
-def word(after: float, without: float, is_held: bool = True, **fields: Any) -> ContentWord:
-    return ContentWord(after, without, is_held, **fields)
+def word(after: float, without: float, is_in_statements: bool = True, **fields: Any) -> ContentWord:
+    return ContentWord(after, without, is_in_statements, **fields)
 
 
 NAME = word(-0.5, -12.0, is_name=True)
@@ -137,16 +137,23 @@ NAME = word(-0.5, -12.0, is_name=True)
     [
         ([NAME], True),
         ([], False),
-        ([NAME, word(-3.0, -3.2, is_held=False)], True),
+        ([NAME, word(-3.0, -3.2, is_in_statements=False)], True),
         ([NAME, word(0.0, -0.3)], True),
-        ([NAME, word(-0.1, -0.3, is_held=False, is_name=True)], False),
-        ([NAME, word(-3.0, -2.5, is_held=False, is_figure=True)], False),
+        ([NAME, word(-0.1, -0.3, is_in_statements=False, is_name=True)], False),
+        ([NAME, word(-3.0, -2.5, is_in_statements=False, is_figure=True)], False),
         ([NAME, word(-3.0, -4.0, is_figure=True)], False),
         ([NAME, word(-0.1, -5.0, is_figure=True)], True),
         ([word(-0.1, -3.5)], False),
         ([word(-6.0, -13.0)], False),
         ([word(-0.1, -5.0), word(-9.0, -9.5)], False),
-        ([word(-0.1, -8.0), word(-1.0, -1.0, is_held=False), word(0.0, 0.0, is_held=False)], False),
+        (
+            [
+                word(-0.1, -8.0),
+                word(-1.0, -1.0, is_in_statements=False),
+                word(0.0, 0.0, is_in_statements=False),
+            ],
+            False,
+        ),
     ],
     ids=[
         "a name",

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, Workload
 from attribot_rag.scoring import Scorer
+from benchmarks.experiment.baselines.similarity import spread_evenly
 
 Array = npt.NDArray[np.float64]
 
@@ -54,11 +55,11 @@ class ContextCite(Method):
         scored = np.array(log_likelihoods.scored)
         full = tuple(log_likelihoods.full.tolist())
         if scored.sum() < 2:
-            return whole_response(scorer, None, "logits")
+            return spread_evenly(scorer, None, "logits")
         num_tokens = len(scorer.generation.response_ids)
         logits = logit_scaled(log_likelihoods.ablated[scored].sum(1))
         weights = lasso(kept[scored].astype(np.float64), logits / num_tokens, self.alpha)
-        return whole_response(scorer, (weights * num_tokens).tolist(), "logits", full)
+        return spread_evenly(scorer, (weights * num_tokens).tolist(), "logits", full)
 
     def cost(self, workload: Workload) -> Cost:
         """The full row, then `num_ablations` rows of keep·|C| + |Q| + |R| tokens.

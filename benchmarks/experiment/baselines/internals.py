@@ -11,12 +11,13 @@ from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import model_here
 from attribot_rag.scoring import LocalBackend, Scorer
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import masked_row
+from benchmarks.experiment.baselines.similarity import spread_evenly
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class AttentionWeights(Method):
     def run(self, scorer: Scorer) -> Scores:
         weights = _total_weights(scorer)
         scorer.session.meter.exhausted |= weights is None
-        return whole_response(scorer, weights, "attention")
+        return spread_evenly(scorer, weights, "attention")
 
     def cost(self, workload: Workload) -> Cost:
         """One row of |R| tokens."""
@@ -81,7 +82,7 @@ class GradientNorm(Method):
     name = "gradient_norm"
 
     def run(self, scorer: Scorer) -> Scores:
-        return whole_response(scorer, _norms(scorer), "gradient norm")
+        return spread_evenly(scorer, _norms(scorer), "gradient norm")
 
     def cost(self, workload: Workload) -> Cost:
         """One row of |C| + |Q| + |R| tokens; the backward pass takes twice the forward FLOPs."""

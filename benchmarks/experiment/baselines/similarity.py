@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Cost, Method, Scores, Workload, whole_response
+from attribot_rag.methods.base import Cost, Method, Scores, TokenScores, Workload
 from attribot_rag.scoring import Scorer
 
 MINI_LM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -44,11 +45,26 @@ class Similarity(Method):
         vectors = np.asarray(embedder.encode([response, *texts]), dtype=np.float64)
         products, norms = vectors @ vectors[0], np.linalg.norm(vectors, axis=1)
         similarities = products / np.maximum(norms * norms[0], np.finfo(np.float64).tiny)
-        return whole_response(scorer, similarities[1:].tolist(), "cosine similarity")
+        return spread_evenly(scorer, similarities[1:].tolist(), "cosine similarity")
 
     def cost(self, workload: Workload) -> Cost:
         """No token of the model that answered; the embedder is small."""
         return workload.cost(0)
+
+
+def spread_evenly(
+    scorer: Scorer,
+    totals: Sequence[float] | None,
+    unit: str,
+    token_log_likelihoods: TokenScores | None = None,
+) -> Scores:
+    """Each source's total, spread evenly over the response's tokens; no scores without `totals`."""
+    scores = replace(Scores.empty(scorer, token_log_likelihoods), unit=unit)
+    if totals is None:
+        return scores
+    num_tokens = len(scorer.generation.response_ids)
+    rows = tuple((float(total) / num_tokens,) * num_tokens for total in totals)
+    return replace(scores, token_scores=rows)
 
 
 @cache

@@ -8,17 +8,17 @@ import pytest
 from support.scorers import TREATY, other_chat, scorer
 from support.scripted import Scripted
 
-from attribot_rag.methods.base import Carriers, Part, Ranking, whole_response
+from attribot_rag.methods.base import Part, Ranking, Scores, SourceSet
 from attribot_rag.methods.evidence import Evidence, PartLosses
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.necessity import Order
-from attribot_rag.methods.search import carriers_of
-from attribot_rag.verdicts.decision import Citing
+from attribot_rag.methods.necessity import UnitOrder
+from attribot_rag.methods.search import find_sources
+from attribot_rag.verdicts.judging import CitationFinder
 
 Ids = frozenset[int]
 PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("boats", "brine"))
 """'ships' and 'salt' in words that no source holds."""
-HELD = Part(PART.tokens, PART.words, ("ships", "salt"), frozenset({"ships", "salt", "seals"}))
+HELD = Part(PART.tokens, PART.word_tokens, ("ships", "salt"), frozenset({"ships", "salt", "seals"}))
 """In words that source 3 holds; source 7 is about the seals."""
 
 
@@ -50,7 +50,7 @@ def searched(
     *,
     masks: bool = True,
     ranked: list[Part] | None = None,
-) -> tuple[Carriers, Any]:
+) -> tuple[SourceSet, Any]:
     """The carriers of a part, and the scorer; `ranked` gets the part if sources are ranked for it.
 
     Then they are ranked when they are asked for, which takes time.
@@ -74,11 +74,13 @@ def searched(
             return order
 
     estimate = None if ranked is None else lambda scores: scores
-    tried = Order(shown, Ordered(whole_response(shown, None, "nats"), estimate))
+    tried = UnitOrder(shown, Ordered(Scores.empty(shown), estimate))
     evidence = Evidence(shown, whole)
-    (carriers,) = carriers_of([part], evidence, tried, Limits())
+    (carriers,) = find_sources([part], evidence, tried, Limits())
     shown.num_calls -= 1
-    shown.citation = Citing(PartLosses(part, evidence.for_part(part), Limits()), tried).citation
+    shown.citation = CitationFinder(
+        PartLosses(part, evidence.for_part(part), Limits()), tried
+    ).citation
     return carriers, shown
 
 
@@ -117,7 +119,7 @@ def test_a_citation_goes_by_what_was_asked_for() -> None:
         return {4: 10.0 * (0 in kept), 20: 10.0 * ({4, 8} <= kept) or 4.0 * ({2, 4} <= kept)}
 
     said = ("queen", "treaty")
-    part = replace(PART, texts=said, said=frozenset([*said, "river"]))
+    part = replace(PART, words=said, all_words=frozenset([*said, "river"]))
     cited = []
     for pass_tokens in (0, 20_000):
         carriers, shown = searched(worth, part, (), pass_tokens)
@@ -142,7 +144,7 @@ def test_sources_are_ranked_only_where_a_search_comes_to_that(
     def worth(kept: Ids) -> dict[int, float]:
         return {4: 10.0 * (3 in kept), 20: 10.0 * (7 in kept)}
 
-    part = replace(PART, texts=texts, said=frozenset(texts)) if texts else PART
+    part = replace(PART, words=texts, all_words=frozenset(texts)) if texts else PART
     asked: list[Part] = []
     carriers, _ = searched(worth, part, range(11), ranked=asked)
     assert 3 in carriers.members
