@@ -24,7 +24,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.scoring.row import Row
-from attribot_rag.support import Likelihoods, Retrieved, with_support
+from attribot_rag.support import Likelihoods, RetrievedText, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
 
@@ -54,13 +54,13 @@ def attributed(
     annotation = Annotation(options.annotator, shown.text, context)
     question = context.pieces.asked.strip()
     language = context.answer_language(shown.text)
-    retrieved = Retrieved(context.documents, context.sources, language)
+    retrieved = RetrievedText(context.documents, context.sources, language)
     supported = partial(
         with_support,
         response=shown.text,
         retrieved=retrieved,
         question=question,
-        question_likely=cache(partial(_question_likely, scorer, question)),
+        score_question=cache(partial(_question_likely, scorer, question)),
     )
     made = partial(
         _assembled,

@@ -37,7 +37,7 @@ from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.language_model import Prompt, is_chat
 from attribot_rag.result.result import WORD_COMPARISON, WORDS, ByProvenance
-from attribot_rag.support import ByWords, Retrieved, with_support
+from attribot_rag.support import ByWords, RetrievedText, with_support
 from attribot_rag.support.helpers import Helper, Model, helper_of
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.judging import MarkerAudit
@@ -237,7 +237,7 @@ class _Reading:
     ) -> _Reading:
         language = context.answer_language(response)
         spans = tuple(match.span() for match in _TOKEN.finditer(response))
-        retrieved = Retrieved(context.documents, context.sources, language)
+        retrieved = RetrievedText(context.documents, context.sources, language)
         return cls(
             ResponseText(response, spans),
             context,
@@ -301,7 +301,7 @@ class _Reading:
         """The sources that probably say a sentence in other words, the most probable first."""
         if self.helper is None:
             return ()
-        found = self.helper.saying(sentence, self.words.retrieved)
+        found = self.helper.passages_for(sentence, self.words.retrieved)
         return tuple(dict.fromkeys(passage.source for passage in found))
 
     def _may_say(self, source_ids: Sequence[int], tokens: Sequence[int]) -> bool:

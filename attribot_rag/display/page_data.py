@@ -18,7 +18,7 @@ from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.result.remarks import key_of_partial, lacked_words
 from attribot_rag.result.summary import summarize
 from attribot_rag.result.verdict import Support, Verdict
-from attribot_rag.support import Retrieved, Wording, with_support
+from attribot_rag.support import RetrievedText, Wording, with_support
 
 _NOISE = 1.0  # nats; smaller scores are not shown
 # The least nats of an influence, and the least share kept with only the cited sources, if known.
@@ -135,7 +135,7 @@ def without_data(
     supported = with_support(
         [Verdict(start=start, end=end, kind="unsupported") for start, end in spans],
         text,
-        Retrieved(attribution.documents, sources, language),
+        RetrievedText(attribution.documents, sources, language),
         question=question,
     )
     end = _first_lines(text, spans)

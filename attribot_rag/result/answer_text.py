@@ -167,7 +167,7 @@ def runs(text: str, spans: Iterable[Interval], between: re.Pattern[str]) -> list
     return groups
 
 
-def do_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -> bool:
+def markers_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -> bool:
     """Whether the markers of an answer stand before the text that they mark.
 
     They do if the answer begins with a marker and does not end with one. Otherwise, the `texts`

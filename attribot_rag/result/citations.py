@@ -18,8 +18,8 @@ from attribot_rag.result.answer_text import (
     AnswerMarks,
     Block,
     Markdown,
-    do_lead,
     markdown,
+    markers_lead,
     segments,
 )
 from attribot_rag.result.result import Result
@@ -117,7 +117,7 @@ def cite(
             for marker in attribution.markers
         }
         spans = sorted(cited_texts)
-        lead = do_lead(text, spans, [cited_texts[span] for span in spans])
+        lead = markers_lead(text, spans, [cited_texts[span] for span in spans])
         json = [span for span in json_in(text, 0, len(text)) if span not in cited_texts]
         marks = AnswerMarks(
             leading=spans if lead else (), trailing=() if lead else spans, json=json

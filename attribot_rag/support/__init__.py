@@ -3,19 +3,16 @@
 from attribot_rag.support.by_words import ByWords
 from attribot_rag.support.support import (
     Likelihoods,
-    Passage,
-    Retrieved,
-    Stated,
     with_support,
 )
-from attribot_rag.support.wording import Word, Wording
+from attribot_rag.support.wording import Claim, Passage, RetrievedText, Word, Wording
 
 __all__ = [
     "ByWords",
+    "Claim",
     "Likelihoods",
     "Passage",
-    "Retrieved",
-    "Stated",
+    "RetrievedText",
     "Word",
     "Wording",
     "with_support",

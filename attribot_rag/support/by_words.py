@@ -13,13 +13,10 @@ from attribot_rag.result.verdict import Verdict
 from attribot_rag.support.support import (
     MIN_WORDS,
     VERBATIM,
-    Passage,
-    Retrieved,
-    Stated,
+    best_passages,
     is_row,
-    says,
 )
-from attribot_rag.support.wording import Word
+from attribot_rag.support.wording import Claim, Passage, RetrievedText, Word
 
 MIN_NEW = 0.5
 """The least share of a sentence's new words, by weight, in a passage that says it."""
@@ -42,12 +39,12 @@ _MOST_PAIRED = 12  # passages that are compared in pairs
 class ByWords:
     """Compares the sentences of another model's answer with the retrieved passages.
 
-    `question` is the question, `told` the prompt without its documents.
+    `rest_of_prompt` is the prompt without its documents.
     """
 
-    retrieved: Retrieved
+    retrieved: RetrievedText
     question: str
-    told: str
+    rest_of_prompt: str
 
     def verdict(self, verdict: Verdict, text: str) -> tuple[Verdict | None, tuple[int, ...]]:
         """The verdict on a sentence that passages say, and all sources that say it, best first.
@@ -55,22 +52,22 @@ class ByWords:
         It cites the best passages, if each is enough alone, or two passages that say it together.
         If no passage says it, it returns None and no sources.
         """
-        stated = Stated(start=verdict.start, text=text, question=self.question)
-        if groups := self._groups(stated):
+        claim = Claim(start=verdict.start, text=text, question=self.question)
+        if groups := self._groups(claim):
             best, *others = ([passage.source for passage in group] for group in groups)
             source_ids = tuple(dict.fromkeys(best))
             if len(source_ids) > 1:
                 verdict = replace(verdict, kind="redundant", relation="either")
             else:
                 verdict = replace(verdict, kind="grounded")
-        elif source_ids := tuple(passage.source for passage in self._together(stated)):
+        elif source_ids := tuple(passage.source for passage in self._together(claim)):
             verdict, others = replace(verdict, kind="grounded"), []
         else:
             return None, ()
         every = tuple(dict.fromkeys(chain(source_ids, *others)))
         return replace(verdict, source_ids=source_ids), every
 
-    def _groups(self, stated: Stated) -> list[tuple[Passage, ...]]:
+    def _groups(self, claim: Claim) -> list[tuple[Passage, ...]]:
         """Groups of passages that each say a sentence, best first.
 
         Passages of a group are equally good.
@@ -80,22 +77,22 @@ class ByWords:
         prompt. A passage with nearly all words of the sentence says it too. If there is none, the
         estimate of support decides.
         """
-        said = sorted(self._ranked(stated), key=lambda ranked: -ranked[0])
+        said = sorted(self._ranked(claim), key=lambda ranked: -ranked[0])
         groups = groupby(said, key=lambda ranked: ranked[0])
         found = [tuple(passage for _, passage in group) for _, group in groups]
-        return found or list(filter(None, [says(stated, self.retrieved)[0]]))
+        return found or list(filter(None, [best_passages(claim, self.retrieved)[0]]))
 
-    def _ranked(self, stated: Stated) -> Iterator[tuple[float, Passage]]:
+    def _ranked(self, claim: Claim) -> Iterator[tuple[float, Passage]]:
         """The passages that say a sentence, each with the weight of its words."""
         wording = self.retrieved.wording
-        every = wording.content(stated.text)
+        every = wording.content(claim.text)
         words = self._new(every)
         facts = [word for word in words if word.is_number or word.is_name]
         new, asked, repeated = (
             {word.key: self.weight(word) for word in of}
             for of in (
                 words,
-                wording.content(stated.question),
+                wording.content(claim.question),
                 [word for word in every if word not in words],
             )
         )
@@ -104,7 +101,7 @@ class ByWords:
             return sum(weight for key, weight in weights.items() if wording.has(keys, key))
 
         for passage in self.retrieved.passages if words else ():
-            own, known = wording.keys(passage.text), wording.keys(passage.read)
+            own, known = wording.keys(passage.text), wording.keys(passage.with_context)
             if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
                 continue
             about = held(asked, known)
@@ -112,16 +109,16 @@ class ByWords:
                 about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
                 or held(new, known) >= ENOUGH_NEW
                 or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
-                or self._has_all(stated.text, known)
-                or is_row(stated.text, passage, wording)
+                or self._has_all(claim.text, known)
+                or is_row(claim.text, passage, wording)
             )
             if is_about:
                 yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
 
-    def _together(self, stated: Stated) -> tuple[Passage, ...]:
+    def _together(self, claim: Claim) -> tuple[Passage, ...]:
         """Two passages that say a sentence only together."""
         wording = self.retrieved.wording
-        words = wording.content(stated.text)
+        words = wording.content(claim.text)
         facts = [word for word in words if word.is_number or word.is_name]
         shares = [
             (wording.covered(words, wording.keys(passage.text)), passage)
@@ -131,9 +128,9 @@ class ByWords:
         in_order = (each for each in shares if each in best)
         for (one, passage), (two, other) in combinations(in_order, 2):
             own = wording.keys(passage.text) | wording.keys(other.text)
-            both = wording.keys(passage.read) | wording.keys(other.read)
+            both = wording.keys(passage.with_context) | wording.keys(other.with_context)
             is_shared = wording.covered(words, own) - max(one, two) >= MIN_ADDED
-            if is_shared and self._has_all(stated.text, both) and not wording.lacking(facts, both):
+            if is_shared and self._has_all(claim.text, both) and not wording.lacking(facts, both):
                 return passage, other
         return ()
 
@@ -155,13 +152,14 @@ class ByWords:
     def may_say(self, source_ids: Iterable[int], text: str) -> bool:
         """Whether sources have enough new words of a sentence to say it in other words."""
         wording = self.retrieved.wording
-        known = wording.keys("\n".join(passage.read for passage in self.retrieved.of(source_ids)))
+        passages = self.retrieved.passages_of(source_ids)
+        known = wording.keys("\n".join(passage.with_context for passage in passages))
         return wording.covered(self._new(wording.words(text)), known) >= MIN_SHARED
 
     def _new(self, words: Sequence[Word]) -> Sequence[Word]:
         """The words that the rest of the prompt lacks; all words if it lacks none."""
         wording = self.retrieved.wording
-        return wording.lacking(words, wording.keys(self.told)) or words
+        return wording.lacking(words, wording.keys(self.rest_of_prompt)) or words
 
     def weight(self, word: Word) -> float:
         """How informative a word is: 1 for a long word that only one passage has."""

@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import without_folder
-from attribot_rag.support.support import ENTAILED, Entailed, Passage, Regression, Retrieved
+from attribot_rag.support.support import ENTAILED, Entailed, Regression
+from attribot_rag.support.wording import Passage, RetrievedText
 
 SIMILAR = 0.6
 """The least probability, by embeddings and words, at which a passage says a sentence."""
@@ -61,7 +62,7 @@ class Helper(Protocol):
         """Returns the probability that a text entails a sentence; None if it cannot tell."""
         ...
 
-    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+    def passages_for(self, sentence: str, retrieved: RetrievedText) -> list[Passage]:
         """The passages that probably say a sentence, the most probable first."""
         ...
 
@@ -120,9 +121,9 @@ class Entailment:
         by_id: dict[int, str] = self.classifier.model.config.id2label
         return [by_id[number].casefold() for number in sorted(by_id)]
 
-    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+    def passages_for(self, sentence: str, retrieved: RetrievedText) -> list[Passage]:
         passages = retrieved.passages
-        found = self.probabilities([passage.read for passage in passages], sentence)
+        found = self.probabilities([passage.with_context for passage in passages], sentence)
         return _likely(zip(found, passages, strict=True), ENTAILED)
 
     def entailed(self, text: str, sentence: str) -> float:
@@ -153,7 +154,7 @@ class Similarity:
     """
 
     embeddings: Any
-    _passages: WeakKeyDictionary[Retrieved, list[Vector]] = field(
+    _passages: WeakKeyDictionary[RetrievedText, list[Vector]] = field(
         default_factory=WeakKeyDictionary, repr=False
     )
     entailed = None
@@ -171,18 +172,20 @@ class Similarity:
         names = (getattr(given, name, None) for name in ("model_name", "model"))
         return _name(next((name for name in names if isinstance(name, str)), ""), given)
 
-    def saying(self, sentence: str, retrieved: Retrieved) -> list[Passage]:
+    def passages_for(self, sentence: str, retrieved: RetrievedText) -> list[Passage]:
         passages, wording = retrieved.passages, retrieved.wording
         if not passages:
             return []
         if retrieved not in self._passages:
-            self._passages[retrieved] = self._vectors([passage.read for passage in passages])
+            self._passages[retrieved] = self._vectors(
+                [passage.with_context for passage in passages]
+            )
         (own,) = self._vectors([sentence.strip()])
         content = wording.content(sentence)
         facts = [word for word in content if word.is_number or word.is_name]
 
         def resemblance(passage: Passage, vector: Vector) -> Resemblance:
-            keys = wording.keys(passage.read)
+            keys = wording.keys(passage.with_context)
             return Resemblance(
                 cosine=_cosine(own, vector),
                 covered=wording.covered(content, keys),

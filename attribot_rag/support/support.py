@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp
 
 from rapidfuzz.distance import OSA, Indel
 
-from attribot_rag.cached_property import cached_property
-from attribot_rag.context.document import Document, Source
-from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import Interval, blank_list_numbers
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
-from attribot_rag.support.wording import Word, Wording
+from attribot_rag.support.wording import Claim, Passage, RetrievedText, Word, Wording
 
 _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
@@ -38,7 +35,7 @@ _PRONOUN = re.compile(
 
 Likelihoods = Sequence[tuple[int, int, float]]
 """The tokens of a question: their characters [start, end) in it, and log-likelihoods in nats."""
-QuestionLikely = Callable[[str], Likelihoods | None]
+QuestionScorer = Callable[[str], Likelihoods | None]
 """Returns the likelihoods of the question's tokens after a text; None if no model can tell."""
 Entailed = Callable[[str, str], float]
 """Returns the probability, from 0 to 1, that a text entails a sentence."""
@@ -58,73 +55,14 @@ MIN_WORDS = (4, 2)
 """The least number of words of such a sentence, and of its content words."""
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A source in one document: the characters [start, end) of it.
-
-    `around` is other text that a reader knows: the document's title, the heading above the passage,
-    and the sentence before it.
-    """
-
-    source: int
-    document: int
-    start: int
-    end: int
-    text: str
-    around: str = ""
-
-    @cached_property
-    def read(self) -> str:
-        """The passage with the text around it."""
-        return f"{self.around}\n{self.text}"
-
-
-class Retrieved:
-    """The sources of the documents that a model read, with their words."""
-
-    def __init__(
-        self, documents: Sequence[Document], sources: Sequence[Source], language: str
-    ) -> None:
-        self.passages = tuple(_passages(documents, sources))
-        self.wording = Wording(language, [passage.text for passage in self.passages])
-
-    def of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
-        """The places of these sources, in the order of the ids."""
-        return tuple(
-            passage
-            for source in source_ids
-            for passage in self.passages
-            if passage.source == source
-        )
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """The keys of all words that the model read."""
-        return self.wording.keys("\n".join(passage.read for passage in self.passages))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stated:
-    """A sentence of the answer, which begins at character `start` of the response.
-
-    `text` has white space in place of its markers. The sentence answers the `question`. `earlier`
-    is the sentence that it follows from.
-    """
-
-    start: int
-    text: str
-    question: str
-    earlier: str = ""
-
-
 def with_support(
     verdicts: Sequence[Verdict],
     response: str,
-    retrieved: Retrieved,
+    retrieved: RetrievedText,
     *,
     question: str,
     markers: Iterable[Interval] = (),
-    question_likely: QuestionLikely | None = None,
+    score_question: QuestionScorer | None = None,
     entailed: Entailed | None = None,
 ) -> tuple[Verdict, ...]:
     """The same verdicts, with the support of each judged sentence.
@@ -135,7 +73,7 @@ def with_support(
         retrieved: What the model read.
         question: The question.
         markers: The model's own citation markers, which are not part of a sentence.
-        question_likely: Asks the model that scores. Without it, words alone decide.
+        score_question: Asks the model that scores. Without it, words alone decide.
         entailed: Asks a classifier about sentences whose cited text lacks some of their words.
     """
     readable = response
@@ -147,16 +85,15 @@ def with_support(
             supported.append(verdict)
             continue
         traced = verdict.traced(verdicts)
-        stands = readable[verdict.start : verdict.end]
         earlier = None if verdict.follows is None else supported[verdict.follows]
-        stated = Stated(
+        claim = Claim(
             start=verdict.start,
-            text=blank_list_numbers(stands),
+            text=blank_list_numbers(readable[verdict.start : verdict.end]),
             question=question,
             earlier="" if earlier is None else readable[earlier.start : earlier.end],
         )
         cited = replace(verdict, source_ids=traced.source_ids)
-        support = support_of(stated, cited, retrieved, question_likely, entailed)
+        support = support_of(claim, cited, retrieved, score_question, entailed)
         if earlier is not None and support.kind != "contradicted":
             support = _inherited(support, earlier.support)
         supported.append(replace(verdict, support=support))
@@ -164,10 +101,10 @@ def with_support(
 
 
 def support_of(
-    stated: Stated,
+    claim: Claim,
     verdict: Verdict,
-    retrieved: Retrieved,
-    question_likely: QuestionLikely | None = None,
+    retrieved: RetrievedText,
+    score_question: QuestionScorer | None = None,
     entailed: Entailed | None = None,
 ) -> Support:
     """Compare a sentence with the sources that it cites, or else with the text that says it.
@@ -181,68 +118,134 @@ def support_of(
 
     If only other words are missing, it is also full if the text entails the sentence.
     """
-    wording = retrieved.wording
-    words, question = wording.content(stated.text), wording.content(stated.question)
-    cited = retrieved.of(verdict.source_ids)
-    rivals = tuple(rivals_of(stated, cited, retrieved))
+    cited = retrieved.passages_of(verdict.source_ids)
+    rivals = tuple(rivals_of(claim, cited, retrieved))
     differs = bool(rivals) or any(check.source_value is not None for check in verdict.checks)
-    own = frozenset(word.key for word in words)
-    nowhere = wording.lacking(question, retrieved.keys)
-    repeated = [word for word in nowhere if wording.has(own, word.key)]
-    if cited:
-        passages, score = cited, REGRESSION.score(signals_of(stated, cited, retrieved))
-    else:
-        passages, score = says(stated, retrieved)
-    is_close = not passages
-    if is_close and (near := _closest(stated, retrieved)):
-        passages, score = (near,), REGRESSION.score(signals_of(stated, [near], retrieved))
+    passages, score, is_closest = _passages_for(claim, cited, retrieved)
     if not passages:
         return Support(kind="contradicted" if differs else "none", rivals=rivals)
-    known = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
-    texts = "\n".join(passage.text for passage in passages)
-    missing = _not_respelled(wording.lacking(words, known), wording.content(texts))
-    elsewhere = wording.lacking(question, frozenset(word.key for word in nowhere))
-    new = wording.lacking(missing, frozenset(word.key for word in elsewhere))
-    facts = [word for word in new if word.is_number or word.is_name]
-    replaced = missing if _is_replaced(stated.text, missing, cited, wording) else []
-    inserted = _inserted(stated.text, passages, wording)
-    telling = [*facts, *replaced, *inserted, *wording.telling(missing, words)]
-    asked = wording.telling(wording.lacking(elsewhere, known), question)
-    has_facts = not facts and not any(check.in_no_document for check in verdict.checks)
-    may_be_full = not is_close and has_facts and not (replaced or inserted)
+    words = _compare(claim, passages, cited, retrieved)
+    has_facts = not words.facts and not any(check.in_no_document for check in verdict.checks)
+    may_be_full = not is_closest and has_facts and not words.changed
     foreign = frozenset[str]()
-    if question_likely is not None and may_be_full and not differs and repeated:
-        likely = question_likely(" ".join(passage.text.strip() for passage in passages)) or ()
-        foreign = frozenset(word.key for word in repeated if _nats(word, likely) < UNLIKELY)
-    lacking = sorted({*missing, *inserted}, key=lambda word: word.start)
-    told = tuple(
-        MissingWord(
-            start=stated.start + word.start,
-            end=stated.start + word.end,
-            in_no_document=not wording.has(retrieved.keys, word.key),
-        )
-        for word in lacking
-        if word in telling or wording.has(foreign, word.key)
-    )
-    is_full = may_be_full and not foreign and (score >= FULL or not (missing or asked))
+    if score_question is not None and may_be_full and not differs:
+        foreign = _foreign_words(claim, passages, retrieved, score_question)
+    missing, asked = _missing_words(claim, words, foreign, retrieved), words.of_question
+    is_full = may_be_full and not foreign and (score >= FULL or not (words.missing or asked))
     if entailed is not None and has_facts and not is_full:
-        probability = entailed("\n".join(passage.read for passage in passages), stated.text)
+        text = "\n".join(passage.with_context for passage in passages)
+        probability = entailed(text, claim.text)
         if probability >= ENTAILED:
-            is_full, score, told, asked = True, probability, (), []
+            is_full, score, missing, asked = True, probability, (), ()
     return Support(
         kind="contradicted" if differs else "full" if is_full else "partial",
         score=round(score, 4),
         source_ids=tuple(dict.fromkeys(passage.source for passage in passages)),
-        missing=told,
+        missing=missing,
         missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
         rivals=rivals,
-        verbatim=_has_verbatim(stated.text, passages, wording),
+        verbatim=_has_verbatim(claim.text, passages, retrieved.wording),
     )
 
 
-def _nats(word: Word, likelihoods: Likelihoods) -> float:
-    """The log-likelihood of a word of the question."""
-    return sum(nats for start, end, nats in likelihoods if start < word.end and word.start < end)
+def _passages_for(
+    claim: Claim, cited: tuple[Passage, ...], retrieved: RetrievedText
+) -> tuple[tuple[Passage, ...], float, bool]:
+    """The cited passages, or else those that say the sentence, and their score by words.
+
+    If none says it, it is the closest one, and the last value is True.
+    """
+    if cited:
+        return cited, REGRESSION.score(signals_of(claim, cited, retrieved)), False
+    passages, score = best_passages(claim, retrieved)
+    if passages:
+        return passages, score, False
+    closest = _closest(claim, retrieved)
+    if closest is None:
+        return (), 0.0, True
+    return (closest,), REGRESSION.score(signals_of(claim, [closest], retrieved)), True
+
+
+def _foreign_words(
+    claim: Claim,
+    passages: Sequence[Passage],
+    retrieved: RetrievedText,
+    score_question: QuestionScorer,
+) -> frozenset[str]:
+    """The keys of words that a model does not expect in the question after the passages.
+
+    They are in the question and the sentence, but in no retrieved text. Without any, the model is
+    not asked.
+    """
+    wording = retrieved.wording
+    own = frozenset(word.key for word in wording.content(claim.text))
+    nowhere = wording.lacking(wording.content(claim.question), retrieved.keys)
+    repeated = [word for word in nowhere if wording.has(own, word.key)]
+    if not repeated:
+        return frozenset()
+    tokens = score_question(" ".join(passage.text.strip() for passage in passages)) or ()
+
+    def log_likelihood(word: Word) -> float:
+        return sum(nats for start, end, nats in tokens if start < word.end and word.start < end)
+
+    return frozenset(word.key for word in repeated if log_likelihood(word) < UNLIKELY)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The words that some passages lack.
+
+    - `missing` of the sentence, in any spelling.
+    - `facts`: missing numbers and names that the question lacks too.
+    - `changed`: words that replace one of a passage, or are added to its quotation.
+    - `telling`: those, and missing words with much weight.
+    - `of_question`: telling words of the question.
+    """
+
+    missing: Sequence[Word]
+    facts: Sequence[Word]
+    changed: Sequence[Word]
+    telling: Sequence[Word]
+    of_question: Sequence[Word]
+
+
+def _compare(
+    claim: Claim, passages: Sequence[Passage], cited: Sequence[Passage], retrieved: RetrievedText
+) -> _Comparison:
+    wording = retrieved.wording
+    words, question = wording.content(claim.text), wording.content(claim.question)
+    known = wording.keys("\n".join([claim.earlier, *(each.with_context for each in passages)]))
+    texts = "\n".join(passage.text for passage in passages)
+    missing = _not_respelled(wording.lacking(words, known), wording.content(texts))
+    nowhere = wording.lacking(question, retrieved.keys)
+    findable = wording.lacking(question, frozenset(word.key for word in nowhere))
+    new = wording.lacking(missing, frozenset(word.key for word in findable))
+    facts = [word for word in new if word.is_number or word.is_name]
+    replaced = missing if _is_replaced(claim.text, missing, cited, wording) else []
+    changed = [*replaced, *_inserted(claim.text, passages, wording)]
+    return _Comparison(
+        missing=missing,
+        facts=facts,
+        changed=changed,
+        telling=[*facts, *changed, *wording.telling(missing, words)],
+        of_question=wording.telling(wording.lacking(findable, known), question),
+    )
+
+
+def _missing_words(
+    claim: Claim, words: _Comparison, foreign: Collection[str], retrieved: RetrievedText
+) -> tuple[MissingWord, ...]:
+    """The missing words to report: those that are telling, or foreign to the text."""
+    wording = retrieved.wording
+    return tuple(
+        MissingWord(
+            start=claim.start + word.start,
+            end=claim.start + word.end,
+            in_no_document=not wording.has(retrieved.keys, word.key),
+        )
+        for word in sorted({*words.missing, *words.changed}, key=lambda word: word.start)
+        if word in words.telling or wording.has(foreign, word.key)
+    )
 
 
 def _not_respelled(missing: Sequence[Word], words: Sequence[Word]) -> list[Word]:
@@ -309,8 +312,8 @@ def _is_replaced(
         theirs = wording.lacking(wording.content(passage.text), own)
         others = {word.text.casefold() for word in theirs}
         if len(lost) == len(others) == 1:
-            around = _beside(theirs, passage.text, wording)
-            return not around.isdisjoint(_beside(missing, text, wording))
+            around = _neighbours(theirs, passage.text, wording)
+            return not around.isdisjoint(_neighbours(missing, text, wording))
     return False
 
 
@@ -354,7 +357,7 @@ def _inserted(text: str, passages: Sequence[Passage], wording: Wording) -> list[
         changes = _changes(text, passage, wording)
         added = [word for change in changes for word in change.words]
         if 0 < len(added) <= _MOST_INSERTED and not any(change.theirs for change in changes):
-            return wording.lacking(added, wording.keys(passage.read))
+            return wording.lacking(added, wording.keys(passage.with_context))
     return []
 
 
@@ -369,11 +372,11 @@ def _left_out(text: str, passage: Passage, wording: Wording) -> _Change | None:
         return None
     (short,), (after, their_after) = changes[0].theirs, changes[0].following
     is_same = after.text.casefold() == their_after.text.casefold()
-    is_told = is_same and not wording.has(wording.keys(text), short.key)
-    return changes[0] if is_told and wording.is_rare_and_short(short) else None
+    is_lacking = is_same and not wording.has(wording.keys(text), short.key)
+    return changes[0] if is_lacking and wording.is_rare_and_short(short) else None
 
 
-def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:
+def _neighbours(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str, str]]:
     """The keys of the words before and after these words of a text."""
     starts = {word.start for word in words}
     pairs = list(pairwise(wording.words(text)))
@@ -381,51 +384,51 @@ def _beside(words: Sequence[Word], text: str, wording: Wording) -> set[tuple[str
     return before | {("after", second.key) for first, second in pairs if first.start in starts}
 
 
-def signals_of(stated: Stated, passages: Sequence[Passage], retrieved: Retrieved) -> Signals:
+def signals_of(claim: Claim, passages: Sequence[Passage], retrieved: RetrievedText) -> Signals:
     """The signals for a sentence and the passages that it cites."""
     wording = retrieved.wording
-    words, asked = wording.content(stated.text), wording.content(stated.question)
+    words, asked = wording.content(claim.text), wording.content(claim.question)
     findable = [word for word in asked if wording.has(retrieved.keys, word.key)]
-    cited = wording.keys("\n".join([stated.earlier, *(passage.read for passage in passages)]))
+    cited = wording.keys("\n".join([claim.earlier, *(each.with_context for each in passages)]))
     added = wording.lacking(words, frozenset(word.key for word in asked))
     return Signals(
         added_covered=wording.covered(added, cited) if added else 0.0,
         question_covered=wording.covered(findable, cited) if findable or not asked else 0.0,
-        question_repeated=wording.covered(asked, wording.keys(stated.text)),
+        question_repeated=wording.covered(asked, wording.keys(claim.text)),
     )
 
 
-def says(stated: Stated, retrieved: Retrieved) -> tuple[tuple[Passage, ...], float]:
+def best_passages(claim: Claim, retrieved: RetrievedText) -> tuple[tuple[Passage, ...], float]:
     """The passages that best say a sentence, by words alone, and their score.
 
     They have all its numbers and names, and are equally good. Empty if no passage says it.
     """
     wording = retrieved.wording
-    words = wording.content(stated.text)
+    words = wording.content(claim.text)
     facts = [word for word in words if word.is_number or word.is_name]
     best: list[Passage] = []
     most = (FULL, 0.0)
     for passage in retrieved.passages if words else ():
-        known = wording.keys(passage.read)
+        known = wording.keys(passage.with_context)
         if wording.lacking(facts, known):
             continue
         # Neighbours have each other's words around them: the one with the words itself is cited.
         own = wording.covered(words, wording.keys(passage.text))
-        rank = (REGRESSION.score(signals_of(stated, [passage], retrieved)), own)
+        rank = (REGRESSION.score(signals_of(claim, [passage], retrieved)), own)
         if own >= _LEAST_OWN and rank >= most:
             best = [*best, passage] if rank == most else [passage]
             most = rank
     return tuple(best), most[0]
 
 
-def _closest(stated: Stated, retrieved: Retrieved) -> Passage | None:
+def _closest(claim: Claim, retrieved: RetrievedText) -> Passage | None:
     """The passage that has most of a sentence's words.
 
     It must have all its numbers and names, or nearly all words that the question lacks.
     """
     wording = retrieved.wording
-    words = wording.content(stated.text)
-    new = wording.lacking(words, wording.keys(stated.question)) or words
+    words = wording.content(claim.text)
+    new = wording.lacking(words, wording.keys(claim.question)) or words
     facts = [word for word in new if word.is_number or word.is_name]
 
     def covered(passage: Passage) -> float:
@@ -439,7 +442,7 @@ def _closest(stated: Stated, retrieved: Retrieved) -> Passage | None:
     return max(filter(is_close, retrieved.passages), key=covered, default=None)
 
 
-def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) -> Iterator[Rival]:
+def rivals_of(claim: Claim, cited: Sequence[Passage], retrieved: RetrievedText) -> Iterator[Rival]:
     """The passages that have another number or name for the same thing.
 
     A passage is a rival in four cases. It is the sentence with one more short word inside, such as
@@ -449,38 +452,56 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
     words. A number from which the sentence concludes is no rival: if a ticket costs 18 crowns, two
     cost 36.
     """
-    wording = retrieved.wording
-    words = wording.content(stated.text)
-    premises = wording.keys(stated.earlier)
-    own = frozenset(word.key for word in words)
-    told: set[int] = set()
+    reported: set[int] = set()
     for passage in retrieved.passages:
-        theirs = wording.lacking(wording.content(passage.text), own)
-        if change := _left_out(stated.text, passage, wording):
+        if change := _left_out(claim.text, passage, retrieved.wording):
             after, their_after = change.following
-            yield _rival(stated, [after], passage, [*change.theirs, their_after])
-            continue
-        differs = wording.lacking(words, wording.keys(passage.read))
-        num_same = len(own - {word.key for word in differs})
-        is_drawn = len(differs) > len(theirs) and not wording.lacking(theirs, premises)
-        if not differs or not theirs or is_drawn:
-            continue
-        if num_same >= _LEAST_WORDS and _are_one_kind([*differs, *theirs]):
-            told.update(word.start for word in differs)
-            yield _rival(stated, differs, passage, theirs)
-    known = wording.keys("\n".join(passage.read for passage in cited))
+            yield _rival(claim, [after], passage, [*change.theirs, their_after])
+        elif pair := _replaced_facts(claim, passage, retrieved.wording):
+            reported.update(word.start for word in pair[0])
+            yield _rival(claim, pair[0], passage, pair[1])
+    yield from _rivals_by_number(claim, cited, retrieved.wording, reported)
+
+
+def _replaced_facts(
+    claim: Claim, passage: Passage, wording: Wording
+) -> tuple[list[Word], list[Word]] | None:
+    """The numbers or the names of a sentence that a passage lacks, and those that it has instead.
+
+    None if other words differ too, or if the sentence may conclude from those of the passage.
+    """
+    words = wording.content(claim.text)
+    own = frozenset(word.key for word in words)
+    theirs = wording.lacking(wording.content(passage.text), own)
+    differs = wording.lacking(words, wording.keys(passage.with_context))
+    premises = wording.keys(claim.earlier)
+    is_drawn = len(differs) > len(theirs) and not wording.lacking(theirs, premises)
+    if not differs or not theirs or is_drawn:
+        return None
+    num_same, changed = len(own - {word.key for word in differs}), [*differs, *theirs]
+    is_one_kind = all(x.is_number for x in changed) or all(x.is_name for x in changed)
+    return (differs, theirs) if num_same >= _LEAST_WORDS and is_one_kind else None
+
+
+def _rivals_by_number(
+    claim: Claim, cited: Sequence[Passage], wording: Wording, reported: Collection[int]
+) -> Iterator[Rival]:
+    """The cited passages with one other number before the same word, or after the same words."""
+    premises = wording.keys(claim.earlier)
+    own = frozenset(word.key for word in wording.content(claim.text))
+    known = wording.keys("\n".join(passage.with_context for passage in cited))
     places = [
         (number, place, passage)
         for passage in cited
         for number, place, _ in _placed_numbers(wording.words(passage.text))
     ]
-    for number, place, is_last in _placed_numbers(wording.words(stated.text)):
+    for number, place, is_last in _placed_numbers(wording.words(claim.text)):
         others = {
             other.key: (passage, other)
             for other, theirs, passage in places
             if theirs == place and other.key not in premises
         }
-        if len(others) != 1 or number.start in told or number.key in others:
+        if len(others) != 1 or number.start in reported or number.key in others:
             continue
         ((key, (passage, other)),) = others.items()
         if len(place) > 1:
@@ -490,7 +511,7 @@ def rivals_of(stated: Stated, cited: Sequence[Passage], retrieved: Retrieved) ->
         else:
             is_rival = key not in own
         if is_rival:
-            yield _rival(stated, [number], passage, [other])
+            yield _rival(claim, [number], passage, [other])
 
 
 def _placed_numbers(words: Sequence[Word]) -> Iterator[tuple[Word, tuple[str, ...], bool]]:
@@ -512,21 +533,17 @@ def _placed_numbers(words: Sequence[Word]) -> Iterator[tuple[Word, tuple[str, ..
 
 
 def _rival(
-    stated: Stated, differs: Sequence[Word], passage: Passage, theirs: Sequence[Word]
+    claim: Claim, differs: Sequence[Word], passage: Passage, theirs: Sequence[Word]
 ) -> Rival:
     return Rival(
-        start=stated.start + differs[0].start,
-        end=stated.start + differs[-1].end,
+        start=claim.start + differs[0].start,
+        end=claim.start + differs[-1].end,
         value=passage.text[theirs[0].start : theirs[-1].end],
         source=passage.source,
         document=passage.document,
         document_start=passage.start,
         document_end=passage.end,
     )
-
-
-def _are_one_kind(words: Sequence[Word]) -> bool:
-    return all(word.is_number for word in words) or all(word.is_name for word in words)
 
 
 def _inherited(support: Support, earlier: Support | None) -> Support:
@@ -540,25 +557,6 @@ def _inherited(support: Support, earlier: Support | None) -> Support:
         source_ids=earlier.source_ids,
         verbatim=earlier.verbatim,
     )
-
-
-def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Iterator[Passage]:
-    """The places of all sources in the documents, in the order of the documents' text."""
-    places = {
-        (span.document, span.start, span.end): source.id
-        for source in sources
-        for occurrence in source.occurrences
-        for span in occurrence.spans
-    }
-    before: Passage | None = None
-    for (index, start, end), source in sorted(places.items()):
-        document = documents[index]
-        is_next = before is not None and before.document == index
-        previous = before.text if before is not None and is_next else ""
-        heading = heading_before(document.text, start) or document.section
-        around = "\n".join(filter(None, [document.title, heading, previous]))
-        before = Passage(source, index, start, end, document.text[start:end], around)
-        yield before
 
 
 @dataclass(frozen=True, kw_only=True)

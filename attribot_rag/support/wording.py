@@ -1,10 +1,10 @@
-"""The words of an answer's sentence, and which of them a text has."""
+"""The words of an answer's sentence, and of the retrieved passages that may have them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import log
@@ -12,6 +12,8 @@ from math import log
 import Stemmer
 
 from attribot_rag.cached_property import cached_property
+from attribot_rag.context.document import Document, Source
+from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import (
     LEAST_LETTERS,
     UNSPACED,
@@ -101,7 +103,7 @@ class Wording:
                 continue
             start, end = match.span()
             if match[0][0].isdecimal():
-                words.append(Word(start, end, match[0], _number(match[0]), is_number=True))
+                words.append(Word(start, end, match[0], _canonical(match[0]), is_number=True))
             elif number := spelled.get(start):
                 end = number.end
                 value = _digits(number.value)
@@ -153,9 +155,9 @@ class Wording:
         held = sum(weight for key, weight in weights.items() if self.has(keys, key))
         return held / total if total else 1.0
 
-    def telling(self, words: Sequence[Word], of: Sequence[Word]) -> list[Word]:
-        """The words with much weight, compared with all words `of` their sentence."""
-        most = max(map(self.weight, of), default=0.0)
+    def telling(self, words: Sequence[Word], sentence: Sequence[Word]) -> list[Word]:
+        """The words with much weight, compared with all words of their sentence."""
+        most = max(map(self.weight, sentence), default=0.0)
         return [word for word in words if self.weight(word) > _TELLING * most]
 
     def lacking(self, words: Iterable[Word], keys: Collection[str]) -> list[Word]:
@@ -188,7 +190,7 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
         return None
 
 
-def _number(text: str) -> str:
+def _canonical(text: str) -> str:
     """The digits of a number, without separators of thousands.
 
     A time or a version stays as it is.
@@ -199,3 +201,81 @@ def _number(text: str) -> str:
 
 def _digits(value: Decimal) -> str:
     return f"{value.normalize():f}"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A source in one document: the characters [start, end) of it.
+
+    `around` is other text that a reader knows: the document's title, the heading above the passage,
+    and the sentence before it.
+    """
+
+    source: int
+    document: int
+    start: int
+    end: int
+    text: str
+    around: str = ""
+
+    @cached_property
+    def with_context(self) -> str:
+        """The passage with the text around it."""
+        return f"{self.around}\n{self.text}"
+
+
+class RetrievedText:
+    """The passages of the documents that a model read, with their words."""
+
+    def __init__(
+        self, documents: Sequence[Document], sources: Sequence[Source], language: str
+    ) -> None:
+        self.passages = tuple(_passages(documents, sources))
+        self.wording = Wording(language, [passage.text for passage in self.passages])
+
+    def passages_of(self, source_ids: Iterable[int]) -> tuple[Passage, ...]:
+        """The places of these sources, in the order of the ids."""
+        return tuple(
+            passage
+            for source in source_ids
+            for passage in self.passages
+            if passage.source == source
+        )
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The keys of all words that the model read."""
+        return self.wording.keys("\n".join(passage.with_context for passage in self.passages))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence of the answer, which begins at character `start` of the response.
+
+    `text` has white space in place of its markers. The sentence answers the `question`. `earlier`
+    is the sentence that it follows from.
+    """
+
+    start: int
+    text: str
+    question: str
+    earlier: str = ""
+
+
+def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Iterator[Passage]:
+    """The places of all sources in the documents, in the order of the documents' text."""
+    places = {
+        (span.document, span.start, span.end): source.id
+        for source in sources
+        for occurrence in source.occurrences
+        for span in occurrence.spans
+    }
+    before: Passage | None = None
+    for (index, start, end), source in sorted(places.items()):
+        document = documents[index]
+        is_next = before is not None and before.document == index
+        previous = before.text if before is not None and is_next else ""
+        heading = heading_before(document.text, start) or document.section
+        around = "\n".join(filter(None, [document.title, heading, previous]))
+        before = Passage(source, index, start, end, document.text[start:end], around)
+        yield before

@@ -32,7 +32,7 @@ from attribot_rag.methods.prefetch import first_requests
 from attribot_rag.methods.search import find_sources
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
-from attribot_rag.support import ByWords, Retrieved
+from attribot_rag.support import ByWords, RetrievedText
 from attribot_rag.verdicts.decision import (
     Citation,
     EarlierOrigin,
@@ -75,7 +75,7 @@ def judge(
     options: VerdictOptions,
     on_progress: Callable[[Judgement], None] | None = None,
     *,
-    read: Retrieved | None = None,
+    read: RetrievedText | None = None,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations that the model wrote in it.
 

@@ -14,7 +14,7 @@ from attribot_rag.context import Context, Document
 from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping, same_word, subtract, words
 from attribot_rag.result import Marker
-from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, do_lead, markdown, runs
+from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, markdown, markers_lead, runs
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
     WrittenMarker,
@@ -64,49 +64,66 @@ def read_markers(response: str, known: KnownLabels, documents: Sequence[Document
         for span in json_in(response, 0, len(response))
         if not any(map(known.has, labels_in(response[slice(*span)], known)))
     ]
-    found = _with_markup(response, _written(response, known, documents, json))
     fields, in_fields = json_fields(response, json, known, documents)
-    markers = [marker for marker in found if not at(fields, marker.start)]
-    markers = sorted([*markers, *in_fields], key=lambda marker: marker.start)
+    written = _with_markup(response, _written(response, known, documents, json))
+    in_text = (marker for marker in written if not at(fields, marker.start))
+    markers = sorted([*in_text, *in_fields], key=lambda marker: marker.start)
     lists = _Lines(response, markers, known, documents, json).lists()
     markers = sorted([*markers, *lists.missing], key=lambda marker: marker.start)
-    known, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     spans = [marker.span for marker in markers]
     tags = tag_pairs(response, spans, merge([*json, *markdown(response).code]))
+    defined, in_lists = known.redefined(lists.definitions), merge(lists.lines)
     whole = (0, len(response))
-
-    def scopes(marker: WrittenMarker) -> tuple[Interval, ...]:
-        if at(in_lists, marker.start):
-            return (whole,)
-        if not marker.scopes or at(json, marker.start):
-            return marker.scopes
-        elements = ((first[0], last[1]) for first, last in tags)
-        around = (x for x in elements if x[0] < marker.start and marker.end < x[1])
-        return (*sorted(around, key=lambda x: x[1] - x[0]), whole)
-
     markers = [
-        replace(x, documents=tuple(map(known.of_label, x.labels)), scopes=scopes(x))
-        for x in markers
+        replace(
+            marker,
+            documents=tuple(map(defined.of_label, marker.labels)),
+            scopes=(whole,) if at(in_lists, marker.start) else _scopes(marker, json, tags, whole),
+        )
+        for marker in markers
     ]
-    in_text = [x for x in markers if not x.scopes]
-    texts = [" ".join(documents[i].text for i in {*chain(*x.documents)}) for x in in_text]
-    last = in_text[-1].end if in_text else 0
-    end = next((start for start, _ in lists.lines if start >= last), len(response))
-    lead = do_lead(response[:end], [x.span for x in in_text], texts)
-    leading = {x.span for x in in_text} if lead else set()
+    leading = _leading(response, markers, lists.lines, documents)
     signs = (span for span in private_signs(response) if not overlapping(spans, span))
-    closing = (last for _, last in tags if not at(spans, last[0]))
-    trailing = ({*spans} - leading).union(closing, signs)
+    closing = (tag for _, tag in tags if not at(spans, tag[0]))
     return MarkedAnswer(
         tuple(markers),
         AnswerMarks(
-            trailing=sorted(trailing),
-            leading=sorted(leading.union(first for first, _ in tags)),
+            trailing=sorted(({*spans} - leading).union(closing, signs)),
+            leading=sorted(leading.union(tag for tag, _ in tags)),
             lists=lists.lines,
             json=json,
             fields=fields,
         ),
     )
+
+
+def _scopes(
+    marker: WrittenMarker,
+    json: Sequence[Interval],
+    tags: Sequence[tuple[Interval, Interval]],
+    whole: Interval,
+) -> tuple[Interval, ...]:
+    """The texts that a marker is about, the smallest first: for an element, those around it."""
+    if not marker.scopes or at(json, marker.start):
+        return marker.scopes
+    elements = ((opening[0], closing[1]) for opening, closing in tags)
+    around = (span for span in elements if span[0] < marker.start and marker.end < span[1])
+    return (*sorted(around, key=lambda span: span[1] - span[0]), whole)
+
+
+def _leading(
+    response: str,
+    markers: Sequence[WrittenMarker],
+    lists: Sequence[Interval],
+    documents: Sequence[Document],
+) -> set[Interval]:
+    """The markers in the text, if they stand before their sentences; else none."""
+    in_text = [marker for marker in markers if not marker.scopes]
+    texts = [" ".join(documents[i].text for i in {*chain(*marker.documents)}) for marker in in_text]
+    spans = [marker.span for marker in in_text]
+    last_end = in_text[-1].end if in_text else 0
+    end = next((start for start, _ in lists if start >= last_end), len(response))
+    return {*spans} if markers_lead(response[:end], spans, texts) else set()
 
 
 def _written(
@@ -124,14 +141,14 @@ def _written(
         follows_another = bool(markers) and markers[-1].end == start
         are_known = [known.has(label) for label in found.labels]
         is_known = all(are_known) or (is_usual and any(are_known) and not found.is_raised)
-        is_known &= not _is_index(response, start, end)
+        is_known = is_known and not _is_index(response, start, end)
         if markers and start < markers[-1].end:
             continue
         latest = [*(marker.span for marker in markers[-_MAX_RUN:]), (start, end)]
         run = runs(response, latest, IN_RUN)[-1][0][0]
         is_label = found.labels and (follows_another or found.is_called or is_known)
         if is_label and not _is_copied(response, run, end, documents):
-            is_usual |= is_known
+            is_usual = is_usual or is_known
             scopes = ((start, end),) if found.is_field else ()
             markers.append(WrittenMarker(start, end, found.labels, scopes=scopes))
     return markers
@@ -313,7 +330,8 @@ class _Lines:
             space = _SPACE.match(self.response, self._starts[last])
             lines += pairwise([*shown, space.end() if space else self._starts[last]])
             for entry in entries:
-                missing += [entry.missing] if entry.missing else []
+                if entry.missing:
+                    missing.append(entry.missing)
                 if meant := self._meant(entry):
                     own = (x for x in entry.labels if is_number(x) or not self.known.has(x))
                     definitions.update((label.casefold(), meant) for label in own)
@@ -472,12 +490,12 @@ class _Lines:
         """Whether the text next to the labels states something, and is not just a title."""
         shown = _QUOTED.sub(" ", _ADDRESS.sub(" ", _TAGS.sub(" ", entry.rest)))
         said = words(shown.casefold())
-        of = [i for label in entry.labels for i in self.known.of_label(label)]
-        titles = (words(self.documents[i].title.casefold()) for i in of)
+        indices = [i for label in entry.labels for i in self.known.of_label(label)]
+        titles = (words(self.documents[i].title.casefold()) for i in indices)
         if not said or said in titles:
             return False
-        held = {word for i in of for word in words(self.documents[i].text.casefold())}
-        share = sum(word in held for word in said) / len(said)
+        repeated = {word for i in indices for word in words(self.documents[i].text.casefold())}
+        share = sum(word in repeated for word in said) / len(said)
         if len(said) >= (_MIN_QUOTED_WORDS if is_cited else 2) and share >= _MIN_REPEATED:
             return True
         return not is_sure and len(said) > 2 and _STOP.search(shown) is not None
@@ -539,7 +557,7 @@ def json_fields(
         told = {
             value.leaf: _labels(value, known)
             for key, of_key in by_key.items()
-            if _hold_labels(key, of_key, known, documents)
+            if _have_labels(key, of_key, known, documents)
             for value in of_key
             if not _STATES.search(value.text) or _labels(value, known)
         }
@@ -557,11 +575,11 @@ def json_fields(
     return sorted(fields), markers
 
 
-def _hold_labels(
+def _have_labels(
     key: str, values: Sequence[_Value], known: KnownLabels, documents: Sequence[Document]
 ) -> bool:
-    labels = [_labels(value, known) for value in values]
-    are_known = [bool(of) and any(map(known.has, of)) for of in labels]
+    """Whether the values of a key are labels."""
+    are_known = [any(map(known.has, _labels(value, known))) for value in values]
     are_numbers = [not value.is_string for value in values]
     if known.is_called(key):
         is_count = known.is_count(key) and not any(value.in_list for value in values)
@@ -570,9 +588,9 @@ def _hold_labels(
         return False
     if not any(are_numbers):
         return not any(is_number(value.text.strip()) for value in values)
-    asked = (word for document in documents for word in words(document.text.casefold()))
-    spoken = any(same_word(word, part) for word in set(asked) for part in words(key.casefold()))
-    return all(value.in_list for value in values) and not spoken
+    used = {word for document in documents for word in words(document.text.casefold())}
+    is_used = any(same_word(word, part) for word in used for part in words(key.casefold()))
+    return all(value.in_list for value in values) and not is_used
 
 
 def _labels(value: _Value, known: KnownLabels) -> tuple[str, ...]:

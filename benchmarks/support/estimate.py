@@ -21,13 +21,12 @@ from sklearn.linear_model import LogisticRegression
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import ResponseText
-from attribot_rag.support import Retrieved
+from attribot_rag.support import Claim, RetrievedText
 from attribot_rag.support.support import (
     REGRESSION,
     Regression,
     Signals,
-    Stated,
-    says,
+    best_passages,
     signals_of,
     support_of,
 )
@@ -70,16 +69,16 @@ def _case(data: dict[str, Any]) -> Case | None:
     response = ResponseText(attribution.response, attribution.token_spans)
     columns = response.tokens_in(verdict.start, verdict.end)
     likely = float(np.mean([attribution.token_log_likelihoods[index] for index in columns]))
-    retrieved = Retrieved(attribution.documents, attribution.sources, "en")
-    stated = Stated(start=0, text=text, question=data["text"].strip())
-    passages = retrieved.of(verdict.traced(attribution.verdicts).source_ids)
+    retrieved = RetrievedText(attribution.documents, attribution.sources, "en")
+    claim = Claim(start=0, text=text, question=data["text"].strip())
+    passages = retrieved.passages_of(verdict.traced(attribution.verdicts).source_ids)
     likelihoods = data["asked"]["cited"]
-    passages = passages or says(stated, retrieved)[0]
+    passages = passages or best_passages(claim, retrieved)[0]
     signals = None
     cited = replace(verdict, source_ids=verdict.traced(attribution.verdicts).source_ids)
-    support = support_of(stated, cited, retrieved, lambda text: likelihoods)
+    support = support_of(claim, cited, retrieved, lambda text: likelihoods)
     if passages:
-        signals = signals_of(stated, passages, retrieved)
+        signals = signals_of(claim, passages, retrieved)
     is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
     score = support.score or 0.0
     return Case(data["article"], is_right, signals, verdict.kind, support.kind, score, likely)

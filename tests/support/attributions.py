@@ -9,7 +9,7 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Provenance, Verdict
 from attribot_rag.context import DocumentSpan, Occurrence, Source
 from attribot_rag.context.splitting.splitter import language_of, sentences, split_spans
-from attribot_rag.support import Retrieved, with_support
+from attribot_rag.support import RetrievedText, with_support
 
 PROVENANCE = Provenance(
     method="leave_one_out",
@@ -95,7 +95,7 @@ def supported(attribution: Attribution, question: str = "") -> Attribution:
     verdicts = with_support(
         attribution.verdicts,
         attribution.response,
-        Retrieved(attribution.documents, attribution.sources, language),
+        RetrievedText(attribution.documents, attribution.sources, language),
         question=question,
         markers=[(marker.start, marker.end) for marker in attribution.markers],
     )
