@@ -22,9 +22,8 @@ from attribot_rag.methods.hierarchical import Hierarchical, Pruned, Thorough
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, Patching
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import UnitOrder
-from attribot_rag.methods.prefetch import requests_after_reliance
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.search import find_sources
+from attribot_rag.methods.search import find_sources, requests_after_reliance
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Request, Scorer
 

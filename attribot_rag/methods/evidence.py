@@ -14,7 +14,6 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.text import words_and_numbers
 from attribot_rag.methods.base import Part, Scores, TokenScores, total
 from attribot_rag.methods.limits import Limits
-from attribot_rag.methods.prefetch import Prefetch
 from attribot_rag.scoring.row import Request
 
 if TYPE_CHECKING:
@@ -27,6 +26,42 @@ Search = Generator["Sequence[Request]", None, Result]
 _MIN_SHARED_ROWS = 6
 """From how many free rows in a pass on, rows of a part do not exclude earlier text: most parts can
 then share their rows."""
+
+
+class Prefetch:
+    """Rows that may be needed soon, the most probable first.
+
+    If launching a forward pass is expensive, they fill the pass of the requested rows. Otherwise
+    nothing is added, and rows that are generated lazily are never made.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._now: dict[Request, None] = {}  # added in this step of the searches
+        self._earlier: dict[Request, None] = {}  # since the last pass
+
+    @property
+    def capacity(self) -> int:
+        """How many short rows fit into a pass; 0 if only tokens cost time."""
+        return self._scorer.num_spare
+
+    @property
+    def is_on(self) -> bool:
+        return self.capacity > 0
+
+    def add(self, requests: Iterable[Request]) -> None:
+        """Score these rows with the next ones that are fetched, as far as they fit."""
+        if self.is_on:
+            self._now.update(dict.fromkeys(requests))
+
+    def end_step(self) -> None:
+        """Rows added in the next step come before those added so far."""
+        self._earlier, self._now = self._now | self._earlier, {}
+
+    def take(self) -> dict[Request, None]:
+        """The rows for the next pass. Those that do not fit must be added again."""
+        requests, self._earlier = self._earlier, {}
+        return requests
 
 
 class Evidence:

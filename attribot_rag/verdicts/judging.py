@@ -28,8 +28,7 @@ from attribot_rag.methods.base import (
 from attribot_rag.methods.evidence import Evidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits, VerdictOptions
 from attribot_rag.methods.necessity import UnitOrder
-from attribot_rag.methods.prefetch import first_requests
-from attribot_rag.methods.search import find_sources
+from attribot_rag.methods.search import find_sources, first_requests
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.support import ByWords, RetrievedText

@@ -89,7 +89,7 @@ class LateClock:
         return time.perf_counter() + 3_600
 
 
-@pytest.mark.parametrize(("reliance", "search"), [(0.0, "largest"), (1.0, "suffice")])
+@pytest.mark.parametrize(("reliance", "search"), [(0.0, "largest"), (1.0, "are_enough")])
 def test_nothing_is_searched_when_time_is_over(
     reliance: float, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
